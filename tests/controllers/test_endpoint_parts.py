@@ -1,0 +1,251 @@
+"""The parts of which the endpoints of services are made, rule by rule: without a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.endpoints.services import TriggerTimes, has_address, has_endpoint
+from controllers.endpoints.slicecontroller import _service_and_manager, _triggered
+from controllers.endpoints.slices import (
+    Plan,
+    endpoint_of,
+    hint,
+    is_owned,
+    key_of_endpoint,
+    key_of_ports,
+    labels_of,
+    looks_same,
+    new_slice,
+    plan_family,
+    ports_of,
+)
+from tests.controllers.test_endpoints import OWNER, PORTS, a_slice, endpoints
+
+Json = dict[str, Any]
+TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
+HEADLESS = "service.kubernetes.io/headless"
+
+
+def pod(
+    name: str = "a", *ips: str, ready: bool = True, phase: str = "Running", leaving: bool = False, **spec: Any
+) -> Json:
+    addresses = [{"ip": ip} for ip in ips or ("10.0.0.1",)]
+    conditions = [{"type": "Ready", "status": str(ready), "lastTransitionTime": "2026-01-01T00:01:00Z"}]
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}", **going},
+        "spec": {"containers": [{"ports": [{"name": "web", "containerPort": 8080}]}], "nodeName": "n1", **spec},
+        "status": {"phase": phase, "podIP": addresses[0]["ip"], "podIPs": addresses, "conditions": conditions},
+    }
+
+
+def service(**spec: Any) -> Json:
+    metadata = {"name": "web", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {
+        "metadata": metadata,
+        "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80, "targetPort": "web"}], **spec},
+    }
+
+
+# --- pods and services
+
+
+@pytest.mark.parametrize(
+    ("one", "shown", "while_leaving"),
+    [
+        (pod(), True, True),
+        (pod(ready=False), True, True),
+        (pod(leaving=True), False, True),
+        (pod(phase="Succeeded"), False, False),
+        (pod(phase="Failed"), False, False),
+        ({**pod(), "status": {"phase": "Running"}}, False, False),
+        ({**pod(), "status": {"phase": "Running", "podIP": "10.0.0.1"}}, True, True),
+        ({**pod(), "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]}}, True, True),
+    ],
+)
+def test_a_pod_is_found_while_it_has_an_address_and_has_not_ended(one: Json, shown: bool, while_leaving: bool) -> None:
+    assert has_endpoint(one, terminating=False) is shown
+    assert has_endpoint(one, terminating=True) is while_leaving
+
+
+def test_a_service_without_an_address_is_headless() -> None:
+    for address, found in (("10.96.0.1", True), ("None", False), ("", False), (None, False)):
+        assert has_address(service(clusterIP=address)) is found
+
+
+def test_the_change_that_endpoints_go_back_to_is_the_earliest_since_they_were_looked_at() -> None:
+    times, web = TriggerTimes(), service()
+
+    def at(name: str, moment: str | None) -> Json:
+        made = pod(name)
+        made["status"]["conditions"][0]["lastTransitionTime"] = moment
+        return made
+
+    first, later, last = (f"2026-01-01T00:0{minute}:00Z" for minute in (1, 5, 9))
+    assert times.of(web, [at("a", later)]) == "2026-01-01T00:00:00Z"
+    assert times.of(web, [at("a", later)]) == ""
+    assert times.of(web, [at("a", later), at("b", last), at("c", first)]) == first
+    assert times.of(web, [at("a", last), at("b", last), at("c", first)]) == last
+    assert times.of(web, [at("a", first), at("b", None), {**pod("d"), "status": {}}]) == ""
+    times.forget("ns/web")
+    times.forget("ns/web")
+    assert times.of(web, []) == "2026-01-01T00:00:00Z"
+
+
+# --- slices
+
+
+def test_an_endpoint_says_where_its_pod_is_and_what_it_is() -> None:
+    node = {"metadata": {"labels": {"topology.kubernetes.io/zone": "z"}}}
+    assert endpoint_of(service(), pod("a", "10.0.0.1", "fd00::1"), node, "IPv6") == {
+        "addresses": ["fd00::1"],
+        "conditions": {"ready": True, "serving": True, "terminating": False},
+        "targetRef": {"kind": "Pod", "namespace": "ns", "name": "a", "uid": "u-a"},
+        "nodeName": "n1",
+        "zone": "z",
+    }
+    found = endpoint_of(service(), pod(nodeName=""), {"metadata": {}}, "IPv4")
+    assert found is not None
+    assert not {"nodeName", "zone", "hostname"} & set(found)
+
+
+def test_ports_have_the_numbers_of_the_pod_and_what_the_service_says_of_them() -> None:
+    given = [
+        {"name": "a", "port": 80, "targetPort": "web", "appProtocol": "h2c"},
+        {"name": "b", "port": 81, "protocol": "UDP"},
+        {"name": "c", "port": 82, "targetPort": 9},
+        {"name": "d", "port": 83, "targetPort": "unknown"},
+    ]
+    assert ports_of(service(ports=given), pod()) == [
+        {"name": "a", "port": 8080, "protocol": "TCP", "appProtocol": "h2c"},
+        {"name": "b", "port": 81, "protocol": "UDP"},
+        {"name": "c", "port": 9, "protocol": "TCP"},
+    ]
+    assert ports_of(service(ports=None), pod()) == []
+
+
+def test_slices_have_the_labels_of_their_service_but_for_those_that_say_whose_they_are() -> None:
+    web = service()
+    web["metadata"]["labels"] = {"team": "a", HEADLESS: "mine", "kubernetes.io/service-name": "other"}
+    mine = {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "m"}
+    assert labels_of(web, "m") == {"team": "a", **mine}
+    web["spec"]["clusterIP"] = "None"
+    assert labels_of(web, "m") == {"team": "a", HEADLESS: "", **mine}
+    made = new_slice(web, PORTS, "IPv6", "m")
+    assert (made["addressType"], made["ports"], made["endpoints"]) == ("IPv6", PORTS, [])
+    assert made["metadata"]["generateName"] == "web-"
+    assert is_owned(made, web)
+    [owner] = made["metadata"]["ownerReferences"]
+    for field in ("uid", "kind", "apiVersion"):
+        other = {**made, "metadata": {**made["metadata"], "ownerReferences": [{**owner, field: "other"}]}}
+        assert not is_owned(other, web)
+
+
+def test_ports_and_endpoints_are_the_same_in_any_order() -> None:
+    one, other = {"name": "a", "port": 1}, {"name": "b", "port": 2, "protocol": "UDP"}
+    assert key_of_ports([one, other]) == key_of_ports([other, one]) != key_of_ports([one])
+    assert key_of_ports(None) == key_of_ports([]) == ()
+    for field, value in (("port", 2), ("name", "c"), ("protocol", "SCTP"), ("appProtocol", "x")):
+        assert key_of_ports([{**one, field: value}]) != key_of_ports([one])
+    plain = {"addresses": ["1", "2"]}
+    assert key_of_endpoint(plain) == key_of_endpoint({"addresses": ["2", "1"], "zone": "z"})
+    for more in ({"hostname": "h"}, {"targetRef": {"name": "p"}}, {"targetRef": {"namespace": "n"}}):
+        assert key_of_endpoint({**plain, **more}) != key_of_endpoint(plain)
+    for field in ("nodeName", "zone", "conditions", "targetRef"):
+        assert not looks_same({**plain, field: "x"}, plain)
+    assert looks_same(plain, {**plain, "hints": {}})
+
+
+def planned(existing: list[Json], *numbers: int, most: int = 3) -> Plan:
+    desired = {key_of_ports(PORTS): (PORTS, endpoints(*numbers))} if numbers else {}
+    return plan_family(OWNER, "IPv4", desired, existing, manager="m", most=most)
+
+
+def names(slices: list[Json]) -> list[str]:
+    return sorted(each["metadata"]["name"] for each in slices)
+
+
+def test_where_there_is_nothing_one_empty_slice_says_so() -> None:
+    empty = {**a_slice("a"), "ports": []}
+    assert planned([]).create == [{**new_slice(OWNER, [], "IPv4", "m")}]
+    kept = planned([empty])
+    assert (kept.create, kept.update, kept.delete) == ([], [], [])
+    for wrong in (
+        {**empty, "ports": PORTS},
+        {**empty, "addressType": "IPv6"},
+        {**empty, "endpoints": list(endpoints(1).values())},
+        {**empty, "metadata": {**empty["metadata"], "labels": {}}},
+        {**empty, "metadata": {**empty["metadata"], "ownerReferences": []}},
+    ):
+        plan = planned([wrong])
+        assert (len(plan.create), names(plan.delete)) == (1, ["a"])
+    both = planned([empty, {**empty, "metadata": {**empty["metadata"], "name": "b"}}])
+    assert (len(both.create), names(both.delete)) == (1, ["a", "b"])
+
+
+def test_what_is_not_the_services_own_goes_and_changed_labels_come_in() -> None:
+    mine, foreign, old = a_slice("a", 1), a_slice("b", 2), a_slice("c", 3)
+    foreign["metadata"]["ownerReferences"] = [{"uid": "other", "kind": "Service", "apiVersion": "v1", "name": "web"}]
+    old["metadata"]["labels"] = {"old": "x"}
+    plan = planned([mine, foreign, old], 1, 3)
+    assert (names(plan.delete), names(plan.update), plan.create) == (["b"], ["c"], [])
+    assert plan.update[0]["metadata"]["labels"] == mine["metadata"]["labels"]
+    assert (plan.added, plan.removed) == (0, 0)
+
+
+def test_endpoints_that_come_and_go_are_counted_and_changed_ones_written() -> None:
+    plan = planned([a_slice("a", 1, 2)], 2, 3, 4)
+    assert (plan.added, plan.removed) == (2, 1)
+    changed = a_slice("a", 1)
+    changed["endpoints"][0]["conditions"] = {"ready": False}
+    plan = planned([changed], 1)
+    assert [each["endpoints"] for each in plan.update] == [list(endpoints(1).values())]
+    total = Plan()
+    total.add(planned([a_slice("a", 1, 2)], 2, 3, 4))
+    total.add(planned([a_slice("b", 7)], 8))
+    assert (total.added, total.removed, names(total.delete), names(total.update)) == (3, 2, ["b"], ["a"])
+
+
+def test_a_slice_that_is_made_takes_the_name_of_one_that_goes() -> None:
+    made, going = [a_slice("x", n) for n in (1, 2)], [a_slice(name) for name in ("a", "b", "c")]
+    plan = Plan(create=list(made), delete=list(going))
+    plan.recycle()
+    assert (plan.create, names(plan.update), names(plan.delete)) == ([], ["a", "b"], ["c"])
+    assert {len(each["endpoints"]) for each in plan.update} == {1}
+    plan = Plan(create=list(made), delete=going[:1])
+    plan.recycle()
+    assert (len(plan.create), names(plan.update), plan.delete) == (1, ["a"], [])
+
+
+def test_slices_that_stay_are_written_again_only_where_hints_change() -> None:
+    zoned = a_slice("a", 1)
+    zoned["endpoints"][0]["zone"] = "z"
+    hinted = {"forZones": [{"name": "z"}]}
+    plan = Plan()
+    hint(plan, [zoned], "PreferSameZone")
+    assert [each["endpoints"][0]["hints"] for each in plan.update] == [hinted]
+    again, there = Plan(), plan.update[0]
+    hint(again, [there], "PreferSameZone")
+    assert again.update == []
+    hint(again, [there], "")
+    assert [each["endpoints"][0].get("hints") for each in again.update] == [None]
+    gone = Plan(delete=[zoned])
+    hint(gone, [zoned], "PreferSameZone")
+    assert gone.update == []
+    written = Plan(create=[zoned], update=[{**zoned, "metadata": {"name": "b"}}])
+    hint(written, [], "PreferSameZone")
+    assert [each["endpoints"][0]["hints"] for each in (*written.create, *written.update)] == [hinted, hinted]
+
+
+def test_a_slice_is_found_by_service_and_manager_and_tells_what_it_follows_from() -> None:
+    assert _service_and_manager(a_slice("a")) == ("ns/web/m",)
+    assert (
+        _service_and_manager({"metadata": {"namespace": "ns", "labels": {"kubernetes.io/service-name": "web"}}}) == ()
+    )
+    assert _service_and_manager({"metadata": {"namespace": "ns"}}) == ()
+    marked = _triggered({"metadata": {"annotations": {TRIGGER: "old", "mine": "x"}}}, "new")
+    assert marked["metadata"]["annotations"] == {TRIGGER: "new", "mine": "x"}
+    assert _triggered(marked, "")["metadata"]["annotations"] == {"mine": "x"}
+    assert _triggered({"metadata": {}}, "")["metadata"]["annotations"] is None
