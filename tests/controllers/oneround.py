@@ -1,0 +1,60 @@
+"""One look of a component at one object: what it knows is imagined, what it writes is noted, no server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Client
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import Json, Kind, key_of
+from controllers.runtime.transport import NoTransport
+
+Answer = Callable[[Json], Json]
+
+
+class Noted:
+    """A client that notes what is written. `refuses` names the verb that fails, with its code and reason."""
+
+    def __init__(self, answers: dict[str, Answer] | None = None) -> None:
+        self.writes: list[tuple[str, str, Any]] = []
+        self.refuses: dict[str, tuple[int, str]] = {}
+        self._answers = answers or {}
+
+    def named(self, _: str) -> Noted:
+        return self
+
+    def _note(self, verb: str, kind: Kind, what: Any) -> Any:
+        self.writes.append((verb, kind.kind, what))
+        if verb in self.refuses:
+            code, reason = self.refuses[verb]
+            raise StatusError(code, reason, "refused")
+        return self._answers[kind.kind](what) if kind.kind in self._answers else what
+
+    async def create(self, kind: Kind, body: Json, *_: Any, **__: Any) -> Any:
+        return self._note("create", kind, body)
+
+    async def update(self, kind: Kind, body: Json, subresource: str = "") -> Any:
+        return self._note("/".join(filter(None, ("update", subresource))), kind, body)
+
+    async def update_status(self, kind: Kind, body: Json) -> Any:
+        return self._note("update/status", kind, body)
+
+    async def patch(self, kind: Kind, name: str, body: Json, namespace: str = "", **more: Any) -> Any:
+        return self._note("/".join(filter(None, ("patch", more.get("subresource", "")))), kind, (name, body))
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "", **more: Any) -> Any:
+        return self._note("delete", kind, (f"{namespace}/{name}" if namespace else name, more))
+
+    @property
+    def verbs(self) -> list[str]:
+        return [verb for verb, _, _ in self.writes]
+
+
+def imagined(kind: Kind, *objects: Json, informers: Informers | None = None, **selectors: Any) -> Informers:
+    """Informers that know these objects of a kind."""
+    made = informers or Informers(Client(NoTransport()))
+    for obj in objects:
+        made.of(kind, **selectors).imagine(key_of(obj), obj)
+    return made
