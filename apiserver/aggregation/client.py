@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from apiserver.aggregation.remotes import Remote
+from apiserver.aggregation.takeover import take_over
 from apiserver.api.kubeconfigs import Credentials
 from apiserver.clock import Timer, outside, timers
-from apiserver.messages import User
+from apiserver.messages import Response, Stream, User
 from apiserver.webhooks.client import trust_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def _escaped(key: str) -> str:
     return "".join(char if char in _TOKEN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in key)
 
 
+def _written(place: tuple[str, int]) -> str:
+    host, port = place
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _trust(remote: Remote) -> tuple[bytes, bool, str]:
     return remote.authority, remote.insecure, remote.service.host
 
@@ -84,8 +90,7 @@ class RemoteClient:
             await asyncio.to_thread(import_module, "httpx")
         import httpx
 
-        host, port = place
-        at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        at = _written(place)
         request = httpx.Request(
             method, f"https://{at}/", content=body or None,
             headers=[(name.encode(), _bytes(value)) for name, value in (*headers, ("Host", at))],
@@ -101,6 +106,15 @@ class RemoteClient:
                     raise
                 # A kept connection may have been closed at the other end just now.
                 return await pool.send(request, stream=True)
+
+    async def take_over(
+        self, remote: Remote, place: tuple[str, int], method: str, target: str, headers: Pairs, body: bytes
+    ) -> Response | Stream:
+        """The answer to a request that asks for another protocol. Raises OSError, ssl.SSLError and Refused."""
+        pairs = [(name.encode(), _bytes(value)) for name, value in (("Host", _written(place)), *headers)]
+        trust = trust_of(remote.authority, self._own._replace(insecure=remote.insecure))
+        with outside(), timers(Timer.MACHINE):
+            return await take_over(place, trust, remote.service.host, method, target.encode("latin-1"), pairs, body)
 
     async def get(self, remote: Remote, place: tuple[str, int], path: str, accept: str) -> tuple[int, bytes, str]:
         """Status, body and content type of what the aggregator itself asks. Raises as `send`, and TimeoutError."""

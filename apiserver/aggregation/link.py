@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from apiserver.aggregation.client import RemoteClient, user_headers
 from apiserver.aggregation.servers import RemoteServers, Server
+from apiserver.aggregation.takeover import Refused
 from apiserver.api.status import PlainError
 from apiserver.clock import Timer, timers
 from apiserver.http.handlers.chain import Handler
@@ -72,8 +73,6 @@ class Aggregated:
         """Raises PlainError (503) while the server is not there."""
         if server.place is None or not server.available:
             raise PlainError(503, "service unavailable")
-        if request.headers.get("upgrade"):
-            raise PlainError(501, "requests that take a connection over are not passed on to other API servers")
         assert request.user is not None, "authentication stands before this handler"
         import httpx
 
@@ -83,9 +82,17 @@ class Aggregated:
             if name not in _OWN and not name.startswith(_OWN_STARTS)
         ]
         target = f"{request.path}?{request.query}" if request.query else request.path
+        upgrade = request.headers.get("upgrade", "")
+        if upgrade:
+            headers += [("Connection", "Upgrade"), ("Upgrade", upgrade)]
         try:
             with timers(Timer.MACHINE):
                 async with asyncio.timeout(None if request.info.verb == "watch" else _LONGEST_SECONDS):
+                    if upgrade:
+                        return await self._client.take_over(
+                            server.remote, server.place, request.method, target,
+                            [*headers, *user_headers(request.user)], request.body,
+                        )  # fmt: skip
                     answer = await self._client.send(
                         server.remote, server.place, request.method, target, [*headers, *user_headers(request.user)],
                         request.body,
@@ -93,7 +100,7 @@ class Aggregated:
                     return await _taken(request, answer)
         except TimeoutError:
             raise PlainError(504, f"{server.remote.name}: no answer within {_LONGEST_SECONDS:g} seconds") from None
-        except (httpx.HTTPError, OSError, ssl.SSLError) as error:
+        except (httpx.HTTPError, OSError, ssl.SSLError, Refused) as error:
             raise PlainError(503, f"error trying to reach service: {error}") from None
 
 

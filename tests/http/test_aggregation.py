@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx
 import pytest
@@ -19,6 +20,8 @@ from apiserver.aggregation.servers import RemoteServers
 from tests.conformance.webhook import _certificate
 from tests.http.test_live_catalog import created, run, running
 from tests.http.widgets import AGGREGATED
+from tests.support.patience import wait_until
+from tests.support.server import serve
 
 Json = dict[str, Any]
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -70,6 +73,9 @@ class Remote:
                 remote.asked.append((self.command, self.path, headers, self.rfile.read(length)))
                 if self.path == f"{PODS}/slow":
                     remote.closing.wait()
+                if self.headers.get("upgrade") == "echo":
+                    self.echo()
+                    return
                 body = remote.documents.get(self.path.partition("?")[0])
                 text = json.dumps(body or {"kind": "Status", "code": 404}).encode()
                 self.send_response(200 if body else 404)
@@ -80,6 +86,15 @@ class Remote:
                 self.send_header("warning", '299 - "from afar"')
                 self.end_headers()
                 self.wfile.write(text)
+
+            def echo(self) -> None:
+                """Speaks another protocol: greets, and says every line again."""
+                self.close_connection = True
+                self.wfile.write(
+                    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n"
+                )
+                for line in self.rfile:
+                    self.wfile.write(line)
 
             do_GET = do_POST = do_DELETE = answer
 
@@ -216,6 +231,41 @@ def test_requests_for_a_group_of_another_server_go_there_as_whoever_sent_them(re
             assert (await client.get("/api/v1/namespaces/default")).status_code == 200
 
     run(scenario())
+
+
+def test_a_request_may_take_its_connection_over_if_the_other_server_agrees(remote: Remote) -> None:
+    where = f"--service-address=kube-system/metrics:443={remote.address}"
+    with serve(where) as server:
+        wire = server.wire()
+        assert wire.post(SERVICES, api_service(insecureSkipTLSVerify=True)).status == 201
+        wait_until(lambda: wire.get(f"{PODS}/a").status == 200, "requests go there")
+        host, port = server.url.removeprefix("http://").split(":")
+
+        def opened(path: str, protocol: str) -> tuple[socket.socket, BinaryIO]:
+            connection = socket.create_connection((host, int(port)))
+            head = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+            connection.sendall(head.encode())
+            return connection, connection.makefile("rb")
+
+        connection, answers = opened(f"{PODS}/a/exec?x=1", "echo")
+        with connection, answers:
+            assert answers.readline().startswith(b"HTTP/1.1 101 ")
+            while answers.readline().strip():
+                pass
+            assert answers.readline() == b"hello\n"
+            connection.sendall(b"one\n")
+            assert answers.readline() == b"one\n"
+            connection.shutdown(socket.SHUT_WR)
+            assert answers.read() == b""
+        ((path, headers, _),) = remote.asked_for("GET", f"{PODS}/a/exec")
+        assert (path, headers["upgrade"], headers["x-remote-user"]) == (
+            f"{PODS}/a/exec?x=1",
+            ["echo"],
+            ["system:admin"],
+        )
+        connection, answers = opened(f"{PODS}/b", "other")
+        with connection, answers:
+            assert answers.readline().startswith(b"HTTP/1.1 404 ")
 
 
 def test_what_a_server_says_of_itself_counts_before_it_is_available(remote: Remote) -> None:

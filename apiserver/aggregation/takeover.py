@@ -1,0 +1,121 @@
+"""Requests that take the connection over (exec, port-forward, websockets), passed on to a server behind this one.
+
+Each has a connection of its own. If the other server agrees (101), bytes go both ways until one side ends; any other
+answer is an answer like all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from apiserver.messages import Response, Stream
+
+if TYPE_CHECKING:
+    import h11
+
+__all__ = ["Refused", "take_over"]
+
+#: Bytes that are passed on at once.
+_PIECE: Final = 64 * 1024
+_SWITCHING: Final = 101
+
+Pairs = Sequence[tuple[bytes, bytes]]
+
+
+class Refused(Exception):
+    """The other server's answer makes no sense, or ends too early."""
+
+
+async def take_over(
+    place: tuple[str, int], trust: ssl.SSLContext, name: str, method: str, target: bytes, headers: Pairs, body: bytes
+) -> Response | Stream:
+    """The answer to a request whose headers ask for another protocol. `name` is what the server's certificate is for.
+    Raises OSError, ssl.SSLError and Refused.
+    """
+    import h11
+
+    reader, writer = await asyncio.open_connection(*place, ssl=trust, server_hostname=name, limit=_PIECE)
+    try:
+        connection = h11.Connection(h11.CLIENT)
+        length = [(b"Content-Length", str(len(body)).encode())] if body else []
+        request = h11.Request(method=method.encode(), target=target, headers=[*headers, *length])
+        parts = [connection.send(request), connection.send(h11.Data(data=body)), connection.send(h11.EndOfMessage())]
+        writer.write(b"".join(part for part in parts if part))
+        answer = await _next(connection, reader)
+        if isinstance(answer, h11.InformationalResponse) and answer.status_code == _SWITCHING:
+            return _switched(connection, answer, reader, writer)
+        return await _whole(connection, answer, reader, writer)
+    except h11.RemoteProtocolError as error:
+        writer.close()
+        raise Refused(str(error)) from None
+    except BaseException:
+        writer.close()
+        raise
+
+
+async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Event:
+    import h11
+
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(_PIECE))
+        elif isinstance(event, h11.InformationalResponse) and event.status_code != _SWITCHING:
+            continue  # 100 Continue and its like
+        elif isinstance(event, h11.Event):
+            return event
+
+
+def _switched(
+    connection: h11.Connection,
+    answer: h11.InformationalResponse,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> Stream:
+    stream = Stream(_SWITCHING, headers=_texts(answer))
+    stream.incoming = writer.write
+    stream.chunks = _pieces(connection.trailing_data[0], reader, writer, stream)
+    stream.when_ended.append(writer.close)
+    return stream
+
+
+async def _pieces(
+    first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
+) -> AsyncIterator[bytes]:
+    try:
+        piece = first or await reader.read(_PIECE)
+        while piece:
+            stream.sent += len(piece)
+            yield piece
+            piece = await reader.read(_PIECE)
+    except OSError:
+        return
+    finally:
+        writer.close()
+        stream.finish()
+
+
+async def _whole(
+    connection: h11.Connection, answer: h11.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> Response:
+    """An answer by which the other server has not agreed."""
+    import h11
+
+    if not isinstance(answer, h11.Response):
+        raise Refused("the connection was closed without an answer")
+    parts = []
+    while isinstance(event := await _next(connection, reader), h11.Data):
+        parts.append(bytes(event.data))
+    writer.close()
+    headers = _texts(answer)
+    kind = next((value for name, value in headers if name.lower() == "content-type"), "")
+    own = ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date", "upgrade")
+    kept = tuple(pair for pair in headers if pair[0].lower() not in own)
+    return Response(answer.status_code, b"".join(parts), kind, kept)
+
+
+def _texts(answer: h11.Response | h11.InformationalResponse) -> tuple[tuple[str, str], ...]:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers.raw_items())
