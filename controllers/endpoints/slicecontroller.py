@@ -35,6 +35,8 @@ NAME = "endpointslice-controller"
 MANAGER: Final = "endpointslice-controller.k8s.io"
 #: Slices that changed are looked at together.
 _BATCH: Final = timedelta(seconds=1)
+#: Annotations that ask for hints by the number of processors in each zone; the first that there is counts.
+_TOPOLOGY_AWARE: Final = ("service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode")
 _DISTRIBUTIONS: Final = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
 
 
@@ -147,9 +149,15 @@ class EndpointSlices(Workload):
 
 
 def _distribution(service: Json) -> str:
-    """Where the traffic of a service should go, if it says so in a word that counts."""
+    """Where the traffic of a service should go, if it says so in a word that counts, and not by annotation."""
     given = service["spec"].get("trafficDistribution") or ""
-    return given if given in _DISTRIBUTIONS else ""
+    return given if given in _DISTRIBUTIONS and not _is_topology_aware(service) else ""
+
+
+def _is_topology_aware(service: Json) -> bool:
+    annotations = service["metadata"].get("annotations") or {}
+    said = next((annotations[name] for name in _TOPOLOGY_AWARE if name in annotations), "")
+    return said in ("Auto", "auto")
 
 
 def _service_and_manager(each: Json) -> Sequence[str]:

@@ -1,18 +1,27 @@
-"""The subsets of Endpoints: addresses that have the same ports and the same readiness at each stand together. Pure."""
+"""The subsets of Endpoints: addresses that have the same ports and the same readiness at each stand together. Pure.
+
+Ports, and subsets, stand in the order of their hashes, as upstream's. Facts: upstream's pkg/api/v1/endpoints.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
+from apiserver.api.types.core.endpoints import EndpointPort, EndpointSubset
 from controllers.endpoints.services import addresses, has_endpoint, hostname, ports, target
 from controllers.runtime.kinds import Json
 from controllers.workloads.podstates import is_ready
+from controllers.workloads.templates import dumped
 
 #: Addresses that Endpoints may have.
 CAPACITY: Final = 1000
 Address = tuple[str, str]
+#: Of FNV-1a with 128 bits.
+_BASIS: Final = 0x6C62272E07BB014262B821756295C58D
+_PRIME: Final = (1 << 88) + 0x13B
 
 
 def subsets_of(service: Json, pods: Iterable[Json]) -> list[Json]:
@@ -66,20 +75,37 @@ def repacked(subsets: Iterable[Json]) -> list[Json]:
                     known.setdefault(key, address)
                     states[key] = states.get(key, True) and ready
     ports_by_states: dict[tuple[Any, ...], list[Json]] = {}
-    for port_items, states in sorted(ready_at.items(), key=lambda item: str(item[0])):
+    for port_items, states in ready_at.items():
         same = ports_by_states.setdefault(tuple(sorted(states.items())), [])
         if port_items:
             same.append(dict(port_items))
-    return [_subset(states, same, known) for states, same in sorted(ports_by_states.items(), key=str)]
+    made = [_subset(states, same, known) for states, same in ports_by_states.items()]
+    return made if len(made) < 2 else sorted(made, key=lambda subset: _hash(dumped(EndpointSubset, subset)))
 
 
 def _subset(states: tuple[Any, ...], same: list[Json], known: dict[Address, Json]) -> Json:
     made = {
         "addresses": [known[key] for key, ready in states if ready],
         "notReadyAddresses": [known[key] for key, ready in states if not ready],
-        "ports": same,
+        "ports": sorted(same, key=_port_hash),
     }
     return {name: value for name, value in made.items() if value}
+
+
+def _port_hash(port: Json) -> int:
+    return _hash_of_port(dumped(EndpointPort, port))
+
+
+@lru_cache(maxsize=256)
+def _hash_of_port(text: str) -> int:
+    return _hash(text)
+
+
+def _hash(text: str) -> int:
+    state = _BASIS
+    for byte in text.encode():
+        state = ((state ^ byte) * _PRIME) & ((1 << 128) - 1)
+    return state
 
 
 def count(subsets: Iterable[Json]) -> int:

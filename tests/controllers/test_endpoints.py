@@ -129,6 +129,18 @@ def test_a_service_may_want_traffic_to_stay_near_and_addresses_that_are_not_read
             assert one["endpoints"][0]["hints"] == {"forZones": [{"name": "east"}]}
             assert one["endpoints"][0]["conditions"] == {"ready": True, "serving": False, "terminating": False}
             assert "service.kubernetes.io/headless" in one["metadata"]["labels"]
+            # Hints by the processors of zones would be others; with few endpoints there are none.
+            modes = (
+                {"mode": "Auto"},
+                {"mode": "Disabled"},
+                {"mode": None, "aware-hints": "auto"},
+                {"aware-hints": None},
+            )
+            for number, mode in enumerate(modes):
+                annotations = {f"service.kubernetes.io/topology-{name}": value for name, value in mode.items()}
+                await world.client.patch(SERVICES, "web", {"metadata": {"annotations": annotations}}, "ns")
+                (one,) = await slices(world)
+                assert ("hints" in one["endpoints"][0]) == (number % 2 == 1)
             await world.client.patch(SERVICES, "web", {"spec": {"trafficDistribution": None}}, "ns")
             (one,) = await slices(world)
             assert "hints" not in one["endpoints"][0]
@@ -227,3 +239,27 @@ def test_subsets_are_as_few_as_possible_and_ready_addresses_come_first() -> None
     many = [{"ip": f"10.{n // 250}.{n % 250}.1"} for n in range(990)]
     (cut,) = truncated([{"addresses": many, "notReadyAddresses": many}])
     assert (len(cut["addresses"]), len(cut["notReadyAddresses"])) == (990, 10)
+
+
+def test_ports_and_subsets_stand_in_the_order_of_upstreams_hashes() -> None:
+    """What RepackSubsets of 1.36.2 makes of the same."""
+    ref = {"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u1"}
+    one = {"ip": "10.0.0.1", "hostname": "h", "nodeName": "n", "targetRef": ref}
+    two, three, four = ({"ip": f"10.0.0.{number}"} for number in (2, 3, 4))
+    a, other_a = ({"name": "a", "port": number, "protocol": "TCP"} for number in (8080, 9090))
+    b = {"name": "b", "port": 81, "protocol": "UDP"}
+    c = {"name": "c", "port": 82, "protocol": "TCP", "appProtocol": "http"}
+    nameless = {"port": 1, "protocol": "TCP"}
+    found = repacked(
+        [
+            {"addresses": [one], "ports": [a, b, c]},
+            {"addresses": [two], "notReadyAddresses": [three], "ports": [other_a, b]},
+            {"addresses": [four], "ports": [nameless]},
+        ]
+    )
+    assert found == [
+        {"addresses": [one, two], "notReadyAddresses": [three], "ports": [b]},
+        {"addresses": [one], "ports": [c, a]},
+        {"addresses": [four], "ports": [nameless]},
+        {"addresses": [two], "notReadyAddresses": [three], "ports": [other_a]},
+    ]
