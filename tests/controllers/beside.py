@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -78,32 +79,43 @@ _QUIET = 2.0
 
 @asynccontextmanager
 async def both(
-    directory: Path, controllers: Sequence[str], others: Sequence[str], nodes: int = 3
+    directory: Path,
+    controllers: Sequence[str],
+    others: Sequence[str],
+    nodes: int = 3,
+    flags: Sequence[str] = (),
+    only_theirs: Sequence[str] = (),
+    servers: Sequence[str] = (),
 ) -> AsyncIterator[tuple[Client, Client]]:
-    """Ours and theirs: `controllers` are run by kubedra on the first server and by kube-controller-manager on the
-    second, `others` by kubedra on both.
+    """Ours and theirs: `controllers` are run by kubedra for the first server and by kube-controller-manager for the
+    second, in processes of their own with the same `flags`; `others` by kubedra on both. `only_theirs` are flags that
+    kubedra does not have, `servers` further ones of the servers.
     """
     assert KUBE_CONTROLLER_MANAGER is not None
     ours, theirs = directory / "ours.conf", directory / "theirs.conf"
-    shared = [f"--nodes={nodes}", "--devices=none"]
+    shared = [f"--nodes={nodes}", "--devices=none", f"--controllers={','.join(others)}", *servers]
     with (
-        Child(
-            directory / "ours", f"--controllers={','.join([*controllers, *others])}", f"--kubeconfig={ours}", *shared
-        ),
-        Child(directory / "theirs", f"--controllers={','.join(others)}", f"--kubeconfig={theirs}", *shared),
-        (directory / "kube-controller-manager.log").open("w") as log,
+        Child(directory / "ours", f"--kubeconfig={ours}", *shared),
+        Child(directory / "theirs", f"--kubeconfig={theirs}", *shared),
+        (directory / "kubedra.log").open("w") as our_log,
+        (directory / "kube-controller-manager.log").open("w") as their_log,
     ):
-        flags = ["--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000", f"--kubeconfig={theirs}"]
-        command = [KUBE_CONTROLLER_MANAGER, "--secure-port=0", f"--controllers={','.join(controllers)}", *flags]
-        process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: ASYNC220 - it does not wait
+        flags = ["--leader-elect=false", f"--controllers={','.join(controllers)}", *flags]
+        limits = ["--secure-port=0", "--kube-api-qps=5000", "--kube-api-burst=5000", *only_theirs]
+        commands = (
+            ([sys.executable, "-m", "controllers", f"--kubeconfig={ours}", *flags], our_log),
+            ([KUBE_CONTROLLER_MANAGER, f"--kubeconfig={theirs}", *flags, *limits], their_log),
+        )
+        processes = [subprocess.Popen(command, stdout=log, stderr=log) for command, log in commands]  # noqa: ASYNC220
         clients = [Client(HttpTransport(load_kubeconfig(path)), user_agent="test") for path in (ours, theirs)]
         try:
             yield clients[0], clients[1]
         finally:
             for client in clients:
                 await client.close()
-            process.terminate()
-            ended(process)
+            for process in processes:
+                process.terminate()
+                ended(process)
 
 
 async def rest(client: Client, kinds: Iterable[Kind] = COMPARED) -> None:
@@ -137,7 +149,7 @@ async def state(client: Client, namespace: str, kinds: Iterable[Kind] = COMPARED
     found: dict[str, list[str]] = {}
     for kind in kinds:
         page = await client.list(kind, namespace)
-        texts = [json.dumps(comparable(_shown(kind, item)), sort_keys=True) for item in page["items"]]
+        texts = [json.dumps(comparable(shown(kind, item)), sort_keys=True) for item in page["items"]]
         found[kind.kind] = sorted(texts)
     events = (await client.list(CORE_EVENTS, namespace))["items"]
     own = Counter(
@@ -150,7 +162,7 @@ async def state(client: Client, namespace: str, kinds: Iterable[Kind] = COMPARED
     return found
 
 
-def _shown(kind: Kind, item: Json) -> Json:
+def shown(kind: Kind, item: Json) -> Json:
     """Of pods what their controller gave them; their life is their node's. Of slices the endpoints in any order, and not
     how often they were written.
     """

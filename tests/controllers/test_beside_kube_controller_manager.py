@@ -1,6 +1,7 @@
 """The same lives of workloads for kubedra's controllers and for a real kube-controller-manager, on two servers: the same
 names, counts, conditions, revisions and reasons of events after each step. Runs where a kube-controller-manager of 1.36
-is on PATH; KUBEDRA_SITUATIONS says how many lives.
+is on PATH; KUBEDRA_SITUATIONS says how many lives,
+KUBEDRA_SEED with which they begin.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ OTHERS = [
     "scheduler", "node-agent", "node-lifecycle-controller", "garbage-collector-controller", "namespace-controller",
 ]  # fmt: skip
 COUNT = int(os.environ.get("KUBEDRA_SITUATIONS", "25"))
+SEED = int(os.environ.get("KUBEDRA_SEED", "0"))
 
 pytestmark = [
     pytest.mark.skipif(KUBE_CONTROLLER_MANAGER is None, reason="no kube-controller-manager on PATH"),
@@ -73,5 +75,5 @@ async def compare(directory: Path, lives: list[Life]) -> list[str]:
 
 
 def test_both_end_in_the_same_objects_after_each_step(tmp_path: Path) -> None:
-    lines = asyncio.run(compare(tmp_path, [life(seed) for seed in range(COUNT)]))
+    lines = asyncio.run(compare(tmp_path, [life(seed) for seed in range(SEED, SEED + COUNT)]))
     assert lines == [], "\n".join(lines[:40])

@@ -23,14 +23,14 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT.parent / "shared" / "real"
 PAGE = ROOT / "docs" / "reference" / "manifests.md"
 #: Plurals of what the manifests hold, where they are not the kind in small letters with an s.
-_CLUSTER = {
+CLUSTER = {
     "Namespace",
     "DeviceClass",
     "DeviceTaintRule",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 }
-_GATES = "DRADeviceTaintRules=true,GenericWorkload=true,DRAWorkloadResourceClaims=true,GangScheduling=true"
+GATES = "DRADeviceTaintRules=true,GenericWorkload=true,DRAWorkloadResourceClaims=true,GangScheduling=true"
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder of published manifests is not there")
 
@@ -129,14 +129,14 @@ def kind_of(obj: Json) -> Kind:
     name = obj["kind"]
     plural = f"{name.lower()}es" if name.endswith("ss") else f"{name.lower()}s"
     plural = f"{name.lower()[:-1]}ies" if name.endswith("cy") else plural
-    return Kind(group, version, plural, name, namespaced=name not in _CLUSTER)
+    return Kind(group, version, plural, name, namespaced=name not in CLUSTER)
 
 
 async def apply(world: World, file: str) -> None:
     for obj in yaml.safe_load_all((FOLDER / file).read_text()):
         if obj:
             obj.setdefault("apiVersion", "v1")  # one pod has none; kubectl refuses it
-            if obj["kind"] not in _CLUSTER:
+            if obj["kind"] not in CLUSTER:
                 obj["metadata"].setdefault("namespace", "ns")
             await world.client.create(kind_of(obj), obj)
 
@@ -144,7 +144,7 @@ async def apply(world: World, file: str) -> None:
 async def ends(case: Case) -> tuple[int, int, int]:
     """Pods that run and are ready, that wait, and that are gone, in the end."""
     components = [name for name in COMPONENTS if name != "garbage-collector-controller"]
-    async with World(*components, gates=_GATES) as world:
+    async with World(*components, gates=GATES) as world:
         marks = {"kubedra.dev/emulated": "true", "kubedra.dev/profile": case.profile}
         for number in range(case.nodes):
             meta = {"name": f"n{number}", "annotations": marks}

@@ -1,0 +1,145 @@
+"""Manifests that vendors publish, with kubedra's controllers and with a real kube-controller-manager: the same pods,
+claims and events in the end. Runs where a kube-controller-manager of 1.36 is on PATH and the manifests are at hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Client
+from controllers.runtime.kinds import (
+    CORE_EVENTS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_CLAIMS,
+    Kind,
+)
+from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, comparable, differences, rest
+from tests.node.test_published_manifests import CASES, CLUSTER, FOLDER, GATES, Case, kind_of
+
+Json = dict[str, Any]
+COMPARED = [
+    f"{name}-controller"
+    for name in (
+        "resourceclaim", "device-taint-eviction", "podgroup-protection", "deployment", "replicaset", "daemonset", "job",
+        "namespace", "garbage-collector", "taint-eviction", "pod-garbage-collector",
+    )
+]  # fmt: skip
+OTHERS = ["scheduler", "node-agent", "serviceaccount-controller", "node-lifecycle-controller"]
+KINDS = (PODS, RESOURCE_CLAIMS, REPLICA_SETS, POD_GROUPS)
+
+pytestmark = [
+    pytest.mark.skipif(KUBE_CONTROLLER_MANAGER is None, reason="no kube-controller-manager on PATH"),
+    pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder of published manifests is not there"),
+    pytest.mark.timeout(1500),
+]
+
+
+async def begin(client: Client, case: Case, namespace: str) -> None:
+    marks = {"kubedra.dev/emulated": "true", "kubedra.dev/profile": case.profile}
+    for number in range(case.nodes):
+        await client.create(NODES, {"metadata": {"name": f"node-{number}", "annotations": marks}})
+    await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+    await rest(client, (NODES,))
+
+
+async def apply(client: Client, file: str, namespace: str) -> list[tuple[Kind, str, str]]:
+    """What has to be taken away afterwards."""
+    made = []
+    for obj in yaml.safe_load_all((FOLDER / file).read_text()):
+        if not obj:
+            continue
+        obj.setdefault("apiVersion", "v1")
+        kind = kind_of(obj)
+        if obj["kind"] not in CLUSTER:
+            obj["metadata"].setdefault("namespace", namespace)
+        with suppress(StatusError):  # it is there already, from a file before
+            await client.create(kind, obj)
+        if obj["kind"] in CLUSTER:
+            made.append((kind, obj["metadata"]["name"], ""))
+    return made
+
+
+async def state(client: Client) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for kind in KINDS:
+        items = (await client.list(kind))["items"]
+        found[kind.kind] = sorted(json.dumps(comparable(_shown(item)), sort_keys=True) for item in items)
+    events = (await client.list(CORE_EVENTS))["items"]
+    found["events"] = sorted(
+        {
+            json.dumps(
+                comparable([event["source"], event["involvedObject"]["kind"], event["reason"], event["message"]])
+            )
+            for event in events
+            if event["source"].get("component") not in ("kubelet", "default-scheduler", "node-controller")
+        }
+    )
+    return found
+
+
+def _shown(item: Json) -> Json:
+    status = item.get("status") or {}
+    if "containers" in item["spec"]:
+        return {"metadata": item["metadata"], "spec": _pod_spec(item["spec"]), "phase": status.get("phase"),
+                "claims": status.get("resourceClaimStatuses")}  # fmt: skip
+    return item
+
+
+def _pod_spec(spec: Json) -> Json:
+    return {name: value for name, value in spec.items() if name != "volumes"}
+
+
+async def end(client: Client, made: Sequence[tuple[Kind, str, str]], namespace: str) -> None:
+    """Nothing is left of a case."""
+    for kind, name, where in [*made, (NAMESPACES, namespace, "")]:
+        with suppress(StatusError):  # another took it away
+            await client.delete(kind, name, where)
+    for _ in range(300):
+        left = [await client.list(kind) for kind in (PODS, RESOURCE_CLAIMS)]
+        if not any(page["items"] for page in left):
+            break
+        await asyncio.sleep(0.2)
+    for node in (await client.list(NODES))["items"]:
+        await client.delete(NODES, node["metadata"]["name"])
+    await rest(client, (PODS, NODES, RESOURCE_CLAIMS, NAMESPACES))
+
+
+async def play(client: Client, case: Case, number: int) -> dict[str, list[str]]:
+    namespace = f"n{number}"
+    await begin(client, case, namespace)
+    made = []
+    for file in case.files:
+        made += await apply(client, file, namespace)
+        await rest(client, KINDS)
+    found = await state(client)
+    await end(client, made, namespace)
+    return found
+
+
+async def compare(directory: Path) -> list[str]:
+    lines = []
+    gates = f"--feature-gates={GATES}"
+    servers = [gates, "--runtime-config=api/all=true"]
+    async with both(directory, COMPARED, OTHERS, nodes=0, flags=[gates], servers=servers) as clients:
+        for number, case in enumerate(CASES):
+            ours, theirs = await asyncio.gather(*(play(client, case, number) for client in clients))
+            lines += [f"{case.name}: {line}" for line in differences(ours, theirs)]
+    return lines
+
+
+def test_published_manifests_end_in_the_same_objects(tmp_path: Path) -> None:
+    lines = asyncio.run(compare(tmp_path))
+    assert lines == [], "\n".join(lines[:40])
