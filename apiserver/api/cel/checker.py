@@ -190,6 +190,8 @@ class Checker:
             known = fields.get(name) if fields is not None else None if message is None else message.field(name)
             if known is not None:
                 result = known
+            elif fields is None and message is None:
+                self._report(node, f"unexpected failed resolution of '{target.name}'")
             else:
                 self._report(node, f"undefined field '{name}'")
         elif target.kind == "param":

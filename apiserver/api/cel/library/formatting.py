@@ -137,16 +137,18 @@ def _format(letter: str, precision: int | None, value: Any) -> str:
 
 
 def _as_number(letter: str, precision: int, value: float) -> str:
-    """Numbers are written for readers of English: grouped thousands, a typographic exponent."""
+    """Numbers are written for readers of English: grouped thousands, a typographic exponent. In the scientific form the
+    precision is only the width of what is no number.
+    """
+    width = precision if letter == "e" else 0
     if math.isnan(value):
-        return "NaN"
+        return "NaN".rjust(width)
     if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
+        return ("∞" if value > 0 else "-∞").rjust(width)
     if letter == "f":
         return f"{value:,.{precision}f}"
-    mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
-    raised = exponent.removeprefix("+").translate(_SUPERSCRIPT)
-    return f"{mantissa}\u202f×\u202f10{raised}"
+    mantissa, _, exponent = f"{value:.{_DEFAULT_PRECISION}e}".partition("e")
+    return f"{mantissa}×10{exponent.removeprefix('+').translate(_SUPERSCRIPT)}"
 
 
 _SUPERSCRIPT: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -52,7 +52,7 @@ def _is_sorted(items: list[Any]) -> bool:
     for index, item in enumerate(items):
         if item.__class__ not in _ORDERED:
             raise no_such_overload()
-        if index and compare(previous, item) > 0:
+        if index and _safe_compare(previous, item) > 0:
             return False
         previous = item
     return True
@@ -76,7 +76,7 @@ def _extreme(name: str, sign: int) -> Callable[[list[Any]], Any]:
         for item in items:
             if item.__class__ not in _ORDERED:
                 raise no_such_overload()
-            if compare(result, item) == sign:
+            if _safe_compare(result, item) == sign:
                 result = item
         return result
 
@@ -160,6 +160,7 @@ def _by_key(keys: Sequence[Any]) -> Callable[[int, int], int]:
 
 
 def _safe_compare(left: Any, right: Any) -> int:
+    """What cannot be compared, as NaN, is neither less nor more."""
     try:
         return compare(left, right)
     except CelError:

@@ -32,7 +32,6 @@ from apiserver.api.cel.values import (
     CelType,
     Duration,
     KeyedList,
-    LibraryValue,
     SetList,
     Timestamp,
     Uint,
@@ -246,8 +245,6 @@ def size(value: Any) -> int:
     """`size`"""
     if isinstance(value, str | bytes | list | tuple | dict):
         return len(value)
-    if isinstance(value, LibraryValue) and (counted := value.size()) is not None:
-        return counted
     raise _unsupported("size", value)
 
 
