@@ -235,6 +235,10 @@ def test_rules_in_cel_judge_objects_and_changes() -> None:
             await define(client, definition({**SPEC, "x-kubernetes-validations": rules}))
             refused = await client.post(WIDGETS, json=widget("a", count=0, size="m"))
             assert refused.json()["details"]["causes"][0]["message"] == "Invalid value: a size needs a count"
+            nameless = await client.post(WIDGETS, json={**widget("a", count=0, size="m"), "metadata": {}})
+            named, unasked = nameless.json()["details"]["causes"]
+            assert (named["field"], unasked["field"]) == ("metadata.name", "<nil>")
+            assert unasked["message"].startswith("Invalid value: null: some validation rules were not checked")
             await created(client, WIDGETS, widget("a", count=3))
             lower = await client.patch(f"{WIDGETS}/a", content=b'{"spec":{"count":2}}', headers=MERGE)
             assert lower.json()["details"]["causes"] == [

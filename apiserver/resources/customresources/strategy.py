@@ -129,11 +129,18 @@ class CustomStrategy(Strategy):
         checks = rules.checks
         if checks is None:
             return []
-        if (blocked := blocking(errors)) is not None:
+        if (blocked := blocking(errors + self._metadata_errors(ctx, value, before))) is not None:
             return [blocked]
         found, warnings = checks.asked(Path(), value, before)
         ctx.warnings += warnings
         return found
+
+    def _metadata_errors(self, ctx: Context, value: Json, before: Any) -> list[FieldError]:
+        """What the store has said of a new object's metadata, as far as rules are not asked because of it."""
+        metadata = value["metadata"]
+        if before is not ABSENT or (metadata.get("name") and _WEIGHTY.isdisjoint(metadata)):
+            return []
+        return self.validate_metadata(ctx, metadata, ctx.resource.namespaced)
 
     def _typed(self, ctx: Context, obj: Json) -> Json:
         """An object as its schema sees it: with kind and apiVersion."""
@@ -161,6 +168,10 @@ class CustomStrategy(Strategy):
             coercion.default(kept)
             obj.clear()
             obj.update(kept)
+
+
+#: Fields of metadata that may be too long, or lack something.
+_WEIGHTY: Final = frozenset({"annotations", "ownerReferences"})
 
 
 def _content(obj: Json) -> Json:
