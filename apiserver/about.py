@@ -1,9 +1,11 @@
-"""What a server says of itself: /version, /statusz, /flagz."""
+"""What a server says of itself: /version, /statusz, /flagz, and where it is."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import ipaddress
+import socket
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from platform import python_version
@@ -14,7 +16,7 @@ from apiserver.clock import now
 from apiserver.http.documents.zpages import About
 from apiserver.settings import Settings
 
-__all__ = ["about_of", "own_release", "pages_of", "version_info"]
+__all__ = ["about_of", "address_of", "keys_address", "own_release", "pages_of", "version_info"]
 
 #: The pages for people, by what turns them on.
 _GATES: Final = {"ComponentStatusz": "statusz", "ComponentFlagz": "flagz"}
@@ -33,6 +35,23 @@ def about_of(settings: Settings) -> About:
     major, minor = settings.features.release
     version = version_info(settings)["gitVersion"].removeprefix("v")
     return About(now(), f"Python {python_version()}", version, f"{major}.{minor}", settings.flags)
+
+
+def address_of(settings: Settings) -> str:
+    """Where clients find the server: a host and a port. On all addresses of a machine it is found by the machine's
+    name.
+    """
+    host = settings.network.advertise or settings.bind_address
+    address = ipaddress.ip_address(host)
+    if address.is_unspecified:
+        host = socket.gethostname()
+    return f"{f'[{host}]' if address.version == 6 and not address.is_unspecified else host}:{settings.port}"
+
+
+def keys_address(settings: Settings) -> str:
+    """Where others find the keys of service accounts' tokens (/.well-known/openid-configuration, jwks_uri)."""
+    told = settings.identity.accounts.jwks_uri
+    return told or f"{'https' if settings.tls else 'http'}://{address_of(settings)}/openid/v1/jwks"
 
 
 def pages_of(settings: Settings) -> tuple[str, ...]:

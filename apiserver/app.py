@@ -13,7 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from apiserver.about import about_of, own_release, pages_of, version_info
+from apiserver.about import about_of, address_of, keys_address, own_release, pages_of, version_info
 from apiserver.access import Access
 from apiserver.admission.plugins import build
 from apiserver.aggregation.aggregation import Aggregation
@@ -115,7 +115,7 @@ class Server:
         self._logs: list[JsonLines] = []
         self._audit_log: JsonLines | None = None
         self._faults: Faults | None = None
-        self._discovery = Discovery(self.catalog.served(), settings.features.release)
+        self._discovery = Discovery(self.catalog.served(), settings.features.release, address_of(settings))
         self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()), settings.features.release)
         self._documents = self._make_documents()
         self._dispatch = Dispatch(self._routes(), self._documents, now)
@@ -213,9 +213,8 @@ class Server:
             del checks[BOOTSTRAP_ROLES]
         health = Health(checks)
         version = version_info(self.settings)
-        accounts = self.settings.identity.accounts
-        address = accounts.jwks_uri or f"{self._access.accounts.issuers[0].rstrip('/')}/openid/v1/jwks"
-        issuer = Issuer(self._access.accounts.issuers[0], address, self._access.accounts.public_keys)
+        accounts = self._access.accounts
+        issuer = Issuer(accounts.issuers[0], keys_address(self.settings), accounts.public_keys)
         pages, this = pages_of(self.settings), about_of(self.settings)
         return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this)
 

@@ -72,11 +72,13 @@ def test_a_token_names_its_key_which_anybody_may_have(tmp_path: Path, make: Make
 def test_the_issuer_says_where_its_keys_are(tmp_path: Path) -> None:
     key = written(tmp_path / "key", ec.generate_private_key(ec.SECP256R1()))
     signing = (f"--service-account-signing-key-file={key}", f"--service-account-issuer={ISSUER}")
-    with serve(*flags(tmp_path, *signing)) as running:
+    with serve(*flags(tmp_path, *signing), "--port=6443", "--advertise-address=192.0.2.9") as running:
         root = running.wire("root")
+        (found,) = root.get("/api").json["serverAddressByClientCIDRs"]
+        assert found == {"clientCIDR": "0.0.0.0/0", "serverAddress": "192.0.2.9:6443"}
         assert root.get("/.well-known/openid-configuration").json == {
             "issuer": ISSUER,
-            "jwks_uri": f"{ISSUER}/openid/v1/jwks",
+            "jwks_uri": "http://192.0.2.9:6443/openid/v1/jwks",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["ES256"],

@@ -26,8 +26,9 @@ class Discovery:
     is served.
     """
 
-    def __init__(self, served: Iterable[tuple[Resource, Version]], release: Release) -> None:
-        self._release = release
+    def __init__(self, served: Iterable[tuple[Resource, Version]], release: Release, address: str) -> None:
+        """`address` is where clients find the server."""
+        self._release, self._address = release, address
         self._remote: dict[str, dict[str, Server]] = {}
         self.show(served)
 
@@ -80,7 +81,7 @@ class Discovery:
         return {
             "kind": "APIVersions",
             "versions": self.versions(""),
-            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": self._address}],
         }
 
     def group_list(self) -> Json:
