@@ -25,6 +25,7 @@ from controllers.endpoints.slices import (
     ports_of,
 )
 from controllers.endpoints.slicewrites import SliceWriter
+from controllers.endpoints.zonehints import ZONE, Told, ZoneHints, is_ready, shares_of
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
@@ -60,6 +61,8 @@ class EndpointSlices(Workload):
         self._triggers = TriggerTimes()
         self._metrics = ServiceSliceMetrics(options.max_endpoints_per_slice)
         self._most = options.max_endpoints_per_slice
+        self._zones = ZoneHints()
+        self._nodes.on(lambda _: self._nodes_changed(), self._node_updated, lambda _: self._nodes_changed())
         self._slices.on(self._slice_changed, lambda _, each: self._slice_changed(each), self._slice_changed)
 
     @property
@@ -73,7 +76,16 @@ class EndpointSlices(Workload):
             key = f"{each['metadata']['namespace']}/{labels[SERVICE]}"
             self._controller.queue.add_after(key, _BATCH)
 
+    def _node_updated(self, old: Json, node: Json) -> None:
+        if is_ready(old) != is_ready(node) or _zone(old) != _zone(node):
+            self._nodes_changed()
+
+    def _nodes_changed(self) -> None:
+        for key in self._zones.overloaded(self._nodes.objects.values()):
+            self.queue(key)
+
     def gone(self, key: str) -> None:
+        self._zones.forget(key)
         self._triggers.forget(key)
         self._metrics.forget(key)
 
@@ -103,7 +115,11 @@ class EndpointSlices(Workload):
         try:
             for family in families:
                 mine = [each for each in existing if each["addressType"] == family]
-                await self._write(owner, self._plan(owner, family, pods, mine), trigger)
+                plan = self._plan(owner, family, pods, mine)
+                told = self._hint(owner, family, plan, mine)
+                await self._write(owner, plan, trigger)
+                if told is not None:
+                    self.recorder.record(owner, *told)
             await self._write(owner, others, trigger)
         except StatusError as error:
             text = f"Error updating Endpoint Slices for Service {key}: {error}"
@@ -131,8 +147,16 @@ class EndpointSlices(Workload):
             [len(each) for _, each in desired.values()],
         )
         self._metrics.hold(key_of(service), family, slices, numbers)
-        hint(plan, existing, _distribution(service))
         return plan
+
+    def _hint(self, service: Json, family: str, plan: Plan, existing: list[Json]) -> Told | None:
+        """For whom endpoints are meant stands in them; what is to be told of it."""
+        if _is_topology_aware(service):
+            shares = shares_of(self._nodes.objects.values())
+            return self._zones.add(key_of(service), family, plan, existing, shares)
+        told = self._zones.remove(key_of(service), family)
+        hint(plan, existing, _distribution(service))
+        return told
 
     async def _write(self, service: Json, plan: Plan, trigger: str) -> None:
         plan.recycle()
@@ -145,7 +169,8 @@ class EndpointSlices(Workload):
         alive = not service["metadata"].get("deletionTimestamp")
         await self._writer.write(plan, f"Service {key_of(service)}", wrote, create=alive)
         distribution = self._metrics.distributions[key_of(service)] = _distribution(service)
-        self._metrics.changed.observe(len(plan.create) + len(plan.update) + len(plan.delete), "Disabled", distribution)
+        number = len(plan.create) + len(plan.update) + len(plan.delete)
+        self._metrics.changed.observe(number, "Auto" if _is_topology_aware(service) else "Disabled", distribution)
 
 
 def _distribution(service: Json) -> str:
@@ -158,6 +183,11 @@ def _is_topology_aware(service: Json) -> bool:
     annotations = service["metadata"].get("annotations") or {}
     said = next((annotations[name] for name in _TOPOLOGY_AWARE if name in annotations), "")
     return said in ("Auto", "auto")
+
+
+def _zone(node: Json) -> str:
+    zone: str = (node["metadata"].get("labels") or {}).get(ZONE, "")
+    return zone
 
 
 def _service_and_manager(each: Json) -> Sequence[str]:

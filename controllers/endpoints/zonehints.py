@@ -1,0 +1,222 @@
+"""Hints by processors: endpoints are meant for zones so that each zone has its share of them, the share that it has of
+all processors of the nodes that are ready. Services ask for it by annotation.
+
+Endpoints stay in their own zone as far as that goes; what a zone has too many of goes to those that lack some. Where no
+zone could be kept from a fifth more than its share there are no hints, and an event says why.
+Facts: upstream's staging/src/k8s.io/endpointslice/topologycache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.api.quantity import Quantity
+from controllers.endpoints.slices import Plan, hint
+from controllers.runtime.conditions import condition_of
+from controllers.runtime.events import EventType
+from controllers.runtime.kinds import Json
+
+ZONE: Final = "topology.kubernetes.io/zone"
+_CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+#: How much more than its share an endpoint may get, as a part of it.
+_OVERLOAD: Final = 0.2
+#: (type, reason, message) of an event.
+Told = tuple[EventType, str, str]
+
+
+class _NoHintsError(Exception):
+    """There can be no hints, and the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Allocation:
+    """How many endpoints a zone should have, and has to have at least and at most."""
+
+    least: int
+    most: int
+    wanted: float
+
+
+def shares_of(nodes: Iterable[Json]) -> dict[str, float]:
+    """The share of all processors by zone; none where that is not known of every ready node, or all are in one zone."""
+    processors: Counter[str] = Counter()
+    for node in nodes:
+        labels = node["metadata"].get("labels") or {}
+        if any(name in labels for name in _CONTROL_PLANE) or not is_ready(node):
+            continue
+        zone = labels.get(ZONE)
+        thousandths = Quantity.parse(str((node["status"].get("allocatable") or {}).get("cpu", "0"))).value(-3)
+        if not zone or not thousandths:
+            return {}
+        processors[zone] += thousandths
+    total = processors.total()
+    return {zone: number / total for zone, number in processors.items()} if len(processors) > 1 else {}
+
+
+def is_ready(node: Json) -> bool:
+    ready = condition_of(node, "Ready")
+    return ready is not None and ready["status"] == "True"
+
+
+class ZoneHints:
+    """The services that have hints: how many endpoints each zone was given, by service and family."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, dict[str, Counter[str]]] = {}
+        self._told: set[str] = set()
+
+    def forget(self, service: str) -> None:
+        """A service is gone."""
+        self._given.pop(service, None)
+        self._told.discard(service)
+
+    def overloaded(self, nodes: Iterable[Json]) -> list[str]:
+        """Services of which a zone has too few endpoints, now that the nodes are these."""
+        if not self._given:
+            return []
+        shares = shares_of(nodes)
+        return [
+            service
+            for service, families in self._given.items()
+            if any(_is_overloaded(given, shares) for given in families.values())
+        ]
+
+    def remove(self, service: str, family: str) -> Told | None:
+        """A service does not ask for hints any more."""
+        told = service in self._told
+        self._drop(service, family)
+        return _disabled("Topology Aware Hints has been disabled", family) if told else None
+
+    def add(
+        self, service: str, family: str, plan: Plan, existing: list[Json], shares: Mapping[str, float]
+    ) -> Told | None:
+        """Puts hints into the slices that are planned, and plans further ones where theirs have to change."""
+        try:
+            given = _distribute(plan, existing, shares)
+        except _NoHintsError as error:
+            self._drop(service, family)
+            hint(plan, existing, "")
+            return _disabled(str(error), family)
+        self._given.setdefault(service, {})[family] = given
+        if service in self._told:
+            return None
+        self._told.add(service)
+        return "Normal", "TopologyAwareHintsEnabled", f"Topology Aware Hints has been enabled, addressType: {family}"
+
+    def _drop(self, service: str, family: str) -> None:
+        families = self._given.get(service, {})
+        families.pop(family, None)
+        if not families:
+            self._given.pop(service, None)
+        self._told.discard(service)
+
+
+def _disabled(why: str, family: str) -> Told:
+    return "Warning", "TopologyAwareHintsDisabled", f"{why}, addressType: {family}"
+
+
+def _distribute(plan: Plan, existing: list[Json], shares: Mapping[str, float]) -> Counter[str]:
+    """How many endpoints each zone has in the end. Raises _NoHintsError."""
+    planned = {each["metadata"].get("name") for each in (*plan.update, *plan.delete)}
+    left = [each for each in existing if each["metadata"]["name"] not in planned]
+    number = sum(1 for each in (*plan.create, *plan.update, *left) for _ in _ready(each))
+    allocations = _allocations(number, shares)
+    given: Counter[str] = Counter()
+    for each in left:
+        hinted = _hinted(each)
+        if hinted is not None and all(
+            zone in allocations and given[zone] + more <= allocations[zone].most for zone, more in hinted.items()
+        ):
+            given += hinted
+        else:
+            plan.update.append(each)
+    for slices in (plan.create, plan.update):
+        for place, each in enumerate(slices):
+            slices[place] = {**each, "endpoints": [dict(endpoint) for endpoint in each.get("endpoints") or ()]}
+    endpoints = [endpoint for each in (*plan.create, *plan.update) for endpoint in _ready(each)]
+    for endpoint in endpoints:
+        if not endpoint.get("zone"):
+            raise _NoHintsError("One or more endpoints do not have a zone specified")
+        given[endpoint["zone"]] += 1
+        _mean(endpoint, endpoint["zone"])
+    giving, receiving = _moves(allocations, given)
+    for endpoint in endpoints:
+        zone = endpoint["zone"]
+        if giving[zone] > 0:
+            to = min(+receiving)
+            _mean(endpoint, to)
+            giving[zone] -= 1
+            receiving[to] -= 1
+            given[zone] -= 1
+            given[to] += 1
+    return given
+
+
+def _mean(endpoint: Json, zone: str) -> None:
+    endpoint["hints"] = {"forZones": [{"name": zone}]}
+
+
+def _ready(each: Json) -> Iterator[Json]:
+    return (one for one in each.get("endpoints") or () if (one.get("conditions") or {}).get("ready"))
+
+
+def _hinted(each: Json) -> Counter[str] | None:
+    """The hints of a slice by zone; None where an endpoint has none."""
+    found: Counter[str] = Counter()
+    for endpoint in _ready(each):
+        zones = (endpoint.get("hints") or {}).get("forZones")
+        if not zones:
+            return None
+        found.update(zone["name"] for zone in zones)
+    return found
+
+
+def _allocations(number: int, shares: Mapping[str, float]) -> dict[str, _Allocation]:
+    if not shares:
+        raise _NoHintsError("Insufficient Node information: allocatable CPU or zone not specified on one or more nodes")
+    amounts = f"({number} endpoints, {len(shares)} zones)"
+    if len(shares) > number:
+        raise _NoHintsError(f"Insufficient number of endpoints {amounts}")
+    least = {zone: math.ceil(share * number * (1 / (1 + _OVERLOAD))) for zone, share in shares.items()}
+    free = number - sum(least.values())
+    if free < 0:
+        raise _NoHintsError(
+            "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold " + amounts
+        )
+    return {
+        zone: _Allocation(least[zone], least[zone] + free, max(share * number, least[zone]))
+        for zone, share in shares.items()
+    }
+
+
+def _moves(allocations: Mapping[str, _Allocation], given: Counter[str]) -> tuple[Counter[str], Counter[str]]:
+    """How many endpoints zones give away, and get: as many in all."""
+    too_many = {zone: given[zone] - each.wanted for zone, each in allocations.items() if given[zone] > each.wanted}
+    too_few = {zone: each.wanted - given[zone] for zone, each in allocations.items() if given[zone] < each.wanted}
+    giving: Counter[str] = Counter()
+    receiving: Counter[str] = Counter()
+    while too_many and too_few:
+        giver, getter = max(sorted(too_many), key=too_many.__getitem__), max(sorted(too_few), key=too_few.__getitem__)
+        amounts = too_many[giver], too_few[getter]
+        # What is left is less than a whole endpoint.
+        if max(amounts) < 1 or min(amounts) < 0.5:
+            break
+        giving[giver] += 1
+        receiving[getter] += 1
+        too_many[giver] -= 1
+        too_few[getter] -= 1
+    return giving, receiving
+
+
+def _is_overloaded(given: Counter[str], shares: Mapping[str, float]) -> bool:
+    if not given:
+        return False
+    total = sum(given.values())
+    return not shares or any(
+        zone not in given or given[zone] < math.ceil(total * share * (1 / (1 + _OVERLOAD)))
+        for zone, share in shares.items()
+    )
