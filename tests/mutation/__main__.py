@@ -4,8 +4,8 @@
 
 Each mutant is one small change of a package's code (changes.py). It is tried by those tests of the package that reach
 it (reach.py), the cheapest first, until one fails (trial.py). What survives is printed with its place and both lines:
-either a rule lacks a test, or the mutant is equivalent, which equivalent.txt says with the reason. Tests that start
-processes of their own judge nothing: the change is made in the test's process alone.
+either a rule lacks a test, or the mutant is equivalent, which equivalent.txt says with the reason. Servers that tests
+start are forked (servers.py), so that the change is in them as well; other processes that tests start have none.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ import ast
 import hashlib
 import os
 import pickle
+import re
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +23,18 @@ from pathlib import Path
 import coverage
 import pytest
 
+from tests.mutation import servers
 from tests.mutation.child import Say, run_apart, run_beside
 from tests.support.wire import ROOT
 
 CACHE = ROOT / ".mutation_cache"
 #: The packages whose lines are recorded.
 SOURCES = ("apiserver", "controllers", "kubedra")
+
+#: What the server of a test's own reaches is recorded under this name, as reached by all tests that asked it.
+_SERVER = "#server"
+#: Fixtures that give a test a server that others have asked already.
+_SERVED_BY = frozenset({"kube", "kube_server", "plane"})
 
 #: Lines as bits of a number, by file.
 Lines = dict[str, int]
@@ -57,8 +65,7 @@ class Reach:
 
     def add(self, other: Reach) -> None:
         self.tests += other.tests
-        for path, lines in other.imported.items():
-            self.imported[path] = self.imported.get(path, 0) | lines
+        _merge(self.imported, other.imported)
 
 
 class Tracer:
@@ -124,14 +131,37 @@ class Recorder:
 
     def _record(self, file: str, items: list[pytest.Item]) -> list[Traced]:
         tracer, passed = Tracer(), []
+        served: set[str] = set()
         tracer.start()
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            began = time.process_time()
-            tracer.name(item.nodeid)
-            if passes(item, following):
-                passed.append((item.nodeid, time.process_time() - began))
-        lines = tracer.take()
+        with tempfile.TemporaryDirectory() as place:
+            servers.FOUND = Path(place)
+            servers.TRACE = lambda: tracer.name(_SERVER), lambda: tracer.take().get(_SERVER, {})
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                began, since, started = time.process_time(), time.monotonic(), len(servers.STARTED)
+                tracer.name(item.nodeid)
+                if not passes(item, following):
+                    continue
+                seconds = time.process_time() - began
+                if len(servers.STARTED) > started or _asks_a_server(item):
+                    served.add(item.nodeid)
+                    seconds = time.monotonic() - since  # it waits while the server works
+                passed.append((item.nodeid, seconds))
+            lines = tracer.take()
+            by_servers: Lines = {}
+            for found in servers.FOUND.iterdir():
+                _merge(by_servers, pickle.loads(found.read_bytes()))
+        for name in served:
+            _merge(lines.setdefault(name, {}), by_servers)
         return [Traced(file, name, lines.get(name, {}), seconds) for name, seconds in passed]
+
+
+def _asks_a_server(item: pytest.Item) -> bool:
+    return not _SERVED_BY.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def _merge(lines: Lines, more: Lines) -> None:
+    for path, reached in more.items():
+        lines[path] = lines.get(path, 0) | reached
 
 
 def _on_another_database(item: pytest.Item) -> bool:
@@ -168,18 +198,20 @@ def recorded(places: Sequence[str]) -> Reach:
 def pytest_main(arguments: Sequence[str], plugin: object) -> int:
     """pytest in this process, as mutation runs want it: without workers."""
     options = ["-q", "-n0", "--capture=no", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
-    return int(pytest.main([*options, *arguments], [plugin]))
+    return int(pytest.main([*options, *arguments], [plugin, servers.Plugin()]))
 
 
 def _stamps(places: Sequence[str]) -> dict[str, str]:
     """The names of the records of all files of tests at these places: they change with whatever a record depends on."""
     tests = ROOT / "tests"
     sources = _hash([file for name in SOURCES for file in sorted((ROOT / name).rglob("*.py"))])
+    forked = _hash([Path(servers.__file__)])
     written = _hash(sorted((tests / "conversations").rglob("*.yaml")))
     stamps = {}
     for file in _files(places):
         name = str(file.relative_to(ROOT))
         more = written if file.parent.name == "conformance" else ""
+        more += forked if re.search(r"\bkube\b|\bChild\b|ControlPlane", file.read_text()) else ""
         used = {*tests.glob("conftest.py"), *file.parent.glob("conftest.py")}
         _follow(file, used)
         stamps[name] = hashlib.sha256(f"{sources}{more}{name}{_hash(sorted(used))}".encode()).hexdigest()[:24]

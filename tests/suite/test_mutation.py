@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+from pathlib import Path
 
-from tests.mutation import changes, trial
+from tests.mutation import changes, servers, trial
 from tests.mutation.child import run_apart
 from tests.mutation.reach import Reach, Traced
 from tests.support.wire import ROOT
@@ -64,3 +65,23 @@ def test_what_a_child_breaks_is_gone_with_it_and_one_that_is_silent_is_ended() -
     assert run_apart(exchanged).code == 1
     assert "broken" not in changes.known()
     assert run_apart(lambda _: os.read(os.pipe()[0], 1) and 0, lambda said: 0.2).code is None
+
+
+def test_a_server_that_a_test_starts_has_what_was_changed_before(tmp_path: Path) -> None:
+    def started() -> servers.Forked:
+        with (tmp_path / "log").open("w") as log:
+            flags = ["--storage=memory", "--port=0", "--announce", "--attached"]
+            return servers.Forked(flags, env=os.environ, stderr=log)
+
+    def work(_: object) -> None:
+        import apiserver.__main__ as server
+
+        sound = started()
+        assert "url" in sound.stdout.readline()
+        sound.terminate()
+        assert sound.wait(20) == 0
+        server.choose_components.__code__ = (lambda settings: 1 / 0).__code__
+        assert started().wait(20) == 99
+
+    assert run_apart(work).code == 0
+    assert "ZeroDivisionError" in (tmp_path / "log").read_text()
