@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=60, metavar="N", help="mutants of each package (default 60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--seconds", type=float, default=trial.ENOUGH, metavar="T", help="tests of so many seconds judge (default 3)"
+        "--seconds", type=float, default=trial.ENOUGH, metavar="T", help="tests of so many seconds judge (default 6)"
     )
     parser.add_argument("--survivors", type=Path, metavar="FILE", help="write the survivors there, too")
     parser.add_argument("--verbose", action="store_true", help="say which test killed which mutant, too")
