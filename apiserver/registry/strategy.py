@@ -106,6 +106,9 @@ class Strategy:
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
         return []
 
+    def warnings_on_status_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return []
+
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None: ...
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:

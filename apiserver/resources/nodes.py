@@ -23,6 +23,7 @@ from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
+from apiserver.resources.addresses import subnet_warnings
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.connectoptions import PROXY, proxy_options, split_target
 from apiserver.resources.corerules import RULES
@@ -122,9 +123,9 @@ def _declared_features(features: list[str]) -> list[FieldError]:
     return errors
 
 
-def _pod_cidrs(cidrs: list[str]) -> list[FieldError]:
+def _pod_cidrs(cidrs: list[str], strict: bool) -> list[FieldError]:
     path = _SPEC / "podCIDRs"
-    errors = [error for index, cidr in enumerate(cidrs) for error in legacy_cidr(path[index], cidr)]
+    errors = [error for index, cidr in enumerate(cidrs) for error in legacy_cidr(path[index], cidr, strict)]
     wrong = next(((index, cidr) for index, cidr in enumerate(cidrs) if cidr_family(cidr) == 0), None)
     if len(cidrs) > 1 and wrong is not None:
         unparsed = f"invalid CIDR[{wrong[0]}]: <nil> (invalid CIDR address: {wrong[1]})"
@@ -161,7 +162,7 @@ class NodeStrategy(Strategy):
         errors = _taints(spec["taints"]) if spec.get("taints") else []
         errors += _amounts(status)
         errors += _declared_features(status.get("declaredFeatures") or [])
-        return errors + _pod_cidrs(spec.get("podCIDRs") or [])
+        return errors + _pod_cidrs(spec.get("podCIDRs") or [], ctx.features.enabled("StrictIPCIDRValidation"))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self.validate(ctx, obj) + self.validate_status_update(ctx, obj, old)
@@ -184,6 +185,8 @@ class NodeStrategy(Strategy):
         warnings = ["spec.configSource: the feature is removed"] if obj["spec"].get("configSource") else []
         if obj["spec"].get("externalID"):
             warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+        for index, cidr in enumerate(obj["spec"].get("podCIDRs") or ()):
+            warnings += subnet_warnings((_SPEC / "podCIDRs")[index], cidr)
         return warnings
 
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:

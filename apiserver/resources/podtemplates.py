@@ -15,9 +15,9 @@ from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
 from apiserver.resources.pods.dropping import drop_disabled_in_template
+from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.template import (
     default_template,
-    may_compare,
     template_to_hub,
     template_warnings,
     validate_template,
@@ -50,11 +50,11 @@ class PodTemplateStrategy(Strategy):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return validate_template(_TEMPLATE, obj["template"], compares=may_compare(ctx, None))
+        return validate_template(_TEMPLATE, obj["template"], gates=pod_gates(ctx, None))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        compares = may_compare(ctx, old["template"]["spec"])
-        return validate_template(_TEMPLATE, obj["template"], compares=compares)
+        gates = pod_gates(ctx, old["template"]["spec"])
+        return validate_template(_TEMPLATE, obj["template"], gates=gates)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return template_warnings(_TEMPLATE, obj["template"])

@@ -19,9 +19,9 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.corerules import RULES
 from apiserver.resources.pods.dropping import drop_disabled_in_template
+from apiserver.resources.pods.gates import PodGates, pod_gates
 from apiserver.resources.pods.template import (
     default_template,
-    may_compare,
     template_to_hub,
     template_warnings,
     validate_template,
@@ -71,7 +71,7 @@ def to_hub(obj: Json) -> Json:
     return obj
 
 
-def _validate_template(template: Json | None, selector: Json, compares: bool) -> list[FieldError]:
+def _validate_template(template: Json | None, selector: Json, gates: PodGates) -> list[FieldError]:
     if template is None:
         return [required(_TEMPLATE)]
     errors: list[FieldError] = []
@@ -82,7 +82,7 @@ def _validate_template(template: Json | None, selector: Json, compares: bool) ->
                 _TEMPLATE / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`"
             )
         )
-    errors += validate_template(_TEMPLATE, template, compares=compares)
+    errors += validate_template(_TEMPLATE, template, gates=gates)
     if spec.get("restartPolicy") != "Always":
         errors.append(
             not_supported(_TEMPLATE / "spec" / "restartPolicy", Named(spec.get("restartPolicy", "")), ["Always"])
@@ -123,9 +123,9 @@ class ReplicationControllerStrategy(Strategy):
         return self._errors(ctx, obj["spec"], None)
 
     def _errors(self, ctx: Context, spec: Json, old: Json | None) -> list[FieldError]:
-        compares = may_compare(ctx, ((old or {}).get("template") or {}).get("spec"))
+        gates = pod_gates(ctx, ((old or {}).get("template") or {}).get("spec"))
         errors = RULES.of(ReplicationControllerSpec).errors(_SPEC, spec)
-        return errors + _validate_template(spec.get("template"), spec.get("selector") or {}, compares)
+        return errors + _validate_template(spec.get("template"), spec.get("selector") or {}, gates)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self._errors(ctx, obj["spec"], old["spec"])

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.http.formats.warning import warning_headers
+from tests.support.server import serve
 
 
 def texts(*said: str) -> list[str]:
@@ -39,3 +40,14 @@ def test_headers_never_hold_more_than_a_client_takes(said: list[str]) -> None:
     headers = texts(*said)
     assert sum(map(len, headers)) <= 2 * (4096 + 256) + 40 * 10
     assert not any("\r" in text or "\n" in text for text in headers)
+
+
+def test_who_writes_a_status_is_warned_as_well() -> None:
+    odd = {"podIP": "2001:DB8::1", "podIPs": [{"ip": "2001:DB8::1"}]}
+    with serve() as running:
+        wire = running.wire()
+        pods = "/api/v1/namespaces/default/pods"
+        wire.post(pods, {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+        merge = {"Content-Type": "application/merge-patch+json"}
+        answer = wire.request("PATCH", f"{pods}/a/status", {"status": odd}, merge)
+    assert answer.headers["warning"].startswith('299 - "status.podIPs[0].ip: IPv6 address')

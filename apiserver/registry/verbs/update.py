@@ -315,6 +315,8 @@ def _prepare(store: Store, ctx: Context, new: Hub, old: Hub, subresource: str) -
         raise invalid_status(resource.kind, store.kind_group, metadata.get("name", ""), errors)
     if not subresource:
         ctx.warnings += strategy.warnings_on_update(ctx, new, old)
+    elif subresource == "status":
+        ctx.warnings += strategy.warnings_on_status_update(ctx, new, old)
     if store.canonicalize is not None:
         store.canonicalize(ctx, new)
     if store.normalize is not None:

@@ -31,7 +31,8 @@ from apiserver.resources.apps.rules import (
 from apiserver.resources.apps.strategy import TEMPLATE, WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.corerules import RULES, validate_label_selector
-from apiserver.resources.pods.template import may_compare, template_warnings, validate_template
+from apiserver.resources.pods.gates import PodGates, pod_gates
+from apiserver.resources.pods.template import template_warnings, validate_template
 from apiserver.resources.workloads import counts, nonnegative, selects_template, template_columns
 
 __all__ = ["DAEMON_SETS"]
@@ -80,9 +81,9 @@ class DaemonSetStrategy(WorkloadStrategy):
         obj["spec"]["templateGeneration"] = _generation(old) + changed
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return self._errors(obj, may_compare(ctx, None))
+        return self._errors(obj, pod_gates(ctx, None))
 
-    def _errors(self, obj: Json, compares: bool) -> list[FieldError]:
+    def _errors(self, obj: Json, gates: PodGates) -> list[FieldError]:
         spec, at = obj["spec"], _SPEC / "template"
         selector, template = spec.get("selector"), spec["template"]
         errors = validate_label_selector(_SPEC / "selector", selector) + selects_template(at, selector, template)
@@ -92,7 +93,7 @@ class DaemonSetStrategy(WorkloadStrategy):
                     _SPEC / "selector", internal(LabelSelector, selector), "empty selector is invalid for daemonset"
                 )
             )
-        errors += validate_template(at, template, compares=compares) + always_runs(at, template, "DaemonSet")
+        errors += validate_template(at, template, gates=gates) + always_runs(at, template, "DaemonSet")
         here = RULES.of(DaemonSetSpec).at(_SPEC, spec)
         errors += here.field("minReadySeconds")
         errors += nonnegative(_SPEC / "templateGeneration", _generation(obj))
@@ -101,7 +102,7 @@ class DaemonSetStrategy(WorkloadStrategy):
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return _CHANGES.errors(_SPEC, obj["spec"], old["spec"]) + self._errors(
-            obj, may_compare(ctx, old["spec"]["template"]["spec"])
+            obj, pod_gates(ctx, old["spec"]["template"]["spec"])
         )
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:

@@ -37,7 +37,7 @@ from apiserver.resources.apps.rules import (
 from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.corerules import RULES
-from apiserver.resources.pods.template import may_compare
+from apiserver.resources.pods.gates import PodGates, pod_gates
 from apiserver.resources.scales import SCALE
 from apiserver.resources.workloads import counts, hostname_warnings, nonnegative, template_columns
 
@@ -72,14 +72,14 @@ class _ReplicasStrategy(WorkloadStrategy):
         return hostname_warnings(obj) + super().warnings_on_create(ctx, obj)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        compares = may_compare(ctx, old["spec"]["template"]["spec"])
-        return self._errors(obj, compares) + self.fixed.errors(_SPEC, obj["spec"], old["spec"])
+        gates = pod_gates(ctx, old["spec"]["template"]["spec"])
+        return self._errors(obj, gates) + self.fixed.errors(_SPEC, obj["spec"], old["spec"])
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return self._errors(obj, may_compare(ctx, None))
+        return self._errors(obj, pod_gates(ctx, None))
 
-    def _errors(self, obj: Json, compares: bool) -> list[FieldError]:
-        """What is wrong with the spec; `compares`: whether tolerations may compare numbers."""
+    def _errors(self, obj: Json, gates: PodGates) -> list[FieldError]:
+        """What is wrong with the spec; `gates`: what they say of pods."""
         raise NotImplementedError
 
 
@@ -100,10 +100,10 @@ class DeploymentStrategyRules(_ReplicasStrategy):
         if "labels" in old["metadata"]:
             obj["metadata"]["labels"] = old["metadata"]["labels"]
 
-    def _errors(self, obj: Json, compares: bool) -> list[FieldError]:
+    def _errors(self, obj: Json, gates: PodGates) -> list[FieldError]:
         spec = obj["spec"]
         here = RULES.of(DeploymentSpec).at(_SPEC, spec)
-        errors = here.field("replicas") + selector_and_template(_SPEC, spec, compares)
+        errors = here.field("replicas") + selector_and_template(_SPEC, spec, gates)
         errors += _strategy(_SPEC / "strategy", spec["strategy"])
         errors += here.fields("minReadySeconds", "revisionHistoryLimit")
         if revision := (obj["metadata"].get("annotations") or {}).get(ROLLBACK):
@@ -145,9 +145,9 @@ class ReplicaSetStrategy(_ReplicasStrategy):
     fixed = changes(ReplicaSetSpec)
     new_status: ClassVar[Json] = {"replicas": 0}
 
-    def _errors(self, obj: Json, compares: bool) -> list[FieldError]:
+    def _errors(self, obj: Json, gates: PodGates) -> list[FieldError]:
         here = RULES.of(ReplicaSetSpec).at(_SPEC, obj["spec"])
-        return here.fields("replicas", "minReadySeconds") + selector_and_template(_SPEC, obj["spec"], compares)
+        return here.fields("replicas", "minReadySeconds") + selector_and_template(_SPEC, obj["spec"], gates)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return counts(

@@ -11,6 +11,7 @@ from apiserver.api.internal import internal
 from apiserver.api.names import PERCENT
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.meta import LabelSelector
+from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.template import validate_template
 from apiserver.resources.workloads import selects_template, validate_required_selector
 
@@ -26,10 +27,8 @@ def is_empty(selector: Json) -> bool:
     return not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
-def selector_and_template(path: Path, spec: Json, compares: bool) -> list[FieldError]:
-    """Of a Deployment or ReplicaSet (both call themselves deployment). `compares`: whether tolerations may compare
-    numbers.
-    """
+def selector_and_template(path: Path, spec: Json, gates: PodGates) -> list[FieldError]:
+    """Of a Deployment or ReplicaSet (both call themselves deployment). `gates`: what they say of pods."""
     selector = spec.get("selector")
     errors = validate_required_selector(path / "selector", selector)
     if selector is not None and is_empty(selector):
@@ -44,7 +43,7 @@ def selector_and_template(path: Path, spec: Json, compares: bool) -> list[FieldE
     return (
         errors
         + selects_template(at, selector, template)
-        + validate_template(at, template, compares=compares)
+        + validate_template(at, template, gates=gates)
         + always_runs(at, template, "ReplicaSet")
     )
 

@@ -31,7 +31,8 @@ from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.corerules import RULES
 from apiserver.resources.metadata import validate_annotations, validate_labels
-from apiserver.resources.pods.template import may_compare, validate_template
+from apiserver.resources.pods.gates import PodGates, pod_gates
+from apiserver.resources.pods.template import validate_template
 from apiserver.resources.pods.validation import validate_pod_annotations
 from apiserver.resources.scales import SCALE
 from apiserver.resources.volumes.claimspec import validate_claim_spec
@@ -100,14 +101,14 @@ class StatefulSetStrategy(WorkloadStrategy):
         super().prepare_for_update(ctx, obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return _spec_errors(obj["spec"], ctx, compares=may_compare(ctx, None))
+        return _spec_errors(obj["spec"], ctx, gates=pod_gates(ctx, None))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         """A template that is stored although it is wrong is not looked at again."""
         spec, before = obj["spec"], old["spec"]
-        compares = may_compare(ctx, before["template"]["spec"])
-        wrong = bool(_spec_errors(before, None, compares=compares))
-        errors = _spec_errors(spec, None, template=not wrong, compares=compares)
+        gates = pod_gates(ctx, before["template"]["spec"])
+        wrong = bool(_spec_errors(before, None, gates=gates))
+        errors = _spec_errors(spec, None, template=not wrong, gates=gates)
         kept = {name: value for name, value in spec.items() if name not in _MUTABLE} | {
             name: before[name] for name in _MUTABLE if name in before
         }
@@ -150,9 +151,9 @@ def _warnings(spec: Json, below: str) -> list[str]:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _spec_errors(spec: Json, creation: Context | None, *, template: bool = True, compares: bool) -> list[FieldError]:
+def _spec_errors(spec: Json, creation: Context | None, *, template: bool = True, gates: PodGates) -> list[FieldError]:
     """What cannot change is only looked at when it is made, by the request `creation`. `template`: the whole template
-    is looked at; `compares`: whether its tolerations may compare numbers.
+    is looked at; `gates`: what they say of pods.
     """
     errors = _management(spec) + _update_strategy(_SPEC / "updateStrategy", spec["updateStrategy"])
     here = RULES.of(StatefulSetSpec).at(_SPEC, spec)
@@ -166,9 +167,7 @@ def _spec_errors(spec: Json, creation: Context | None, *, template: bool = True,
     errors += here.fields("replicas", "minReadySeconds", "ordinals")
     if creation is not None:
         errors += here.field("serviceName")
-    return (
-        errors + _selector(spec, template, compares) + always_runs(_SPEC / "template", spec["template"], "StatefulSet")
-    )
+    return errors + _selector(spec, template, gates) + always_runs(_SPEC / "template", spec["template"], "StatefulSet")
 
 
 def _management(spec: Json) -> list[FieldError]:
@@ -208,7 +207,7 @@ def _update_strategy(path: Path, strategy: Json) -> list[FieldError]:
     return errors
 
 
-def _selector(spec: Json, whole: bool, compares: bool) -> list[FieldError]:
+def _selector(spec: Json, whole: bool, gates: PodGates) -> list[FieldError]:
     selector, path, at = spec.get("selector"), _SPEC / "selector", _SPEC / "template"
     errors = validate_required_selector(path, selector)
     if selector is not None and is_empty(selector):
@@ -221,7 +220,7 @@ def _selector(spec: Json, whole: bool, compares: bool) -> list[FieldError]:
     metadata = template["metadata"]
     errors += selects_template(at, selector, template)
     if whole:
-        errors += validate_template(at, template, compares=compares)
+        errors += validate_template(at, template, gates=gates)
     annotations = metadata.get("annotations") or {}
     errors += validate_labels(metadata.get("labels") or {}, at / "labels") + validate_annotations(
         annotations, at / "annotations"

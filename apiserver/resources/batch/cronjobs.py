@@ -19,7 +19,7 @@ from apiserver.resources.batch.jobs import job_spec_warnings
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.corerules import RULES
 from apiserver.resources.pods.dropping import drop_disabled_in_template
-from apiserver.resources.pods.template import may_compare
+from apiserver.resources.pods.gates import PodGates, pod_gates
 from apiserver.resources.workloads import count_generation, hostname_warnings, template_columns
 
 __all__ = ["CRON_JOBS"]
@@ -74,14 +74,14 @@ class CronJobStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         name = obj["metadata"].get("name", "")
-        errors = _spec_errors(obj["spec"], None, may_compare(ctx, None))
+        errors = _spec_errors(obj["spec"], None, pod_gates(ctx, None))
         if len(name.encode()) > _NAME_LENGTH:
             errors.append(invalid(Path("metadata.name"), name, f"must be no more than {_NAME_LENGTH} characters"))
         return errors
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        compares = may_compare(ctx, old["spec"]["jobTemplate"]["spec"]["template"]["spec"])
-        return _spec_errors(obj["spec"], old["spec"], compares)
+        gates = pod_gates(ctx, old["spec"]["jobTemplate"]["spec"]["template"]["spec"])
+        return _spec_errors(obj["spec"], old["spec"], gates)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return hostname_warnings(obj) + job_spec_warnings(_JOB, obj["spec"]["jobTemplate"]["spec"])
@@ -92,7 +92,7 @@ class CronJobStrategy(Strategy):
         return warnings + ([_ZONE_IN_SCHEDULE] if "TZ" in obj["spec"].get("schedule", "") else [])
 
 
-def _spec_errors(spec: Json, old: Json | None, compares: bool) -> list[FieldError]:
+def _spec_errors(spec: Json, old: Json | None, gates: PodGates) -> list[FieldError]:
     from apiserver.resources.batch.jobvalidation import validate_template_job_spec
 
     here, schedule = RULES.of(CronJobSpec).at(_SPEC, spec), spec.get("schedule", "")
@@ -110,7 +110,7 @@ def _spec_errors(spec: Json, old: Json | None, compares: bool) -> list[FieldErro
         errors += _time_zone(_SPEC / "timeZone", spec.get("timeZone"))
     errors += here.field("concurrencyPolicy")
     job = spec["jobTemplate"]["spec"]
-    errors += validate_template_job_spec(_JOB, job, compares)
+    errors += validate_template_job_spec(_JOB, job, gates)
     if job.get("selector") is not None:
         errors.append(
             invalid(_JOB / "selector", internal(LabelSelector, job["selector"]), "`selector` will be auto-generated")

@@ -17,7 +17,8 @@ from apiserver.resources.batch.defaults import default_job, job_to_hub
 from apiserver.resources.batch.jobvalidation import NAME_LABELS, UID_LABELS
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.pods.dropping import drop_disabled_in_template
-from apiserver.resources.pods.template import may_compare, template_warnings
+from apiserver.resources.pods.gates import pod_gates
+from apiserver.resources.pods.template import template_warnings
 from apiserver.resources.workloads import count_generation, hostname_warnings, template_columns
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class JobStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         from apiserver.resources.batch.jobvalidation import validate_job
 
-        return validate_job(obj, compares=may_compare(ctx, None))
+        return validate_job(obj, gates=pod_gates(ctx, None))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         from apiserver.resources.batch.jobupdates import validate_job_update

@@ -15,8 +15,8 @@ from apiserver.api.validation.changes import changes
 from apiserver.registry.metadata import validate_metadata
 from apiserver.resources.batch.conditions import is_true
 from apiserver.resources.batch.jobvalidation import INDEXED, NAME_LABELS, UID_LABELS, validate_job, validate_job_spec
+from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.specdiff import internal_spec, internal_template
-from apiserver.resources.pods.template import may_compare
 from apiserver.resources.workloads import immutable
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def validate_whole_job(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     labels = old["spec"]["template"]["metadata"].get("labels") or {}
     errors = validate_metadata(obj["metadata"], True, "subdomain", kind_rules=True)
     prefixed = NAME_LABELS[1] in labels and UID_LABELS[1] in labels
-    compares = may_compare(ctx, old["spec"]["template"]["spec"])
-    return errors + validate_job(obj, compares=compares, prefixed_labels=prefixed)
+    gates = pod_gates(ctx, old["spec"]["template"]["spec"])
+    return errors + validate_job(obj, gates=gates, prefixed_labels=prefixed)
 
 
 def validate_job_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     spec, before = obj["spec"], old["spec"]
-    errors = validate_job_spec(_SPEC, spec, may_compare(ctx, before["template"]["spec"]))
+    errors = validate_job_spec(_SPEC, spec, pod_gates(ctx, before["template"]["spec"]))
     errors += _completions(spec, before)
     errors += _SELECTOR.errors(_SPEC, spec, before) + _template(ctx, obj, old)
     return errors + _OTHERS.errors(_SPEC, spec, before)

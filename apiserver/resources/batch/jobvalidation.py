@@ -33,6 +33,7 @@ from apiserver.api.types.meta import LabelSelector
 from apiserver.api.validation.compile import most_items
 from apiserver.resources.batch.indexes import IndexesError, count_indexes
 from apiserver.resources.corerules import RULES
+from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.template import validate_template
 from apiserver.resources.workloads import selects_template, shown_labels, validate_required_selector
 
@@ -72,12 +73,12 @@ RULES.set(PodFailurePolicyOnExitCodesRequirement, by_rules=("operator", "values"
 RULES.set(SuccessPolicyRule, by_rules=("succeededIndexes", "succeededCount"))
 
 
-def validate_job(obj: Json, *, compares: bool, prefixed_labels: bool = True) -> list[FieldError]:
-    """`compares`: whether tolerations may compare numbers; `prefixed_labels`: pods must have the labels with a prefix,
+def validate_job(obj: Json, *, gates: PodGates, prefixed_labels: bool = True) -> list[FieldError]:
+    """`gates`: what they say of pods; `prefixed_labels`: pods must have the labels with a prefix,
     too; jobs of long ago do not.
     """
     metadata, spec = obj["metadata"], obj["spec"]
-    errors = _generated_selector(metadata, spec, prefixed_labels) + validate_job_spec(_SPEC, spec, compares)
+    errors = _generated_selector(metadata, spec, prefixed_labels) + validate_job_spec(_SPEC, spec, gates)
     completions = spec.get("completions")
     if spec.get("completionMode") == INDEXED and completions is not None and completions > 0:
         hostname = f"{metadata.get('name', '')}-{completions - 1}"
@@ -113,13 +114,13 @@ def _generated_selector(metadata: Json, spec: Json, prefixed: bool) -> list[Fiel
     return errors
 
 
-def validate_job_spec(path: Path, spec: Json, compares: bool) -> list[FieldError]:
-    errors = validate_template_job_spec(path, spec, compares)
+def validate_job_spec(path: Path, spec: Json, gates: PodGates) -> list[FieldError]:
+    errors = validate_template_job_spec(path, spec, gates)
     errors += validate_required_selector(path / "selector", spec.get("selector"))
     return errors + selects_template(path / "template", spec.get("selector"), spec["template"])
 
 
-def validate_template_job_spec(path: Path, spec: Json, compares: bool) -> list[FieldError]:
+def validate_template_job_spec(path: Path, spec: Json, gates: PodGates) -> list[FieldError]:
     """What holds for the job of a CronJob as well, which has no selector yet."""
     here = RULES.of(JobSpec).at(path, spec)
     errors = here.fields(*_COUNTS, "maxFailedIndexes")
@@ -140,7 +141,7 @@ def validate_template_job_spec(path: Path, spec: Json, compares: bool) -> list[F
         else:
             errors += _success_policy(path / "successPolicy", spec)
     errors += _replacement_policy(path / "podReplacementPolicy", spec)
-    errors += validate_template(path / "template", spec["template"], compares=compares)
+    errors += validate_template(path / "template", spec["template"], gates=gates)
     return errors + _restart_policy(path / "template" / "spec" / "restartPolicy", spec)
 
 

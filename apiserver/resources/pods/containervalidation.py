@@ -39,6 +39,7 @@ from apiserver.api.validation.compile import At, known_values, most_items
 from apiserver.api.validation.formats import FORMATS
 from apiserver.resources.corerules import RULES
 from apiserver.resources.pods.environment import env_from
+from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.mounts import validate_devices, validate_mounts
 from apiserver.resources.pods.security import CONTAINER_SECURITY
 from apiserver.resources.resource_names import (
@@ -77,13 +78,13 @@ _PROBE_NUMBERS: Final = (
 class PodFacts:
     """What the rules of parts of a pod must know of all of it: its spec and metadata, the volumes that can be mounted,
     by name (as soon as they have been looked at), names of claims, the grace period, how pods restart, whose users they
-    have, whether tolerations may compare numbers.
+    have, what gates say of it.
     """
 
-    __slots__ = ("claims", "compares", "grace_period", "host_users", "metadata", "restart_policy", "spec", "volumes")
+    __slots__ = ("claims", "gates", "grace_period", "host_users", "metadata", "restart_policy", "spec", "volumes")
 
-    def __init__(self, spec: Json, metadata: Json, compares: bool) -> None:
-        self.spec, self.metadata, self.compares = spec, metadata, compares
+    def __init__(self, spec: Json, metadata: Json, gates: PodGates) -> None:
+        self.spec, self.metadata, self.gates = spec, metadata, gates
         self.volumes: dict[str, Json] = {}
         self.claims = {claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")}
         self.grace_period: int = spec.get("terminationGracePeriodSeconds", 0)

@@ -50,7 +50,7 @@ def _toleration(at: At) -> list[FieldError]:
             errors.append(invalid(path / "operator", value, "value must be empty when `operator` is 'Exists'"))
     elif operator not in COMPARISONS:
         errors.append(not_supported(path / "operator", Named(operator), ("Equal", "Exists")))
-    elif at.env is None or not at.env.compares:
+    elif at.env is None or not at.env.gates.compares:
         errors.append(not_supported(path / "operator", Named(operator), ("Equal", "Exists", *COMPARISONS)))
     else:
         errors += _number(path / "value", value)

@@ -68,8 +68,9 @@ def validate_pod_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
     if status.get("extendedResourceClaimStatus") is not None:
         errors += _extended(status["extendedResourceClaimStatus"], spec)
     errors += _node_allocatable(status, spec)
-    errors += _addresses(_STATUS / "podIPs", status.get("podIPs") or [], before.get("podIPs") or [])
-    errors += _host_addresses(status, before)
+    strict = ctx.features.enabled("StrictIPCIDRValidation")
+    errors += _addresses(_STATUS / "podIPs", status.get("podIPs") or [], before.get("podIPs") or [], strict)
+    errors += _host_addresses(status, before, strict)
     return errors + _users(status, spec) + _health(status, spec)
 
 
@@ -187,14 +188,14 @@ def _node_allocatable(status: Json, spec: Json) -> list[FieldError]:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def _addresses(path: Path, addresses: list[Json], before: list[Json]) -> list[FieldError]:
+def _addresses(path: Path, addresses: list[Json], before: list[Json], strict: bool) -> list[FieldError]:
     """At most one address of each family. An address that stood there before is not looked at again."""
     errors: list[FieldError] = []
     kept = {address.get("ip", "") for address in before}
     given = [address.get("ip", "") for address in addresses]
     for index, address in enumerate(given):
         if address not in kept:
-            errors += legacy_ip(path[index], address)
+            errors += legacy_ip(path[index], address, strict)
     if len(given) < 2:
         return errors
     families = [ip_family(address) for address in given]
@@ -207,13 +208,13 @@ def _addresses(path: Path, addresses: list[Json], before: list[Json]) -> list[Fi
     return errors
 
 
-def _host_addresses(status: Json, before: Json) -> list[FieldError]:
+def _host_addresses(status: Json, before: Json, strict: bool) -> list[FieldError]:
     addresses = status.get("hostIPs") or []
     path = _STATUS / "hostIPs"
     errors: list[FieldError] = []
     if addresses and status.get("hostIP", "") != addresses[0].get("ip", ""):
         errors.append(invalid(path[0] / "ip", addresses[0].get("ip", ""), "must be equal to `hostIP`"))
-    return errors + _addresses(path, addresses, before.get("hostIPs") or [])
+    return errors + _addresses(path, addresses, before.get("hostIPs") or [], strict)
 
 
 def _users(status: Json, spec: Json) -> list[FieldError]:

@@ -108,6 +108,11 @@ class PodStrategy(Strategy):
         hostname = [f"{_HOSTNAME}[{' '.join(texts)}]"] if texts else []
         return hostname + pod_warnings(obj)
 
+    def warnings_on_status_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        from apiserver.resources.pods.warnings import status_warnings
+
+        return status_warnings(obj.get("status") or {})
+
     def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
         """Pods that no node runs, or that are done, go at once."""
         period = requested if requested is not None else obj["spec"].get("terminationGracePeriodSeconds", 0)

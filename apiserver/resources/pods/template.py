@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden
-from apiserver.api.tolerations import COMPARISON_GATE, COMPARISONS
-from apiserver.registry.context import Context
 from apiserver.resources.metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.defaults import default_pod_spec, spec_to_hub
+from apiserver.resources.pods.gates import PodGates
 
-__all__ = ["default_template", "may_compare", "template_to_hub", "template_warnings", "validate_template"]
+__all__ = ["default_template", "template_to_hub", "template_warnings", "validate_template"]
 
 Json = dict[str, Any]
 
@@ -28,15 +27,8 @@ def template_to_hub(template: Json) -> None:
     spec_to_hub(template["spec"])
 
 
-def may_compare(ctx: Context, old: Json | None) -> bool:
-    """Whether tolerations may compare numbers: behind the gate, and where the stored spec does so already."""
-    return ctx.features.enabled(COMPARISON_GATE) or (
-        old is not None and any(each.get("operator") in COMPARISONS for each in old.get("tolerations") or ())
-    )
-
-
-def validate_template(path: Path, template: Json, *, compares: bool = False) -> list[FieldError]:
-    """`compares`: what `may_compare` says. Labels and annotations stand directly below the template in the paths of
+def validate_template(path: Path, template: Json, *, gates: PodGates) -> list[FieldError]:
+    """`gates`: what `pod_gates` says. Labels and annotations stand directly below the template in the paths of
     errors, as upstream has them.
     """
     from apiserver.resources.pods.validation import validate_pod_annotations, validate_pod_spec
@@ -46,7 +38,7 @@ def validate_template(path: Path, template: Json, *, compares: bool = False) -> 
     errors = validate_labels(metadata.get("labels") or {}, path / "labels")
     errors += validate_annotations(annotations, path / "annotations")
     errors += validate_pod_annotations(annotations, spec, path / "annotations")
-    errors += validate_pod_spec(spec, {}, path / "spec", compares=compares)
+    errors += validate_pod_spec(spec, {}, path / "spec", gates=gates)
     if spec.get("ephemeralContainers"):
         errors.append(
             forbidden(path / "spec" / "ephemeralContainers", "ephemeral containers not allowed in pod template")

@@ -12,9 +12,9 @@ from apiserver.api.internal import internal, shown_diff
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import PodSpec
 from apiserver.resources.pods.containervalidation import PodFacts
+from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.scheduling import validate_tolerations
 from apiserver.resources.pods.specdiff import spec_diff
-from apiserver.resources.pods.template import may_compare
 from apiserver.resources.pods.validation import MIRROR, validate_pod
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def validate_pod_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     errors += deadline
     if deadline and spec.get("activeDeadlineSeconds") is not None:
         return errors
-    facts = PodFacts(spec, obj["metadata"], may_compare(ctx, before))
+    facts = PodFacts(spec, obj["metadata"], pod_gates(ctx, before))
     errors += _tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], facts)
     errors += _gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
     if semantic_equal(PodSpec, spec, before):

@@ -18,9 +18,10 @@ from apiserver.api.fielderrors import (
     required,
 )
 from apiserver.api.internal import internal
+from apiserver.api.networks import legacy_ip
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.containers import EphemeralContainer
-from apiserver.api.types.core.pods import PodDNSConfig, PodOS, PodResourceClaim, PodSchedulingGroup, PodSpec
+from apiserver.api.types.core.pods import HostAlias, PodDNSConfig, PodOS, PodResourceClaim, PodSchedulingGroup, PodSpec
 from apiserver.api.types.core.security import PodSecurityContext
 from apiserver.api.validation.compile import At, known_values
 from apiserver.resources.corerules import RULES
@@ -35,10 +36,10 @@ from apiserver.resources.pods.containervalidation import (
 )
 from apiserver.resources.pods.defaults import containers
 from apiserver.resources.pods.environment import validate_file_volumes
+from apiserver.resources.pods.gates import PodGates, pod_gates
 from apiserver.resources.pods.scheduling import validate_gates, validate_spread
 from apiserver.resources.pods.security import POD_SECURITY
 from apiserver.resources.pods.systems import host_processes, host_users, system_rules
-from apiserver.resources.pods.template import may_compare
 from apiserver.resources.pods.volumes import validate_volumes
 from apiserver.resources.resource_names import is_hugepage
 
@@ -77,7 +78,7 @@ def validate_pod(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
     """A new pod, or (`old`) the rules that an updated one is held to as well."""
     metadata, spec = obj["metadata"], obj["spec"]
     errors = validate_pod_annotations(metadata.get("annotations") or {}, spec)
-    errors += validate_pod_spec(spec, metadata, compares=may_compare(ctx, None if old is None else old["spec"]))
+    errors += validate_pod_spec(spec, metadata, gates=pod_gates(ctx, None if old is None else old["spec"]))
     for index, volume in enumerate(spec.get("volumes") or ()):
         if not spec.get("serviceAccountName"):
             for position, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
@@ -114,11 +115,11 @@ def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTA
     return errors
 
 
-def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC, *, compares: bool = False) -> list[FieldError]:
+def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC, *, gates: PodGates) -> list[FieldError]:
     """`root` is where the spec stands: in a pod, or in the template of one (whose `metadata` says nothing);
-    `compares`: whether tolerations may compare numbers.
+    `gates`: what they say of pods.
     """
-    return RULES.of(PodSpec).errors(root, spec, PodFacts(spec, metadata, compares))
+    return RULES.of(PodSpec).errors(root, spec, PodFacts(spec, metadata, gates))
 
 
 def _volumes(at: At) -> list[FieldError]:
@@ -324,7 +325,8 @@ def _dns_config(at: At) -> list[FieldError]:
     if len(servers) > _MOST_NAMESERVERS:
         detail = f"must not have more than {_MOST_NAMESERVERS} nameservers"
         errors.append(invalid(path / "nameservers", servers, detail))
-    errors += at.field("nameservers")
+    for index, server in enumerate(servers):
+        errors += legacy_ip((path / "nameservers")[index], server, at.env.gates.strict)
     if len(searches) > _MOST_SEARCHES:
         errors.append(invalid(path / "searches", searches, f"must not have more than {_MOST_SEARCHES} search paths"))
     if len(" ".join(searches)) > _MOST_CHARACTERS:
@@ -336,6 +338,10 @@ def _dns_config(at: At) -> list[FieldError]:
         for index, option in enumerate(at.value.get("options") or ())
         if not option.get("name")
     ]
+
+
+def _alias_address(at: At) -> list[FieldError]:
+    return legacy_ip(at.path / "ip", at.value.get("ip", ""), at.env.gates.strict)
 
 
 def _hostname(at: At) -> list[FieldError]:
@@ -374,6 +380,7 @@ def _group(at: At) -> list[FieldError]:
 _CLAIM_SOURCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 RULES.set(PodResourceClaim, by_rules=("name", *_CLAIM_SOURCES))
 RULES.set(PodDNSConfig, _dns_config, by_rules=("nameservers", "searches"))
+RULES.set(HostAlias, ("ip", _alias_address), "hostnames")
 RULES.set(PodOS, _system, by_rules=("name",))
 RULES.set(PodSchedulingGroup, _group, by_rules=("podGroupName",))
 RULES.set(PodSecurityContext, *POD_SECURITY, by_rules=("sysctls",))

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import Path, go_quote
 from apiserver.api.quantity import Quantity
+from apiserver.resources.addresses import address_warnings
 
-__all__ = ["NEW_LABELS", "OLD_LABELS", "pod_warnings"]
+__all__ = ["NEW_LABELS", "OLD_LABELS", "pod_warnings", "status_warnings"]
 
 Json = dict[str, Any]
 
@@ -97,7 +98,30 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
             f"{root / 'terminationGracePeriodSeconds'}: must be >= 0; negative values are invalid and will be treated"
             " as 1"
         )
-    return warnings + _affinity(spec["affinity"], root) if spec.get("affinity") else warnings
+    if spec.get("affinity"):
+        warnings += _affinity(spec["affinity"], root)
+    return warnings + _odd_addresses(spec, root)
+
+
+def _odd_addresses(spec: Json, root: Path) -> list[str]:
+    """Addresses in forms that not everybody reads in the same way."""
+    servers, aliases = (spec.get("dnsConfig") or {}).get("nameservers") or (), spec.get("hostAliases") or ()
+    warnings = []
+    for index, server in enumerate(servers):
+        warnings += address_warnings((root / "dnsConfig" / "nameservers")[index], server)
+    for index, alias in enumerate(aliases):
+        warnings += address_warnings((root / "hostAliases")[index] / "ip", alias.get("ip", ""))
+    return warnings
+
+
+def status_warnings(status: Json) -> list[str]:
+    """What is said of the addresses in a pod's status."""
+    return [
+        warning
+        for field in ("podIPs", "hostIPs")
+        for index, address in enumerate(status.get(field) or ())
+        for warning in address_warnings((Path("status") / field)[index] / "ip", address.get("ip", ""))
+    ]
 
 
 def _old_seccomp(spec: Json, annotations: Json, path: Path) -> list[str]:
