@@ -20,10 +20,21 @@ class Noted:
     def __init__(self, answers: dict[str, Answer] | None = None) -> None:
         self.writes: list[tuple[str, str, Any]] = []
         self.refuses: dict[str, tuple[int, str]] = {}
+        self.there: dict[tuple[str, str], Json] = {}
         self._answers = answers or {}
 
     def named(self, _: str) -> Noted:
         return self
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
+        """Of what it was told to know: by kind and name."""
+        if "get" in self.refuses:
+            code, reason = self.refuses["get"]
+            raise StatusError(code, reason, "refused")
+        try:
+            return self.there[kind.kind, name]
+        except KeyError:
+            raise StatusError(404, "NotFound", f"{name} not found") from None
 
     def _note(self, verb: str, kind: Kind, what: Any) -> Any:
         self.writes.append((verb, kind.kind, what))
@@ -58,3 +69,17 @@ def imagined(kind: Kind, *objects: Json, informers: Informers | None = None, **s
     for obj in objects:
         made.of(kind, **selectors).imagine(key_of(obj), obj)
     return made
+
+
+class Told:
+    """A recorder of events that keeps them: type, reason and message."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+
+    def record(self, _: Json, type: str, reason: str, message: str, *__: Any) -> None:
+        self.events.append((type, reason, message))
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason for _, reason, _ in self.events]
