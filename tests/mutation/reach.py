@@ -137,15 +137,13 @@ class Recorder:
             servers.FOUND = Path(place)
             servers.TRACE = lambda: tracer.name(_SERVER), lambda: tracer.take().get(_SERVER, {})
             for item, following in zip(items, [*items[1:], None], strict=True):
-                began, since, started = time.process_time(), time.monotonic(), len(servers.STARTED)
+                began, started = servers.spent(), len(servers.STARTED)
                 tracer.name(item.nodeid)
                 if not passes(item, following):
                     continue
-                seconds = time.process_time() - began
+                passed.append((item.nodeid, servers.spent() - began))
                 if len(servers.STARTED) > started or _asks_a_server(item):
                     served.add(item.nodeid)
-                    seconds = time.monotonic() - since  # it waits while the server works
-                passed.append((item.nodeid, seconds))
             lines = tracer.take()
             by_servers: Lines = {}
             for found in servers.FOUND.iterdir():

@@ -1,0 +1,362 @@
+"""What is known of nodes, which taints follow from it, and when pods go for them: without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from controllers.nodehealth import FULL, NORMAL, PARTIAL, Health, Limiter, silent_conditions, zone_of, zone_state
+from controllers.nodelifecycle import NodeLifecycle
+from controllers.nodetaints import has_taint, swap_taints, wanted_taints
+from controllers.options import Options
+from controllers.runtime.kinds import NODES, PODS
+from controllers.tainteviction import TaintEviction, _tolerated_for
+from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.virtual import run
+
+Json = dict[str, Any]
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
+
+
+def node(
+    ready: str | None = None, heartbeat: str = NOW, *taints: Json, labels: Json | None = None, **conditions: str
+) -> Json:
+    found = [{"type": kind, "status": status} for kind, status in conditions.items()]
+    if ready is not None:
+        found.insert(0, {"type": "Ready", "status": ready, "lastHeartbeatTime": heartbeat})
+    metadata = {
+        "name": "n",
+        "uid": "of-n",
+        "resourceVersion": "7",
+        "creationTimestamp": "2025-12-31T23:00:00Z",
+        "labels": labels or {},
+    }
+    return {"metadata": metadata, "spec": {"taints": list(taints)}, "status": {"conditions": found}}
+
+
+def lease(renewed: str | None) -> Json:
+    return {"spec": {"renewTime": renewed}}
+
+
+# --- whether a node is heard of
+
+
+def test_a_node_counts_from_when_it_was_first_seen_or_made() -> None:
+    assert Health.of(node("True"), START).heard == START
+    assert Health.of(node(), START).heard == datetime(2025, 12, 31, 23, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "heard"),
+    [
+        (node("True"), node("True"), False),
+        (node("True"), node("False"), False),
+        (node("True"), node("True", LATER), True),
+        (node(), node("True"), True),
+        (node("True"), node(), True),
+        (node(), node(), False),
+    ],
+)
+def test_a_node_is_heard_of_when_its_heartbeat_changes(before: Json, after: Json, heard: bool) -> None:
+    health, later = Health.of(before, START), START + timedelta(minutes=1)
+    was = health.heard
+    health.hear(after, None, later)
+    assert health.heard == (later if heard else was)
+
+
+def test_a_node_is_heard_of_when_its_lease_is_renewed() -> None:
+    health = Health.of(node("True"), START)
+    for number, (renewed, heard) in enumerate(
+        ((None, False), (LATER, True), (LATER, False), (NOW, False), ("2026-01-01T00:01:00.5Z", True))
+    ):
+        moment = START + timedelta(minutes=number + 1)
+        was = health.heard
+        health.hear(node("True"), lease(renewed), moment)
+        assert health.heard == (moment if heard else was)
+    health.hear(node("True"), {}, START)
+    assert health.heard == START + timedelta(minutes=5)
+
+
+def test_all_that_a_silent_node_reported_is_unknown() -> None:
+    known = node("True", NOW, MemoryPressure="Unknown", DiskPressure="False", Other="True")
+    found = {each["type"]: each for each in silent_conditions(known, START + timedelta(seconds=9))}
+    assert {kind: each["status"] for kind, each in found.items()} == {
+        "Ready": "Unknown", "MemoryPressure": "Unknown", "DiskPressure": "Unknown", "PIDPressure": "Unknown", "Other": "True",
+    }  # fmt: skip
+    assert found["Ready"] == {
+        "type": "Ready", "status": "Unknown", "lastHeartbeatTime": NOW, "lastTransitionTime": LATER,
+        "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status.",
+    }  # fmt: skip
+    assert found["PIDPressure"]["reason"] == "NodeStatusNeverUpdated"
+    assert found["PIDPressure"]["message"] == "Kubelet never posted node status."
+    assert found["PIDPressure"]["lastHeartbeatTime"] == "2025-12-31T23:00:00Z"
+    assert "reason" not in found["MemoryPressure"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "zone"),
+    [
+        ({}, ""),
+        ({"topology.kubernetes.io/zone": "z"}, ":\x00:z"),
+        ({"topology.kubernetes.io/region": "r"}, "r:\x00:"),
+        ({"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": "z"}, "r:\x00:z"),
+        ({"failure-domain.beta.kubernetes.io/zone": "old", "topology.kubernetes.io/zone": "z"}, ":\x00:old"),
+    ],
+)
+def test_a_zone_is_region_and_zone(labels: Json, zone: str) -> None:
+    assert zone_of(node(labels=labels)) == zone
+
+
+@pytest.mark.parametrize(
+    ("ready", "missing", "state"),
+    [
+        (0, 0, NORMAL), (1, 0, NORMAL), (0, 1, FULL), (0, 9, FULL), (1, 2, NORMAL), (2, 3, PARTIAL), (3, 3, NORMAL),
+        (4, 5, PARTIAL), (9, 2, NORMAL), (9, 11, PARTIAL),
+    ],
+)  # fmt: skip
+def test_a_zone_is_disrupted_when_many_of_its_nodes_are_missing(ready: int, missing: int, state: str) -> None:
+    assert zone_state([True] * ready + [False] * missing, 0.55) == state
+    if (ready, missing) == (9, 11):
+        assert zone_state([True] * 9 + [False] * 11, 0.56) == NORMAL
+
+
+def test_so_many_pass_in_a_second() -> None:
+    limiter = Limiter(0.5)
+    assert limiter.wait(START) == timedelta()
+    limiter.passed(START)
+    assert limiter.wait(START) == timedelta(seconds=2)
+    assert limiter.wait(START + timedelta(seconds=1)) == timedelta(seconds=1)
+    assert limiter.wait(START + timedelta(seconds=9)) == timedelta()
+    assert Limiter(0).wait(START) is None
+
+
+# --- taints
+
+
+def taint(key: str, effect: str = "NoSchedule", **more: Any) -> Json:
+    return {"key": key, "effect": effect, **more}
+
+
+READY, SILENT = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+
+
+@pytest.mark.parametrize(
+    ("found", "keys"),
+    [
+        (node("True"), set()),
+        (node("False"), {READY}),
+        (node("Unknown"), {SILENT}),
+        (node("True", MemoryPressure="True", DiskPressure="False"), {"node.kubernetes.io/memory-pressure"}),
+        (
+            node("True", DiskPressure="True", PIDPressure="True"),
+            {"node.kubernetes.io/disk-pressure", "node.kubernetes.io/pid-pressure"},
+        ),
+        (node("True", NetworkUnavailable="True", MemoryPressure="Unknown"), {"node.kubernetes.io/network-unavailable"}),
+        (node(None, NOW, taint(READY), taint("other")), {READY}),
+        (node("True", NOW, taint(READY)), set()),
+        ({**node("True"), "spec": {"unschedulable": True}}, {"node.kubernetes.io/unschedulable"}),
+    ],
+)
+def test_taints_follow_what_is_said_of_a_node(found: Json, keys: set[str]) -> None:
+    assert wanted_taints(found) == keys
+
+
+def test_taints_of_one_effect_are_exchanged_and_others_stay() -> None:
+    async def scenario() -> None:
+        client = Noted()
+        found = node("True", NOW, taint("a"), taint("a", "NoExecute"), taint("mine"))
+        await swap_taints(client, found, {"c", "b"}, {"a"}, "NoSchedule")  # type: ignore[arg-type]
+        [(verb, _, (name, body))] = client.writes
+        assert (verb, name, body["metadata"]) == ("patch", "n", {"resourceVersion": "7"})
+        assert body["spec"]["taints"] == [
+            taint("a", "NoExecute"), taint("mine"), taint("b", timeAdded=NOW), taint("c", timeAdded=NOW),
+        ]  # fmt: skip
+        await swap_taints(client, found, (), (), "NoSchedule")  # type: ignore[arg-type]
+        assert len(client.writes) == 1
+        await swap_taints(client, node("True", NOW, taint("a")), (), {"a"}, "NoSchedule")  # type: ignore[arg-type]
+        assert client.writes[-1][2][1]["spec"]["taints"] is None
+
+    run(scenario)
+    assert has_taint(node("True", NOW, taint("a")), "a", "NoSchedule")
+    assert not has_taint(node("True", NOW, taint("a")), "a", "NoExecute")
+    assert not has_taint({}, "a", "NoSchedule")
+
+
+def lifecycle(client: Noted, found: Json, *pods: Json) -> NodeLifecycle:
+    informers = imagined(NODES, found)
+    imagined(PODS, *pods, informers=informers)
+    return NodeLifecycle(client, informers, Options())  # type: ignore[arg-type]
+
+
+def test_a_node_gets_its_taints_and_the_labels_that_older_clients_look_at() -> None:
+    async def scenario() -> None:
+        labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64"}
+        client = Noted()
+        tainted = node("False", NOW, taint(SILENT), taint(READY, "NoExecute"), taint("mine"), labels=labels)
+        component = lifecycle(client, tainted)
+        await component.reconcile("n")
+        await component.reconcile("another")
+        (_, _, (_, taints)), (_, _, (_, patch)) = client.writes
+        assert [(each["key"], each["effect"]) for each in taints["spec"]["taints"]] == [
+            (READY, "NoExecute"), ("mine", "NoSchedule"), (READY, "NoSchedule"),
+        ]  # fmt: skip
+        assert patch == {"metadata": {"labels": {"beta.kubernetes.io/os": "linux"}}}
+        quiet = Noted()
+        await lifecycle(quiet, node("True")).reconcile("n")
+        assert quiet.writes == []
+        gone = Noted()
+        gone.refuses["patch"] = (404, "NotFound")
+        await lifecycle(gone, tainted).reconcile("n")
+        gone.refuses["patch"] = (409, "Conflict")
+        with pytest.raises(StatusError):
+            await lifecycle(gone, tainted).reconcile("n")
+
+    run(scenario)
+
+
+def pod(ready: str | None = "True", on: str = "n", **spec: Any) -> Json:
+    conditions = [{"type": "Ready", "status": ready}, {"type": "Other", "status": "True"}] if ready else []
+    metadata = {"name": "p", "namespace": "ns", "uid": "u", "generation": 3}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": on, **spec},
+            "status": {"phase": "Running", "conditions": conditions}}  # fmt: skip
+
+
+def test_a_pod_on_a_node_that_is_not_ready_is_not_ready() -> None:
+    async def scenario() -> None:
+        client = Noted()
+        await lifecycle(client, node("False"), pod()).mark("ns/p")
+        [(verb, _, written)] = client.writes
+        ready, other = written["status"]["conditions"]
+        assert (verb, ready["status"], other) == ("update/status", "False", {"type": "Other", "status": "True"})
+        assert ready["lastTransitionTime"]
+        for found, each in (
+            (node("True"), pod()), (node(), pod()), (node("False"), pod("False")), (node("False"), pod(None)),
+            (node("False"), pod(on="another")), (node("False"), pod(on="")),
+        ):  # fmt: skip
+            quiet = Noted()
+            await lifecycle(quiet, found, each).mark("ns/p")
+            assert quiet.writes == []
+        client.refuses["update/status"] = (404, "NotFound")
+        await lifecycle(client, node("Unknown"), pod()).mark("ns/p")
+        client.refuses["update/status"] = (409, "Conflict")
+        with pytest.raises(StatusError):
+            await lifecycle(client, node("Unknown"), pod()).mark("ns/p")
+
+    run(scenario)
+
+
+# --- evictions
+
+
+def tolerates(key: str, seconds: int | None = None, **more: Any) -> Json:
+    given = {} if seconds is None else {"tolerationSeconds": seconds}
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", **given, **more}
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "seconds"),
+    [
+        ("", [], None),
+        ("a", [], 0),
+        ("a", [tolerates("a")], None),
+        ("a", [tolerates("a", 5)], 5),
+        ("a", [tolerates("a", 0)], 0),
+        ("a", [tolerates("a", -5)], 0),
+        ("ab", [tolerates("a", 5)], 0),
+        ("ab", [tolerates("a", 5), tolerates("b", 3)], 3),
+        ("ab", [tolerates("a", 5), tolerates("b")], 5),
+        ("a", [tolerates("a", 9), tolerates("a", 3)], 9),
+        ("a", [tolerates("b")], 0),
+    ],
+)
+def test_a_pod_stays_as_long_as_it_tolerates_all_taints(
+    taints: str, tolerations: list[Json], seconds: int | None
+) -> None:
+    found = _tolerated_for([taint(key, "NoExecute") for key in taints], tolerations, False)
+    assert found == (None if seconds is None else timedelta(seconds=seconds))
+
+
+class Evicting:
+    """The component with one pod and its node, both of which may change."""
+
+    def __init__(self, client: Noted) -> None:
+        self.informers, self.client, self.told = imagined(NODES), client, Told()
+        self.component = TaintEviction(client, self.informers, Options())  # type: ignore[arg-type]
+        self.component._recorder = self.told  # type: ignore[assignment]
+
+    async def look(self, found: Json | None, *taints: str) -> timedelta | None:
+        self.informers.of(NODES).imagine(
+            "n", node("True", NOW, *(taint(key, "NoExecute") for key in taints), taint("x"))
+        )
+        self.informers.of(PODS).imagine("ns/p", found)
+        if found is not None:
+            self.client.there["Pod", "p"] = found
+        return await self.component.reconcile("ns/p")
+
+
+def test_a_pod_is_marked_and_deleted_once_when_its_time_is_over() -> None:
+    async def scenario() -> None:
+        client = Noted()
+        evicting, patient = Evicting(client), pod(tolerations=[tolerates("a", 60)])
+        assert await evicting.look(patient) is None
+        assert await evicting.look(patient, "a") == timedelta(seconds=60)
+        await asyncio.sleep(20)
+        assert await evicting.look(patient, "a") == timedelta(seconds=40)
+        await asyncio.sleep(40)
+        assert await evicting.look(patient, "a") is None
+        (verb, _, (_, body)), (last, _, (name, more)) = client.writes
+        assert (verb, last, name, more) == ("patch/status", "delete", "ns/p", {"uid": "u"})
+        [condition] = [each for each in body["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+        assert condition["observedGeneration"] == 3
+        assert condition["reason"] == "DeletionByTaintManager"
+        assert body["metadata"] == {"uid": "u"}
+        await evicting.look(patient, "a", "b")
+        assert len(client.writes) == 2
+        assert [message for _, _, message in evicting.told.events] == ["Marking for deletion Pod ns/p"]
+        await evicting.look(None)
+        again = {**patient, "metadata": {**patient["metadata"], "uid": "v"}}
+        assert await evicting.look(again, "a") == timedelta(seconds=60)
+
+    run(scenario)
+
+
+def test_an_eviction_is_cancelled_when_nothing_asks_for_it_any_more() -> None:
+    async def scenario() -> None:
+        evicting, patient = Evicting(Noted()), pod(tolerations=[tolerates("a", 60)])
+        await evicting.look(patient, "a")
+        await evicting.look(patient)
+        assert [message for _, _, message in evicting.told.events] == ["Cancelling deletion of Pod ns/p"]
+        await evicting.look(patient)
+        assert len(evicting.told.events) == 1
+        await evicting.look(patient, "a")
+        await evicting.look(None)
+        assert len(evicting.told.events) == 2
+        await evicting.look(patient, "a")
+        assert await evicting.look(patient, "a", "b") is None
+        assert "delete" in evicting.client.verbs
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("refused", "raised"), [((404, "NotFound"), False), ((500, "InternalError"), True)])
+def test_a_pod_that_is_gone_needs_no_eviction(refused: tuple[int, str], raised: bool) -> None:
+    async def scenario() -> None:
+        client = Noted()
+        client.refuses["delete"] = refused
+        evicting = Evicting(client)
+        if raised:
+            with pytest.raises(StatusError):
+                await evicting.look(pod(), "a")
+        else:
+            await evicting.look(pod(), "a")
+        client.writes.clear()
+        client.refuses.clear()
+        await evicting.look(pod(), "a")
+        assert ("delete" in client.verbs) is raised
+
+    run(scenario)
