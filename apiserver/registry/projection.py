@@ -114,14 +114,13 @@ class Projector:
             raise conflict(f"{ctx.resource.plural}/{ctx.subresource}", ctx.resource.group, name, cause)
 
     def take(self, obj: Json, new: Json) -> None:
-        """The object with the projection's field and version."""
+        """The object with the projection's field, and with its version where it says one."""
         source, target = new, obj
         for step in self._shown[:-1]:
             source = source.get(step) or {}
         for step in self._steps[:-1]:
             target = target.setdefault(step, {})
         target[self._steps[-1]] = source.get(self._shown[-1], 0)
-        obj["metadata"].pop("resourceVersion", None)
         if version := new["metadata"].get("resourceVersion"):
             obj["metadata"]["resourceVersion"] = version
 

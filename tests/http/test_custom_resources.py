@@ -344,6 +344,8 @@ def test_columns_scale_and_selectable_fields_come_from_the_definition() -> None:
             assert [row["cells"] for row in found["rows"]] == [["b", 2]]
             scaled = await client.patch(f"{WIDGETS}/a/scale", content=b'{"spec":{"replicas":5}}', headers=MERGE)
             assert scaled.json()["spec"] == {"replicas": 5}
+            whole = {"metadata": {"name": "a"}, "spec": {"replicas": 5}}
+            assert (await client.put(f"{WIDGETS}/a/scale", json=whole)).status_code == 200, "whatever version it has"
             assert (await client.get(f"{WIDGETS}/a")).json()["spec"]["count"] == 5
 
     run(scenario())
