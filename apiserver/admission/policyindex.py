@@ -116,6 +116,14 @@ class PolicyIndex:
 
     def active(self, attributes: Attributes) -> tuple[Active, ...]:
         """The policies that may be about a request, in the order of their names."""
+        about = self.about(attributes)
+        if not about:
+            return ()
+        labels = labels_of(attributes)
+        return tuple([active for active in about if active.policy.matcher.selects(labels)])
+
+    def about(self, attributes: Attributes) -> tuple[Active, ...]:
+        """Those that may be about requests of its kind, whatever labels there are."""
         cursors = self._cursors
         if not cursors:
             call_on_loop(self._load)
@@ -128,10 +136,7 @@ class PolicyIndex:
         kept = self._by_kind.get(key)
         if kept is None:
             kept = self._by_kind[key] = _Kept(resource, self._found(attributes))
-        if not kept.active:
-            return ()
-        labels = labels_of(attributes)
-        return tuple([active for active in kept.active if active.policy.matcher.selects(labels)])
+        return kept.active
 
     def _stores(self) -> list[Store]:
         found = (self._registry.stores.get((GROUP, plural)) for plural in self._plurals)

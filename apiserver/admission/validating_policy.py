@@ -23,6 +23,7 @@ Json = dict[str, Any]
 class ValidatingAdmissionPolicy(Plugin):
     name = "ValidatingAdmissionPolicy"
     configured_by = (GROUP, "validatingadmissionpolicybindings")  # without any no policy has an effect
+    goes_by = ((GROUP, "validatingadmissionpolicies"),)
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
     def __init__(self) -> None:
@@ -37,6 +38,9 @@ class ValidatingAdmissionPolicy(Plugin):
 
         self._registry = registry
         self._index = PolicyIndex(registry, "validatingadmissionpolicies", self.configured_by[1], compiled)
+
+    def concerns(self, attributes: Attributes) -> bool:
+        return self._index is not None and bool(self._index.about(attributes))
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         return super().wants(resource, operation) and not is_policy_kind(resource)

@@ -77,6 +77,8 @@ class Plugin:
     operations: frozenset[str] = frozenset()
     #: Group and plural of the objects that say what it does: it is asked only while there are any. None: always.
     configured_by: tuple[str, str] | None = None
+    #: What else it goes by, so that a change of it may change what it says (`concerns`).
+    goes_by: tuple[tuple[str, str], ...] = ()
 
     def handles(self, resource: Resource) -> bool:
         """Whether requests for this resource (and its subresources) are of interest."""
@@ -89,6 +91,12 @@ class Plugin:
     def wants(self, resource: Resource, operation: Operation) -> bool:
         """Whether an operation on a resource is of interest."""
         return operation in self.operations and self.handles(resource)
+
+    def concerns(self, attributes: Attributes) -> bool:
+        """Whether it may have anything to say of such requests: of this kind, version and operation, in a namespace or
+        not. The answer holds until something changes that it is configured by, or goes by.
+        """
+        return True
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return None
@@ -103,6 +111,10 @@ class Handlers(NamedTuple):
     admitting: tuple[Plugin, ...]
     validating: tuple[Plugin, ...]
 
+    def concern(self, attributes: Attributes) -> bool:
+        """Whether any of them may have something to say of such requests."""
+        return any(plugin.concerns(attributes) for plugin in (*self.admitting, *self.validating))
+
 
 class Chain:
     """The enabled plugins, in upstream's order whatever order they were enabled in."""
@@ -114,13 +126,19 @@ class Chain:
         #: What configures plugins and of which there is nothing.
         self._lacking = {plugin.configured_by for plugin in self.plugins if plugin.configured_by is not None}
 
-    def is_configured_by(self, group: str, plural: str) -> bool:
+    def follows(self, group: str, plural: str) -> bool:
         """Whether objects of a kind say what plugins do."""
-        return any(plugin.configured_by == (group, plural) for plugin in self.plugins)
+        return any((group, plural) in (plugin.configured_by, *plugin.goes_by) for plugin in self.plugins)
 
-    def note(self, group: str, plural: str, *, any: bool) -> None:
-        """There are now objects of a kind that configures plugins, or none any more; `of` answers accordingly."""
-        (self._lacking.discard if any else self._lacking.add)((group, plural))
+    def note(self, group: str, plural: str, *, any: bool) -> bool:
+        """There are now objects of a kind that configures plugins, or none any more; `of` answers accordingly. Gives
+        whether that is news.
+        """
+        kind = (group, plural)
+        if (kind in self._lacking) is not any or all(plugin.configured_by != kind for plugin in self.plugins):
+            return False
+        (self._lacking.discard if any else self._lacking.add)(kind)
+        return True
 
     def use(self, registry: ItsRegistry) -> None:
         for plugin in self.plugins:

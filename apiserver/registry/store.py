@@ -144,15 +144,19 @@ class Registry:
         store then finds out anew whom to ask, so that no write asks plugins that have nothing to say.
         """
         group, plural = store.resource.group, store.resource.plural
-        if not self.admission.is_configured_by(group, plural):
+        if not self.admission.follows(group, plural):
             return
 
         def note(any: bool) -> None:
-            self.admission.note(group, plural, any=any)
+            news = self.admission.note(group, plural, any=any)
             for each in self.stores.values():
-                each.choose_handlers()
+                if news:
+                    each.choose_handlers()
+                each.unconcerned = {}
 
-        store.cache.when_any(note)
+        store.cache.when_changed(note)
+        for each in self.stores.values():
+            each.choose_handlers()
 
     @on_loop
     async def turn(self, key: str) -> None:
@@ -237,6 +241,10 @@ class Store:
             for version in resource.versions
             for subresource in (None, *self.variants[version.name].subresources)
         }
+
+        #: whether no plugin has anything to say of a deletion, by version and whether it is in a namespace; another one
+        #: as soon as something changes that they go by.
+        self.unconcerned: dict[tuple[str, bool], bool] = {}
 
     def choose_handlers(self) -> None:
         """Finds the admission plugins that have something to say of each operation."""

@@ -69,7 +69,7 @@ class Cache:
         self._listed: dict[str, list[Entry]] = {}
         self._window = Window(progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
-        self._when_any: Callable[[bool], object] | None = None
+        self._when_changed: Callable[[bool], object] | None = None
 
     # The present
 
@@ -110,9 +110,9 @@ class Cache:
             remaining = self._keys.rank(end) - self._keys.rank(low) - limit
         return Listing(self.revision, [entries[key] for key in keys], remaining)
 
-    def when_any(self, listener: Callable[[bool], object]) -> None:
-        """Tells a listener whether there are any keys: now, and whenever that has changed."""
-        self._when_any = listener
+    def when_changed(self, listener: Callable[[bool], object]) -> None:
+        """Tells a listener whether there are any keys: now, and with every change, before anybody can read of it."""
+        self._when_changed = listener
         listener(bool(self._entries))
 
     def find(self, index: str, term: str, prefix: str = "") -> Listing:
@@ -224,16 +224,14 @@ class Cache:
             if old is not None:
                 del entries[key]
                 self._keys.remove(key)
-                if not entries and self._when_any is not None:
-                    self._when_any(False)
         else:
             entries[key] = entry
             if old is None:
                 self._keys.add(key)
-                if len(entries) == 1 and self._when_any is not None:
-                    self._when_any(True)
         if self._listed:
             self._listed.clear()
+        if self._when_changed is not None:
+            self._when_changed(bool(entries))
         self._window.add(self._event(old, entry, record.deleted))
 
     def load(self, records: Iterable[Record], revision: int) -> None:
@@ -244,8 +242,8 @@ class Cache:
         self._entries.update((record.key, self._converted(record)) for record in records)
         self._keys = SortedKeys(self._entries)
         self._window.clear(revision)
-        if self._when_any is not None:
-            self._when_any(bool(self._entries))
+        if self._when_changed is not None:
+            self._when_changed(bool(self._entries))
 
     def _converted(self, record: Record) -> Entry:
         """The present state of a key; what is stored of it is kept where that is something else."""

@@ -32,6 +32,9 @@ class ValidatingAdmissionWebhook(Plugin):
     def handles(self, resource: Resource) -> bool:
         return not is_exempt(resource)
 
+    def concerns(self, attributes: Attributes) -> bool:
+        return bool(self._hooks.of(attributes))
+
     def use(self, registry: Any) -> None:
         self._hooks = Hooks(registry, self.configured_by[1], self._wallet)
         self._caller = Caller(registry, "validating", Counts())

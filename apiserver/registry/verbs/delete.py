@@ -155,9 +155,15 @@ def _dry(store: Store, entry: Entry, step: _Step) -> DeleteResult:
 
 
 async def _admit(store: Store, ctx: Context, entry: Entry) -> None:
+    unconcerned, kind = store.unconcerned, (ctx.version, bool(ctx.namespace))
+    if unconcerned.get(kind):
+        return
     attributes = Attributes(
         "DELETE", ctx, "" if ctx.verb == "deletecollection" else ctx.name, None, partial(read, entry)
     )
+    if kind not in unconcerned:
+        # Whoever changes what plugins go by puts another dict in the place of the one that this is written to.
+        unconcerned[kind] = not store.on_delete.concern(attributes)
     if store.on_delete.admitting:
         await admit(store.on_delete, attributes)
     if store.on_delete.validating:
