@@ -20,6 +20,7 @@ __all__ = ["TokenSettings", "TokenWebhook", "add_flags", "read_token_settings"]
 
 Json = dict[str, Any]
 
+_GATE: Final = "StructuredAuthenticationConfiguration"
 #: Name, what it takes, what it is for.
 _FLAGS: Final = (
     ("authentication-config", "FILE",
@@ -77,6 +78,8 @@ def read_token_settings(given: argparse.Namespace, features: Features, issuers: 
     """What the flags say; `issuers` are those of this server's own tokens. Raises ValueError, in one line."""
     values = {name: getattr(given, name.replace("-", "_")) for name, _, _ in _FLAGS}
     file = values["authentication-config"][-1:]
+    if file and not features.enabled(_GATE):
+        raise ValueError(f"set --feature-gates={_GATE}=true to use authentication-config file")
     oidc = {name: found for name, found in values.items() if name.startswith("oidc-") and found}
     if file and oidc:
         raise ValueError("authentication-config file and oidc-* flags are mutually exclusive")

@@ -250,6 +250,12 @@ def test_flags_name_one_issuer(tmp_path: Path, issuer: Issuer) -> None:
         read(["--oidc-issuer-url=https://a"])
 
 
+def test_a_configuration_of_authenticators_has_a_gate_of_its_own() -> None:
+    off = ("--emulated-version=1.33", "--feature-gates=StructuredAuthenticationConfiguration=false")
+    with pytest.raises(SettingsError, match="=true to use authentication-config file"):
+        read([*off, "--authentication-config=file"])
+
+
 def test_some_paths_are_open_to_anybody(tmp_path: Path) -> None:
     said = {"enabled": True, "conditions": [{"path": "/livez"}]}
     text = json.dumps({"apiVersion": VERSION, "kind": "AuthenticationConfiguration", "anonymous": said})
