@@ -143,7 +143,7 @@ class Server:
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,
         )
-        self.registry.rewrite = self._rewrite
+        self.registry.rewrite, self.registry.watch_seconds = self._rewrite, settings.network.watch_seconds
         network = ServiceNetwork(
             self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
         )

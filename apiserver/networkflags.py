@@ -10,13 +10,16 @@ from pathlib import Path
 __all__ = ["NetworkSettings", "add_flags", "read_network"]
 
 _MOST_IPV6 = 64
+#: Ten years, in seconds.
+_FOR_EVER = 315360000.0
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
     """`cidrs`: one range of addresses, or one of each family; `ports`: the first and the last node port; `advertise`:
     where the Endpoints of the service `kubernetes` lead to; `proxy_client`: certificate and key that API servers behind
-    this one are shown; `transport_security`: the header Strict-Transport-Security of every answer, "" for none.
+    this one are shown; `transport_security`: the header Strict-Transport-Security of every answer, "" for none;
+    `watch_seconds`: how long watches last at least that say no time.
     """
 
     cidrs: tuple[str, ...] = ("10.0.0.0/24",)
@@ -24,6 +27,7 @@ class NetworkSettings:
     advertise: str = ""
     proxy_client: tuple[Path, Path] | None = None
     transport_security: str = ""
+    watch_seconds: float = 1800.0
 
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
@@ -44,6 +48,10 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
         "--strict-transport-security-directives", action="append", default=[], metavar="max-age=N,…",
         help="a header of every answer that tells browsers to use https: max-age=SECONDS, includeSubDomains, preload",
     )  # fmt: skip
+    group.add_argument(
+        "--min-request-timeout", type=int, default=1800, metavar="SECONDS",
+        help="a watch that says no time ends after this to twice this (default 1800)",
+    )  # fmt: skip
     for name, text in (("cert", "what API servers behind this one are shown: a certificate"), ("key", "its key")):
         group.add_argument(f"--proxy-client-{name}-file", type=Path, metavar="FILE", help=text)
 
@@ -62,10 +70,13 @@ def read_network(given: argparse.Namespace) -> NetworkSettings:
     for flag, file in (("--proxy-client-cert-file", certificate), ("--proxy-client-key-file", key)):
         if file is not None and not file.is_file():
             raise ValueError(f"{flag} {file}: no such file")
+    if given.min_request_timeout < 0:
+        raise ValueError("--min-request-timeout can not be negative value")
     shown = None if certificate is None or key is None else (certificate, key)
     return NetworkSettings(
         _ranges(given.service_cluster_ip_range), _ports(given.service_node_port_range), advertise, shown,
         _transport_security(given.strict_transport_security_directives),
+        float(given.min_request_timeout) or _FOR_EVER,
     )  # fmt: skip
 
 

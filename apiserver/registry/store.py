@@ -102,6 +102,8 @@ class Registry:
         #: how the parts of the control plane are: name, whether it is well, what it says; set by whoever wires the
         #: server.
         self.components: Callable[[], Awaitable[list[tuple[str, bool, str]]]] | None = None
+        #: a watch without timeoutSeconds ends after this time to twice this time.
+        self.watch_seconds: float = 1800.0
         #: what plugins count, for /metrics.
         self.counted: list[Family] = []
         #: who calls webhooks; set by whoever wires the server, and until then nobody is called.

@@ -143,6 +143,18 @@ def test_a_watch_ends_in_time(play: Play) -> None:
     play(scenario)
 
 
+def test_a_watch_that_says_no_time_ends_after_the_servers_to_twice_that(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        store = world.store("configmaps")
+        store.registry.watch_seconds = 10.0
+        ctx = store.context(user=ADMIN, version="v1", verb="watch")
+        times = iter((100.0, 109.9, 120.0))
+        batches = open_watch(store, ctx, ListOptions(watch=True, resource_version="999"), lambda: next(times))
+        assert [batch async for batch in batches] == []
+
+    play(scenario)
+
+
 def test_a_version_that_is_gone_is_an_error_event(play: Play) -> None:
     async def scenario(world: Any) -> None:
         await put(world, "a")

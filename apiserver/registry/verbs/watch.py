@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["open_watch", "watch"]
 
-#: A watch without timeoutSeconds ends after half an hour to an hour.
-MIN_SECONDS: Final = 1800.0
 BOOKMARK_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 0.2
 _BATCH: Final = 1000
@@ -59,7 +57,8 @@ def open_watch(
     """
     selection = selection_of(store, ctx, options)
     since = parse_version(options.resource_version)
-    seconds = float(options.timeout or 0) or MIN_SECONDS * (1 + random.random())  # noqa: S311 - spreads reconnects
+    least = store.registry.watch_seconds
+    seconds = float(options.timeout or 0) or least * (1 + random.random())  # noqa: S311 - spreads reconnects
     return _events(store, ctx.version, selection, options, since, seconds, clock)
 
 
