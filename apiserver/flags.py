@@ -36,6 +36,16 @@ class _Parser(argparse.ArgumentParser):
         raise SettingsError(message)
 
 
+def _level(text: str) -> int:
+    """How much to log: a number, or (of -vv) as many as there are letters."""
+    if text.strip("v") == "":
+        return len(text) + 1
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: not a level, such as 2") from None
+
+
 def parser() -> argparse.ArgumentParser:
     """The flags, in two groups: kube-apiserver's and our own."""
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
@@ -118,7 +128,10 @@ def parser() -> argparse.ArgumentParser:
     kube.add_argument(
         "--logging-format", choices=FORMATS, default="text", help="a log record is a line of text (default) or of JSON"
     )
-    kube.add_argument("-v", dest="verbosity", action="count", default=0, help="log more; -vv everything")
+    kube.add_argument(
+        "-v", "--v", nargs="?", type=_level, const=1, default=0, metavar="LEVEL",
+        help="log more; -vv, or a level from 2, everything",
+    )  # fmt: skip
     own = flags.add_argument_group("kubedra's own")
     own.add_argument(
         "--accept-hosts",

@@ -207,7 +207,7 @@ def read(arguments: Sequence[str]) -> Settings:
         announce=given.announce,
         attached=given.attached,
         logging_format=given.logging_format,
-        verbosity=given.verbosity,
+        verbosity=given.v,
         clock=_clock(given.clock),
         service_addresses=service_addresses,
         seed=given.seed,

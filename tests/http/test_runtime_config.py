@@ -7,6 +7,7 @@ import pytest
 from apiserver.api.features import RELEASES, Features
 from apiserver.resources import CATALOG
 from apiserver.serving import RuntimeConfigError, parse_runtime_config, served
+from apiserver.settings import read
 
 NOW, BEFORE = (1, 36), (1, 33)
 
@@ -115,3 +116,12 @@ def test_a_storage_version_is_told_as_its_hash() -> None:
     assert hashes["deviceclasses"] == ("weQRMT6DeYM=", "Yk2PTc1Ybxk=")
     assert hashes["events"] == ("r2yiGXH7wu8=", "r2yiGXH7wu8="), "events of both groups are stored as the core group's"
     assert hashes["tokenreviews"] == ("", ""), "nothing is stored"
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [([], 0), (["-v"], 1), (["-vv"], 2), (["-v=4"], 4), (["--v=4"], 4), (["-v", "2"], 2), (["-v", "--port=0"], 1)],
+)
+def test_how_much_is_logged_is_a_level_or_letters(given: list[str], level: int) -> None:
+    settings = read(given)
+    assert (settings.verbosity, settings.flags["v"]) == (level, str(level))
