@@ -152,4 +152,4 @@ class GeneratedClaims:
         meta = owner["metadata"]
         statuses = [{"name": entry, "resourceClaimName": name} for entry, name in named.items()]
         body = {"metadata": {"uid": meta["uid"]}, "status": {"resourceClaimStatuses": statuses}}
-        await self._client.patch(kind, meta["name"], body, meta["namespace"], subresource="status")
+        await self._client.patch(kind, meta["name"], body, meta["namespace"], subresource="status", wanted=False)

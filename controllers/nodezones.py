@@ -15,6 +15,7 @@ from typing import Final
 from apiserver import clock
 from apiserver.api.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
 from apiserver.api.status import StatusError
+from apiserver.turns import in_turns
 from controllers.nodehealth import FULL, PARTIAL, Health, Limiter, silent_conditions, zone_of, zone_state
 from controllers.nodetaints import NOT_READY, UNREACHABLE, has_taint, swap_taints
 from controllers.options import Options
@@ -97,13 +98,15 @@ class NodeMonitor:
         return go_time(clock.now())
 
     async def look(self, _: str) -> timedelta:
-        """One round over all nodes."""
+        """One round over all nodes, between which others get their turn: there may be thousands, and all may have
+        fallen silent.
+        """
         elapsed = clock.stopwatch()
         began = elapsed()
         nodes = list(self._nodes.objects.values())
         await self._meet(nodes)
         ready: dict[str, list[bool]] = {}
-        for node in nodes:
+        async for node in in_turns(nodes):
             since = elapsed()
             try:
                 found = await self._look_at(node)
@@ -124,7 +127,7 @@ class NodeMonitor:
 
     async def _meet(self, nodes: list[Json]) -> None:
         """Nodes that came and went."""
-        for node in nodes:
+        async for node in in_turns(nodes):
             name = node["metadata"]["name"]
             self._zones.setdefault(zone_of(node), _Zone(self._limits.eviction_rate))
             if name not in self._known:
@@ -208,7 +211,7 @@ class NodeMonitor:
         if all_down and were_all_down:
             return
         if all_down:
-            for node in list(self._nodes.objects.values()):
+            async for node in in_turns(list(self._nodes.objects.values())):
                 await self._try_release(node)
             for name in states:
                 self._set_state(name, FULL, 0.0)

@@ -100,8 +100,11 @@ class Client:
         media_type: str = "application/json",
         *,
         accept: str = "",
+        wanted: bool = True,
     ) -> Json:
-        """Any request; the parsed answer (`{}` if it has no body). `accept`: which form of JSON is wanted."""
+        """Any request; the parsed answer (`{}` if it has no body). `accept`: which form of JSON is wanted. An answer
+        that is not `wanted` is not parsed: `{}`.
+        """
         data = b"" if body is None else body if isinstance(body, bytes) else dumps(body)
         headers = self._typed[media_type] if body is not None else self._headers
         if accept:
@@ -109,7 +112,7 @@ class Client:
         for attempt in range(_RETRIES + 1):
             status, answered, answer = await self.transport.request(method, path, query, headers, data)
             if status < 400:
-                return loads(answer) if answer else {}
+                return loads(answer) if wanted and answer else {}
             delay = _retry_after(status, answered) if attempt < _RETRIES else None
             if delay is None:
                 raise _as_error(status, answered, answer)
@@ -141,10 +144,11 @@ class Client:
         )
         return await self.request("GET", self._path(kind, namespace), query)
 
-    async def create(self, kind: Kind, obj: Json, *, field_manager: str = "") -> Json:
-        """Creates in the namespace that the object names."""
+    async def create(self, kind: Kind, obj: Json, *, field_manager: str = "", wanted: bool = True) -> Json:
+        """Creates in the namespace that the object names. `wanted` as for `request`."""
         path = self._path(kind, obj["metadata"].get("namespace", ""))
-        return await self.request("POST", path, _query(fieldManager=field_manager), self._body(kind, obj))
+        query = _query(fieldManager=field_manager) if field_manager else ""
+        return await self.request("POST", path, query, self._body(kind, obj), wanted=wanted)
 
     async def update(self, kind: Kind, obj: Json, subresource: str = "") -> Json:
         """PUT; with metadata.resourceVersion it is refused (Conflict) if the object has changed."""
@@ -166,11 +170,12 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
         force: bool = False,
+        wanted: bool = True,
     ) -> Json:
-        """PATCH. `apply` needs a field manager; `force` takes conflicting fields over."""
+        """PATCH. `apply` needs a field manager; `force` takes conflicting fields over. `wanted` as for `request`."""
         query = _query(fieldManager=field_manager, force="true" if force else "") if field_manager or force else ""
         path = self._path(kind, namespace, name, subresource)
-        return await self.request("PATCH", path, query, body, _PATCH_TYPES[type])
+        return await self.request("PATCH", path, query, body, _PATCH_TYPES[type], wanted=wanted)
 
     async def delete(
         self,
@@ -210,7 +215,7 @@ class Client:
             "metadata": {"name": name, "namespace": namespace, "uid": uid},
             "target": {"kind": "Node", "name": node},
         }
-        await self.request("POST", PODS.path(namespace, name, "binding"), "", body)
+        await self.request("POST", PODS.path(namespace, name, "binding"), "", body, wanted=False)
 
     async def watch(
         self,

@@ -151,7 +151,8 @@ class EventRecorder:
 
     async def _create(self, event: Json) -> None:
         # A series that starts before this write is patched in afterwards.
-        await self._client.create(EVENTS, {name: value for name, value in event.items() if name != "series"})
+        body = {name: value for name, value in event.items() if name != "series"}
+        await self._client.create(EVENTS, body, wanted=False)
 
     async def _write_series(self, event: Json) -> None:
         metadata = event["metadata"]

@@ -80,7 +80,9 @@ class PodWriter:
         pause = _PAUSE
         for left in reversed(range(_TRIES)):
             try:
-                await self._client.patch(PODS, metadata["name"], patch, metadata["namespace"], subresource="status")
+                await self._client.patch(
+                    PODS, metadata["name"], patch, metadata["namespace"], subresource="status", wanted=False
+                )
             except (StatusError, TransportError) as error:
                 again = isinstance(error, TransportError) or error.code == 429 or error.code >= 500
                 if not (left and again):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import pytest
+
+from apiserver import turns
 from apiserver.clock import now
+from controllers.nodelifecycle import NodeLifecycle
 from controllers.runtime.kinds import CORE_EVENTS, LEASES, NODES, PODS
 from controllers.runtime.times import go_time, micro_time
 from tests.scheduler.objects import a_pod
@@ -177,5 +182,26 @@ def test_an_eviction_is_cancelled_when_the_taint_goes_and_runs_from_when_it_was_
             assert ("TaintManagerEviction", "Cancelling deletion of Pod ns/long") in await told(world)
             await passes(200)
             assert "long" not in await going(world)
+
+    run(scenario)
+
+
+def test_others_get_their_turn_while_all_nodes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a look at one node is longer than anybody should wait for."""
+    monkeypatch.setattr(turns, "SLICE", -1.0)
+    names = [f"n{number}" for number in range(20)]
+
+    async def scenario() -> None:
+        async with World(COMPONENTS[0]) as world:
+            await nodes(world, *names)
+            await passes(10)
+            (component,) = world.manager.components
+            assert isinstance(component, NodeLifecycle)
+            looked = asyncio.ensure_future(component._monitor.look(""))
+            others = 0
+            while not looked.done():
+                others += 1
+                await asyncio.sleep(0)
+            assert others > 2 * len(names), "in the look for new nodes, and in that at their health"
 
     run(scenario)
