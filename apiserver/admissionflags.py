@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.admission.event_rate_limit import EventRateLimit, read_event_limits
 from apiserver.admission.podsecurity import PodSecurity
 from apiserver.admission.podsecurity.configuration import PodSecurityConfiguration, read_pod_security
 from apiserver.admission.resource_quota import ResourceQuota
@@ -39,12 +40,14 @@ _WEBHOOKS: Final[Mapping[str, Callable[..., Plugin]]] = {
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """What plugins are told. `limited` is what may only be used where a quota limits it; `wallets`, by plugin, have the
-    credentials for webhooks; `unheeded` are plugins whose configuration is not followed.
+    """What plugins are told. `limited` is what may only be used where a quota limits it; `event_limits` are those of
+    EventRateLimit; `wallets`, by plugin, have the credentials for webhooks; `unheeded` are plugins whose configuration
+    is not followed.
     """
 
     pod_security: PodSecurityConfiguration = PodSecurityConfiguration()  # noqa: RUF009 - it never changes
     limited: tuple[Json, ...] = ()
+    event_limits: tuple[Json, ...] = ()
     wallets: Mapping[str, Wallet] = field(default_factory=dict)
     unheeded: tuple[str, ...] = ()
 
@@ -53,6 +56,7 @@ class AdmissionSettings:
         made: dict[str, Callable[[], Plugin]] = {
             "PodSecurity": partial(PodSecurity, self.pod_security),
             "ResourceQuota": partial(ResourceQuota, self.limited),
+            "EventRateLimit": partial(EventRateLimit, self.event_limits),
         }
         for name, wallet in self.wallets.items():
             made[name] = partial(_WEBHOOKS[name], wallet)
@@ -72,6 +76,7 @@ def read_admission(path: Path | None) -> AdmissionSettings:
         raise ValueError(f"{flag}: {error}") from error
     pod_security, wallets, unheeded = PodSecurityConfiguration(), {}, []
     limited: tuple[Json, ...] = ()
+    event_limits: tuple[Json, ...] = ()
     for plugin in plugins:
         name = plugin.get("name", "")
         try:
@@ -80,6 +85,8 @@ def read_admission(path: Path | None) -> AdmissionSettings:
                 pod_security = read_pod_security(text)
             elif name == "ResourceQuota":
                 limited = tuple(read_configuration(text, _QUOTA_KINDS).obj.get("limitedResources") or ())
+            elif name == "EventRateLimit":
+                event_limits = read_event_limits(text)
             elif name in _WEBHOOKS:
                 said = read_configuration(text, _WEBHOOK_KINDS).obj
                 if said.get("kubeConfigFile"):
@@ -88,7 +95,7 @@ def read_admission(path: Path | None) -> AdmissionSettings:
                 unheeded.append(name)
         except (OSError, ValueError) as error:
             raise ValueError(f"{flag}: {name}: {error}") from error
-    return AdmissionSettings(pod_security, limited, wallets, tuple(unheeded))
+    return AdmissionSettings(pod_security, limited, event_limits, wallets, tuple(unheeded))
 
 
 def _text(path: Path, plugin: Json) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.api.codec import DecodeError, decode, interpret, loads
 from apiserver.api.fielderrors import FieldError, aggregate
-from apiserver.api.schema import BOOL, RAW, STRING, ListOf, Struct, Type, field
+from apiserver.api.schema import BOOL, INT32, RAW, STRING, ListOf, Struct, Type, field
 from apiserver.api.types.core.quotas import ScopedResourceSelectorRequirement
 from apiserver.api.types.meta import TYPE_META
 
@@ -18,6 +18,7 @@ __all__ = [
     "ADMISSION",
     "AUTHENTICATION",
     "AUTHORIZATION",
+    "EVENT_LIMITS",
     "QUOTA",
     "WEBHOOKS",
     "Configuration",
@@ -114,6 +115,20 @@ QUOTA: Final = _kind(
             matchScopes=(ListOf(ScopedResourceSelectorRequirement), "Scopes that objects are in."),
         )),
         "What needs a quota.",
+    ),
+)  # fmt: skip
+
+EVENT_LIMITS: Final = _kind(
+    "Configuration", "Configuration says how often Events may be written.",
+    limits=(
+        ListOf(_struct(
+            "Limit", "Limit is how often Events may be written that have something in common.",
+            type=(STRING, "Server, Namespace, User or SourceAndObject."),
+            qps=(INT32, "How many a second."),
+            burst=(INT32, "How many at once."),
+            cacheSize=(INT32, "How many namespaces, users or things are told apart; 4096."),
+        )),
+        "The limits, all of which hold.",
     ),
 )  # fmt: skip
 

@@ -98,7 +98,8 @@ def parser() -> argparse.ArgumentParser:
     )
     kube.add_argument(
         "--admission-control-config-file", type=Path, metavar="FILE",
-        help="an AdmissionConfiguration: what PodSecurity and the plugins that ask webhooks are told",
+        help="an AdmissionConfiguration: what PodSecurity, ResourceQuota, EventRateLimit and those that ask webhooks"
+        " are told",
     )  # fmt: skip
     kube.add_argument("--audit-policy-file", type=Path, metavar="FILE", help="what of requests the audit log has")
     kube.add_argument(

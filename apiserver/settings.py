@@ -216,7 +216,7 @@ def read(arguments: Sequence[str]) -> Settings:
         flags={name.replace("_", "-"): _shown(value) for name, value in vars(given).items()},
         audit_policy=_audit_policy(given.audit_policy_file),
         audit_log=given.audit_log_path,
-        warnings=(*_warnings(features, enable, disable), *_unheeded(admission), *_idle(given)),
+        warnings=(*_warnings(features, enable, disable, admission), *_unheeded(admission), *_idle(given)),
     )
 
 
@@ -311,7 +311,9 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
         )
 
 
-def _warnings(features: Features, enable: Sequence[str], disable: Sequence[str]) -> tuple[str, ...]:
+def _warnings(
+    features: Features, enable: Sequence[str], disable: Sequence[str], admission: AdmissionSettings
+) -> tuple[str, ...]:
     """What is asked for and not built, in one line each. Raises SettingsError for names that do not exist."""
     selected = select(enable, disable)
     if selected.unknown:
@@ -327,5 +329,10 @@ def _warnings(features: Features, enable: Sequence[str], disable: Sequence[str])
         warnings.append(
             f"--enable-admission-plugins: {', '.join(selected.missing)} is not built yet and does nothing"
             " (docs/fidelity.md)"
+        )
+    if "EventRateLimit" in selected.on and not admission.event_limits:
+        raise SettingsError(
+            'couldn\'t init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty'
+            " (it is told them by --admission-control-config-file)"
         )
     return tuple(warnings)

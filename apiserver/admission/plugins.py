@@ -17,6 +17,7 @@ from apiserver.admission.certificates import (
 )
 from apiserver.admission.default_ingress_class import DefaultIngressClass
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.event_rate_limit import EventRateLimit
 from apiserver.admission.jobs import JobValidation
 from apiserver.admission.limit_ranger import LimitRanger
 from apiserver.admission.mutating_policy import MutatingAdmissionPolicy
@@ -126,6 +127,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PodSecurity": PodSecurity,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
+    "EventRateLimit": EventRateLimit,
     "DefaultStorageClass": DefaultStorageClass,
     "StorageObjectInUseProtection": StorageObjectInUseProtection,
     "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
