@@ -258,14 +258,22 @@ def test_a_certificate_of_the_users_is_served(tmp_path: Path) -> None:
         assert child.wire(ca=certificate.read_text()).get("/readyz").text == "ok"
 
 
-def test_what_was_written_is_there_after_a_stop_and_a_start(tmp_path: Path) -> None:
+def test_what_was_answered_is_there_after_a_stop_and_a_start_and_what_waited_is_not_begun(tmp_path: Path) -> None:
+    waits = json.dumps({"metadata": {"name": "waited"}})
+    post = f"POST {MAPS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(waits)}"
     with Child(tmp_path, "--storage=sqlite") as child:
         made = child.wire().create_config_map("kept", k="v")
         namespaces = child.wire().get("/api/v1/namespaces").json["items"]
-        assert child.stop()[0] == 0, child.log()
+        with socket.create_connection(("127.0.0.1", int(child.url.rpartition(":")[2]))) as behind_a_watch:
+            behind_a_watch.sendall(
+                f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: localhost\r\n\r\n{post}\r\n\r\n{waits}".encode()
+            )
+            assert behind_a_watch.recv(12) == b"HTTP/1.1 200"
+            assert child.stop()[0] == 0, child.log()
     with Child(tmp_path, "--storage=sqlite") as child:
         wire = child.wire()
         assert wire.get(f"{MAPS}/kept").json == made
+        assert wire.get(f"{MAPS}/waited").status == 404
         assert wire.get("/api/v1/namespaces").json["items"] == namespaces, "built-in objects are made once"
         assert int(wire.create_config_map("next")["metadata"]["resourceVersion"]) > int(
             made["metadata"]["resourceVersion"]

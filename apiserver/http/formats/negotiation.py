@@ -19,6 +19,7 @@ PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 STREAMED: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 _PRODUCED: Final = frozenset({JSON, YAML, PROTOBUF, "*/*"})
+_TEXT: Final = "text/plain"
 _PATCHES: Final = frozenset(
     f"application/{kind}"
     for kind in ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
@@ -64,20 +65,22 @@ def not_acceptable(accepted: str = ACCEPTED) -> StatusError:
     return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
 
 
-def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True) -> None:
+def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True, text: bool = False) -> None:
     """What upstream's router says of media types before any handler looks: a body that no patch has (415), an answer
     that nobody makes (406).
 
     It reads both headers literally: media types without their parameters, whose case counts; of wildcards it knows
-    `*/*`. Then what is never stored makes no `tables`. Raises StatusError.
+    `*/*`. Then what is never stored makes no `tables`. An answer of plain `text` is found there too, and then has to be
+    asked for as an object all the same. Raises StatusError.
     """
     if verb == "patch" and not _is_listed(headers.get("content-type", ""), _PATCHES):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     accept = headers.get("accept", "")
-    if accept and accept != JSON and not _is_listed(accept, _PRODUCED):
+    if accept and accept != JSON and not _is_listed(accept, _PRODUCED | {_TEXT} if text else _PRODUCED):
         available = f"{ACCEPTED}, {STREAMED}" if verb in ("list", "watch") else ACCEPTED
+        available = f"{_TEXT}, {available}" if text else available
         raise StatusError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {available}", {})
-    if not tables and "as=Table" in accept and negotiate(accept).shape == "Table":
+    if (text or (not tables and "as=Table" in accept)) and negotiate(accept).shape == "Table":
         raise not_acceptable()
 
 

@@ -119,8 +119,9 @@ class Routes:
             request.method == "HEAD" and endpoint.connect is None
         ):
             raise method_not_allowed()
-        if endpoint.connect is None and not endpoint.custom:
-            check_routed(verb, request.headers, tables=endpoint.storage)
+        text = info.subresource == "log"
+        if (endpoint.connect is None or text) and not endpoint.custom:
+            check_routed(verb, request.headers, tables=endpoint.storage, text=text)
         return endpoint
 
     def _unknown(self, info: RequestInfo) -> PlainError | StatusError:

@@ -137,15 +137,21 @@ class Protocol(asyncio.Protocol):
             self._answer_pipelined()
 
     def shutdown(self) -> None:
-        """The server ends: what is under way is answered, then the connection closes."""
+        """The server ends: what is under way is answered, then the connection closes. What waits is not begun."""
         self._stopping = True
-        if self._answering is None and not self._pipelined:
+        self._pipelined.clear()
+        if self._answering is None:
             self._close()
 
     def _close(self) -> None:
         self._input_ended = True
         self._pipelined.clear()
         self.transport.close()
+
+    def _abort(self) -> None:
+        """Close without what is left to send; nobody would get the answers to what waits."""
+        self._pipelined.clear()
+        self.transport.abort()
 
     @purpose(Timer.MACHINE)
     def _check_idle(self) -> None:
@@ -309,6 +315,8 @@ class Protocol(asyncio.Protocol):
     # One answer after the other
 
     def _enqueue(self, pending: Pending) -> None:
+        if self._stopping:
+            return
         if self._answering is None and self._writable is None and not self._pipelined and self._turns:
             self._turns -= 1
             self._answer(pending)
@@ -380,12 +388,12 @@ class Protocol(asyncio.Protocol):
         self._answering, self._streaming = None, False
         self._last_activity = monotonic()
         if task.cancelled():
-            self.transport.abort()
+            self._abort()
         elif (error := task.exception()) is not None:
             if not isinstance(error, ConnectionClosed):
                 log.error("a stream failed", exc_info=error)
             # Of an answer that has begun only its abrupt end can say so.
-            self.transport.abort()
+            self._abort()
         self._answer_pipelined()
 
     def _write(self, pending: Pending, answer: Response) -> None:
