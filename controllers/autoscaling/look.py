@@ -188,8 +188,7 @@ class Look:
             self._refuse("SelectorRequired", "InvalidSelector", "selector is required", _NO_SELECTOR)
         pods, owners = self._owner.select(self._key, self._namespace, selector)
         if len(owners) > 1:
-            names = " ".join(f"{{{each.partition('/')[2]} {self._namespace}}}" for each in sorted(owners))
-            why = f"pods by selector {text} are controlled by multiple HPAs: [{names}]"
+            why = f"pods by selector {text} are controlled by multiple HPAs: [{' '.join(sorted(owners))}]"
             self._refuse("AmbiguousSelector", "AmbiguousSelector", why, why)
         return pods
 

@@ -88,6 +88,9 @@ def test_an_autoscaler_that_cannot_work_says_why_and_leaves_the_size_alone(kube)
     kube.apply([autoscaler("1m"), autoscaler("1m", "other")])
     kube.advance(seconds=40)
     assert (conditions(kube)["ScalingActive"], replicas(kube)) == ("AmbiguousSelector", 3)
+    [active] = [each for each in kube.get("hpa/web")["status"]["conditions"] if each["type"] == "ScalingActive"]
+    both = f"[{kube.client().namespace}/other {kube.client().namespace}/web]"
+    assert active["message"] == f"pods by selector app=web are controlled by multiple HPAs: {both}"
 
 
 def pods(*phases: str) -> list[Json]:
