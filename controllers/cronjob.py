@@ -61,7 +61,7 @@ class CronJobs(ControllerComponent):
         self._controller.alongside(self._recorder.run)
         self._controller.require(self._crons)
         self._controller.follow(self._jobs, self._owner)
-        self._crons.on(self._added, self._updated, self._added)
+        self._crons.on(self._added, self._updated, self._gone)
         self._skew = Histogram(
             "cronjob_controller_job_creation_skew_duration_seconds",
             "Time from when a Job was due to when it was made.",
@@ -83,6 +83,10 @@ class CronJobs(ControllerComponent):
 
     def _added(self, cron: Json) -> None:
         self._controller.queue.add(key_of(cron))
+
+    def _gone(self, cron: Json) -> None:
+        self._controller.queue.drop(key_of(cron))
+        self._added(cron)
 
     def _updated(self, before: Json, cron: Json) -> None:
         old, new = before["spec"], cron["spec"]

@@ -73,7 +73,7 @@ class TaintEviction(ControllerComponent):
         self._controller.require(self._pods)
         self._controller.require(self._nodes)
         self._nodes.on(self._node_changed, self._node_updated)
-        self._pods.on(self._pod_changed, self._pod_updated, self._pod_changed)
+        self._pods.on(self._pod_changed, self._pod_updated, self._pod_gone)
 
     @property
     def metrics(self) -> Sequence[Family]:
@@ -90,6 +90,10 @@ class TaintEviction(ControllerComponent):
     def _pod_changed(self, pod: Json) -> None:
         if pod["spec"].get("nodeName"):
             self._controller.queue.add(key_of(pod))
+
+    def _pod_gone(self, pod: Json) -> None:
+        self._controller.queue.drop(key_of(pod))
+        self._pod_changed(pod)
 
     def _pod_updated(self, before: Json, pod: Json) -> None:
         old, new = before["spec"], pod["spec"]

@@ -121,6 +121,7 @@ class NodeAgent(ControllerComponent):
         self._controller.queue.add(f"node:{node}")
 
     def _node_gone(self, node: Json) -> None:
+        self._controller.queue.drop(f"node:{key_of(node)}")
         self._registration.forget(node)
         running = self._kubelets.pop(key_of(node), None)
         if running is not None:
@@ -137,6 +138,7 @@ class NodeAgent(ControllerComponent):
         self._pod_changed(pod)
 
     def _pod_gone(self, pod: Json) -> None:
+        self._controller.queue.drop(f"pod:{key_of(pod)}")
         self._addresses.forget(pod)
         uid = pod["metadata"]["uid"]
         running = self._kubelets.get(pod["spec"].get("nodeName", ""))

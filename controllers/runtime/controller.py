@@ -117,19 +117,27 @@ class Controller:
         self._informers: list[Informer] = []
         self._alongside: list[Callable[[], Awaitable[None]]] = []
 
-    def follow(self, informer: Informer, keys: Callable[[Json], Iterable[str]] = lambda obj: (key_of(obj),)) -> None:
-        """Queues the keys of every object that is added, changed (its keys before and after) or deleted."""
+    def follow(self, informer: Informer, keys: Callable[[Json], Iterable[str]] | None = None) -> None:
+        """Queues the keys of every object that is added, changed (its keys before and after) or deleted: its own, if
+        nothing else is said, and then nothing falls due any more of one that is deleted.
+        """
         self.require(informer)
+        keys_of = keys or _own_key
 
         def enqueue(obj: Json) -> None:
-            for key in keys(obj):
+            for key in keys_of(obj):
                 self.queue.add(key)
 
         def updated(old: Json, new: Json) -> None:
             enqueue(old)
             enqueue(new)
 
-        informer.on(added=enqueue, updated=updated, deleted=enqueue)
+        def deleted(obj: Json) -> None:
+            if keys is None:
+                self.queue.drop(key_of(obj))
+            enqueue(obj)
+
+        informer.on(added=enqueue, updated=updated, deleted=deleted)
 
     def require(self, informer: Informer) -> None:
         """Work starts when the informer has synced."""
@@ -183,6 +191,10 @@ class Controller:
             self.queue.forget(key)
             if again is not None:
                 self.queue.add_after(key, again)
+
+
+def _own_key(obj: Json) -> tuple[str]:
+    return (key_of(obj),)
 
 
 async def _as_task(run: Callable[[], Awaitable[None]]) -> None:

@@ -40,6 +40,8 @@ class Workqueue:
         self._failures: dict[str, int] = {}
         #: By key and whether it is upkeep: when it is due, and the timer.
         self._waiting: dict[tuple[str, bool], tuple[float, asyncio.TimerHandle]] = {}
+        #: In hand, and void since: what the work on them says to do later is not done.
+        self._dropped: set[str] = set()
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self.metrics = QueueMetrics(name, self.__len__)
@@ -69,7 +71,7 @@ class Workqueue:
         if delay <= timedelta():
             self.add(key)
             return
-        if self._closed:
+        if self._closed or key in self._dropped:
             return
         loop, upkeep = asyncio.get_running_loop(), isinstance(delay, Resync)
         due = loop.time() + delay.total_seconds()
@@ -80,6 +82,15 @@ class Workqueue:
             waiting[1].cancel()
         call = self._resync if upkeep else self._fall_due
         self._waiting[key, upkeep] = (due, loop.call_at(due, call, key))
+
+    def drop(self, key: str) -> None:
+        """What the key stood for is gone: nothing of it falls due any more."""
+        for upkeep in (False, True):
+            waiting = self._waiting.pop((key, upkeep), None)
+            if waiting is not None:
+                waiting[1].cancel()
+        if key in self._processing:
+            self._dropped.add(key)
 
     def retry(self, key: str) -> None:
         """Adds after the key's backoff, which doubles until `forget`."""
@@ -117,6 +128,7 @@ class Workqueue:
 
     def done(self, key: str) -> None:
         self._processing.discard(key)
+        self._dropped.discard(key)
         self.metrics.finished(key)
         if key in self._dirty:
             self._push(key)

@@ -52,7 +52,7 @@ class Workload(ControllerComponent, ABC):
             text = "Looks that had to wait until the informers show what was written."
             self._skips = Counter(f"{skips}_stale_sync_skips_total", text, ("group", "resource"))
         self.owners = self.need(informers.of(kind))
-        self.owners.on(self._owner_changed, self.owner_updated, self._owner_changed)
+        self.owners.on(self._owner_changed, self.owner_updated, self._owner_gone)
         self._controller.alongside(self.recorder.run)
 
     def need(self, informer: Informer) -> Informer:
@@ -71,6 +71,10 @@ class Workload(ControllerComponent, ABC):
 
     def _owner_changed(self, owner: Json) -> None:
         self.queue(key_of(owner))
+
+    def _owner_gone(self, owner: Json) -> None:
+        self._controller.queue.drop(key_of(owner))
+        self._owner_changed(owner)
 
     def owner_updated(self, before: Json, owner: Json) -> None:
         """An owner has changed, by somebody else's hand or by ours."""

@@ -19,7 +19,6 @@ POD = {
 SHORT = 1.8
 
 
-@pytest.mark.kube(own=True)  # what other tests left to be tried again is no rest
 def test_a_wait_in_vain_ends_when_the_control_plane_is_at_rest_and_says_why(kube):
     kube.add_node("worker")
     kube.apply(POD)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apiserver.api.metrics import text
 from apiserver.clock import now
 from controllers.runtime.controller import Controller, NotYetError
-from controllers.runtime.workqueue import Workqueue
+from controllers.runtime.workqueue import Resync, Workqueue
 from tests.support import virtual
 from tests.support.virtual import passes
 
@@ -49,6 +49,27 @@ def test_a_key_added_while_in_hand_comes_again_after_done_and_not_before() -> No
         assert await queue.get() == "a"
         queue.done("a")
         assert queue.idle
+
+    run(scenario)
+
+
+def test_of_a_dropped_key_nothing_falls_due_any_more_and_it_may_be_added_again() -> None:
+    async def scenario(queue: Workqueue) -> None:
+        queue.add_after("a", 100 * MS)
+        queue.add_after("a", Resync(milliseconds=100))
+        queue.add_after("b", 500 * MS)
+        queue.drop("a")
+        assert await queue.get() == "b"
+        # In hand: what the work on it says to do later is void, a change meanwhile is not.
+        queue.drop("b")
+        queue.add("b")
+        queue.add_after("b", 100 * MS)
+        queue.retry("b")
+        assert queue.due is None
+        queue.done("b")
+        assert await queue.get() == "b"
+        queue.add_after("b", 100 * MS)
+        assert queue.due is not None
 
     run(scenario)
 
