@@ -26,6 +26,7 @@ from apiserver.settling import settle
 from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
+    from apiserver.api.metrics import Family
     from apiserver.messages import Peer, Request, User
     from apiserver.registry.store import Registry
     from apiserver.settings import Settings
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 #: Under these names the database keeps what signs the tokens of service accounts, and what signed them before.
 _KEPT_PAIR: Final = "service-account-key-pair"
 _KEPT_BEFORE: Final = "service-account-key"
+_OF_KEYS: Final = "StructuredAuthenticationConfigurationJWKSMetrics"
 
 
 class Access:
@@ -88,6 +90,15 @@ class Access:
                 self.authenticator.take(read_again(text, first, settings.features, self.accounts.issuers))
 
             yield Reloaded("authentication", settings.others.file, server_id(host), take)
+
+    def families(self, host: str) -> list[Family]:
+        """What is counted of who comes, and of what they may do."""
+        found = self.authorizer.families()
+        if self._settings.others.any and self._settings.features.enabled(_OF_KEYS):
+            from apiserver.oidc.metrics import key_families
+
+            found = [*found, *key_families(self.authenticator.issuers, server_id(host))]
+        return found
 
     def peer_of(self) -> Callable[[bytes], Peer] | None:
         """What says whom certificates name; None where none count. Raises CertificateError."""

@@ -110,7 +110,7 @@ class Server:
             version_info(settings), lambda: bytes_of(settings.storage, settings.data_dir), settings.metrics,
         )  # fmt: skip
         self.metrics.include(lambda: self.registry.counted)
-        self.metrics.include(self._access.authorizer.families)
+        self.metrics.include(lambda: self._access.families(self._host))
         self.requests = Ring()
         self._logs: list[JsonLines] = []
         self._audit_log: JsonLines | None = None

@@ -15,7 +15,7 @@ from typing import Final
 from apiserver.api.metrics import Counter, Family, Gauge
 from apiserver.clock import Timer, now, timers
 
-__all__ = ["Reloaded"]
+__all__ = ["Reloaded", "digest"]
 
 log = logging.getLogger(__name__)
 #: Seconds between two looks at a file.
@@ -31,7 +31,7 @@ class Reloaded:
         self._subject, self._path, self._load = subject, path, load
         self._text = path.read_bytes()
         self._mark = self._stat()
-        self._server = _digest(server.encode())
+        self._server = digest(server.encode())
         self._times: dict[tuple[str, ...], float] = {}
         start = f"apiserver_{subject}_config_controller"
         self._count = Counter(
@@ -45,7 +45,7 @@ class Reloaded:
             ),
             Gauge(
                 f"{start}_last_config_info", "The file that is followed.", ("apiserver_id_hash", "hash"),
-                lambda: {(self._server, _digest(self._text)): 1},
+                lambda: {(self._server, digest(self._text)): 1},
             ),
         ]  # fmt: skip
 
@@ -88,5 +88,6 @@ class Reloaded:
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
+    """How metrics show what may be long, or nobody's business."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -150,6 +150,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "StorageCapacityScoring": _gate("33:a-"),
     "StrictIPCIDRValidation": _gate("33:a- 36:b+"),
     "StructuredAuthenticationConfiguration": _gate("29:a- 30:b+ 34:gL"),
+    "StructuredAuthenticationConfigurationJWKSMetrics": _gate("35:b+"),
     "SupplementalGroupsPolicy": _gate("31:a- 33:b+ 35:gL"),
     "TaintTolerationComparisonOperators": _gate("35:a-"),
     "TokenRequestServiceAccountUIDValidation": _gate("34:b+"),

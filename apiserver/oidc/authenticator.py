@@ -36,6 +36,11 @@ class JwtAuthenticator:
         self._provider, self._audiences, self._mapping = provider, tuple(audiences), mapping
         self._algorithms = frozenset(algorithms)
 
+    @property
+    def provider(self) -> Provider:
+        """The issuer."""
+        return self._provider
+
     def identify(self, token: str) -> User | None:
         """Whose a token is; None where it is none of this issuer's. Raises MappingError for one that is not good, and
         Unsettled.

@@ -51,6 +51,9 @@ class Provider:
         self._failed: tuple[float, str] | None = None
         #: The keys, as they were last fetched; None before.
         self.keys: list[Json] | None = None
+        #: The answer that they were in, and when they were fetched last (seconds since 1970), by success or failure.
+        self.answer = b""
+        self.fetched: dict[str, float] = {}
 
     @property
     def fresh(self) -> bool:
@@ -86,10 +89,7 @@ class Provider:
         try:
             if not self._keys_at:
                 self._keys_at = await self._discover()
-            found, lasts = await self._get(self._keys_at)
-            keys = found.get("keys")
-            if not isinstance(keys, list):
-                raise ProviderError("failed to decode keys")
+            keys, lasts = await self._get_keys(self._keys_at)
             self._lasts = now().timestamp() + lasts
             self.keys = [key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig"]
             self._failed = None
@@ -98,8 +98,20 @@ class Provider:
                 self._failed = now().timestamp() + _AGAIN, str(error)
             raise
 
+    async def _get_keys(self, url: str) -> tuple[list[Any], float]:
+        outcome = "failure"
+        try:
+            found, lasts, answer = await self._get(url)
+            keys = found.get("keys")
+            if not isinstance(keys, list):
+                raise ProviderError("failed to decode keys")
+            outcome, self.answer = "success", answer
+            return keys, lasts
+        finally:
+            self.fetched[outcome] = now().timestamp()
+
     async def _discover(self) -> str:
-        found, _ = await self._get(self._discovery)
+        found, _, _ = await self._get(self._discovery)
         if found.get("issuer") != self.issuer:
             raise ProviderError(
                 f'oidc: issuer did not match the issuer returned by provider, expected "{self.issuer}" got'
@@ -110,8 +122,8 @@ class Provider:
             raise ProviderError("provider did not return JWKS URL")
         return where
 
-    async def _get(self, url: str) -> tuple[Json, float]:
-        """What is there, and for how many seconds."""
+    async def _get(self, url: str) -> tuple[Json, float, bytes]:
+        """What is there, for how many seconds, and as it was sent."""
         if "httpx" not in sys.modules:
             await asyncio.to_thread(import_module, "httpx")
         import httpx
@@ -128,7 +140,7 @@ class Provider:
             found = answer.json()
         except ValueError as error:
             raise ProviderError(f"oidc: failed to decode provider discovery object: {error}") from None
-        return found if isinstance(found, dict) else {}, _lasts(answer.headers)
+        return found if isinstance(found, dict) else {}, _lasts(answer.headers), answer.content
 
     def _client(self) -> httpx.AsyncClient:
         import httpx

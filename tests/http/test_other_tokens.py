@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.server
 import json
 import threading
@@ -248,6 +249,26 @@ def test_flags_name_one_issuer(tmp_path: Path, issuer: Issuer) -> None:
         assert who(running.wire(issuer.token(groups="one"))) == {"status": 401}
     with pytest.raises(SettingsError, match="oidc-issuer-url and oidc-client-id must be specified together"):
         read(["--oidc-issuer-url=https://a"])
+
+
+def test_metrics_tell_when_keys_were_fetched_and_which_they_are(tmp_path: Path, issuer: Issuer) -> None:
+    def of_keys(wire: Wire) -> dict[str, float]:
+        lines = [line for line in wire.get("/metrics").text.splitlines() if "jwks_fetch" in line and line[0] != "#"]
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+    def digest(text: str) -> str:
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    with serve(*configured(tmp_path, issuer)) as running:
+        root, before = running.wire("root"), time.time()
+        assert of_keys(root) == {}
+        assert who(running.wire(issuer.token()))["username"] == "oidc:jane"
+        (moment, at), (keys, one) = sorted(of_keys(root).items(), reverse=True)
+        assert 'result="success"' in moment
+        assert digest(issuer.url) in moment
+        assert before - 1 < at < time.time() + 1
+        assert digest(json.dumps(issuer.published())) in keys
+        assert one == 1
 
 
 def test_a_configuration_of_authenticators_has_a_gate_of_its_own() -> None:
