@@ -49,8 +49,6 @@ def _level(text: str) -> int:
 def parser() -> argparse.ArgumentParser:
     """The flags, in two groups: kube-apiserver's and our own."""
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
-    # `kubedra up` gives these flags itself, before the user's.
-    controllers, nodes = ("*", "2") if prog == "kubedra up" else ("none", "0")
     flags = _Parser(
         prog=prog,
         description="A Kubernetes API server for Dynamic Resource Allocation.",
@@ -59,6 +57,18 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     kube = flags.add_argument_group("as kube-apiserver's")
+    _add_access_flags(kube)
+    _add_audit_flags(kube)
+    _add_running_flags(kube)
+    own = flags.add_argument_group("kubedra's own")
+    _add_server_flags(own)
+    _add_control_plane_flags(own, up=prog == "kubedra up")
+    _add_test_flags(own)
+    return flags
+
+
+def _add_access_flags(kube: argparse._ArgumentGroup) -> None:
+    """What is served, who may ask for it, and what is admitted."""
     kube.add_argument(
         "--emulated-version",
         default="1.36",
@@ -101,6 +111,9 @@ def parser() -> argparse.ArgumentParser:
         help="an AdmissionConfiguration: what PodSecurity, ResourceQuota, EventRateLimit and those that ask webhooks"
         " are told",
     )  # fmt: skip
+
+
+def _add_audit_flags(kube: argparse._ArgumentGroup) -> None:
     kube.add_argument("--audit-policy-file", type=Path, metavar="FILE", help="what of requests the audit log has")
     kube.add_argument(
         "--audit-log-path", default="", metavar="FILE|-", help="append the audit log to a file; - is standard output"
@@ -112,6 +125,10 @@ def parser() -> argparse.ArgumentParser:
         "--audit-log-mode", choices=("blocking", "blocking-strict"), default="blocking",
         help="events are written before requests are answered",
     )  # fmt: skip
+
+
+def _add_running_flags(kube: argparse._ArgumentGroup) -> None:
+    """Where and how to listen, what to forget and what to log."""
     kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
     kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
     tlsflags.add_flags(kube)
@@ -133,7 +150,9 @@ def parser() -> argparse.ArgumentParser:
         "-v", "--v", nargs="?", type=_level, const=1, default=0, metavar="LEVEL",
         help="log more; -vv, or a level from 2, everything",
     )  # fmt: skip
-    own = flags.add_argument_group("kubedra's own")
+
+
+def _add_server_flags(own: argparse._ArgumentGroup) -> None:
     own.add_argument(
         "--accept-hosts",
         action="append",
@@ -167,6 +186,11 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="where to write one (default kubeconfig in the data directory)"
     )
+
+
+def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
+    """What runs beside the API server. `up`: as `kubedra up`, which gives some of them itself before the user's."""
+    controllers, nodes = ("*", "2") if up else ("none", "0")
     own.add_argument(
         "--controllers",
         default="",
@@ -230,6 +254,10 @@ def parser() -> argparse.ArgumentParser:
         metavar="NS/NAME:PORT=HOST:PORT",
         help="where the service of a webhook listens, such as default/my-webhook:443=127.0.0.1:9443",
     )
+
+
+def _add_test_flags(own: argparse._ArgumentGroup) -> None:
+    """What tests and programs that start a server want of it."""
     own.add_argument(
         "--warn-dropped-fields",
         action="store_true",
@@ -261,4 +289,3 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument(
         "--attached", action="store_true", help="stop when standard input ends: with the process that started this one"
     )
-    return flags
