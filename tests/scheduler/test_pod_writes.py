@@ -1,0 +1,76 @@
+"""What of a pod the scheduler writes when it finds no node, and how it speaks to extenders: without a server."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.scheduler.configuration import ConfigurationError
+from controllers.scheduler.extenderconfig import _pem, _server
+from controllers.scheduler.podwrites import PodWriter
+from tests.controllers.oneround import Noted
+from tests.scheduler.objects import a_pod
+from tests.support.virtual import run
+
+Json = dict[str, Any]
+PEM = b"-----BEGIN CERTIFICATE-----"
+DATA = b64encode(PEM).decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "nominated", "written"),
+    [
+        ("", None, "left"), ("", "", "left"), ("", "n1", "n1"), ("n1", "n1", "left"), ("n1", "n2", "n2"), ("n1", "", None),
+        ("n1", None, "left"),
+    ],
+)  # fmt: skip
+def test_the_node_that_a_pod_waits_for_is_written_where_it_changes(
+    before: str, nominated: str | None, written: str | None
+) -> None:
+    pod, client = a_pod("p", status={"nominatedNodeName": before} if before else {}), Noted()
+    run(lambda: PodWriter(client).unscheduled(pod, "Unschedulable", "no", nominated))  # type: ignore[arg-type]
+    [(verb, _, (name, body))] = client.writes
+    assert (verb, name, body["metadata"]) == ("patch/status", "p", {"uid": pod["metadata"]["uid"]})
+    assert body["status"].get("nominatedNodeName", "left") == written
+    [condition] = body["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "Unschedulable")
+    assert condition["observedGeneration"] == 1
+
+
+def test_nothing_is_written_that_is_so_already() -> None:
+    async def scenario() -> None:
+        client = Noted()
+        await PodWriter(client).nominate(a_pod("p", status={"nominatedNodeName": "n1"}), "n1")  # type: ignore[arg-type]
+        assert client.writes == []
+        await PodWriter(client).nominate(a_pod("p"), "n1")  # type: ignore[arg-type]
+        [(_, _, (_, body))] = client.writes
+        assert body["status"] == {"nominatedNodeName": "n1"}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("given", "https", "insecure"),
+    [
+        (None, False, False), (None, True, True), ({"caData": DATA}, True, False), ({"insecure": True}, False, True),
+        ({"insecure": True, "caData": DATA}, True, True), ({"certData": DATA}, True, True),
+    ],
+)  # fmt: skip
+def test_an_extender_without_an_authority_is_not_checked(given: Json | None, https: bool, insecure: bool) -> None:
+    found = _server("https://x", given, https, "tlsConfig")
+    assert found.credentials.insecure is insecure
+    assert found.authority == (PEM if given and "caData" in given else b"")
+
+
+def test_certificates_are_given_in_place_or_as_files(tmp_path: Path) -> None:
+    file = tmp_path / "ca"
+    file.write_bytes(b"of the file")
+    assert _pem({"caData": DATA, "caFile": str(file)}, "ca", "t") == PEM
+    assert _pem({"caFile": str(file)}, "ca", "t") == b"of the file"
+    assert _pem({}, "ca", "t") == b""
+    for wrong in ({"caData": "!"}, {"caFile": str(tmp_path / "none")}):
+        with pytest.raises(ConfigurationError, match=r"^t\.ca: "):
+            _pem(wrong, "ca", "t")
