@@ -39,6 +39,13 @@ _PARTS: Final = {
     "placementGenerate": ("placements",),
     "placementScore": ("placement_score",),
 }
+#: What these prepare is a part of their score: upstream has no point for it, or its score does without that point.
+_PREPARED_WITH_SCORE: Final = frozenset(
+    ("DynamicResources", "ImageLocality", "NodeAffinity", "NodeResourcesBalancedAllocation")
+)
+_PARTS_TOGETHER: Final = {name: parts for name, parts in _PARTS.items() if name != "preScore"} | {
+    "score": ("pre_score", *_PARTS["score"])
+}
 #: They always run: there is one way to order the queue and one to bind.
 _FIXED: Final = {"PrioritySort": "queueSort", "DefaultBinder": "bind"}
 _TOGETHER: Final = (("preFilter", "filter"), ("preScore", "score"))
@@ -129,7 +136,8 @@ def _at_points(plugin: Plugin, settings: ProfileSettings, general: dict[str, int
     changes: dict[str, Any] = {}
     off: set[str] = set()
     weight = general.get(name, 1)
-    for point, parts in _PARTS.items():
+    parts_of = _PARTS_TOGETHER if name in _PREPARED_WITH_SCORE else _PARTS
+    for point, parts in parts_of.items():
         chosen = settings.sets.get(point, _NOTHING)
         given = dict(chosen.enabled)
         enabled = name in given or (name in general and name not in chosen.disabled and "*" not in chosen.disabled)
@@ -138,7 +146,7 @@ def _at_points(plugin: Plugin, settings: ProfileSettings, general: dict[str, int
         if not enabled and any(getattr(plugin, part) is not None for part in parts):
             off.add(point)
             changes |= dict.fromkeys(parts)
-    built = {point for point, parts in _PARTS.items() if any(getattr(plugin, part) is not None for part in parts)}
+    built = {point for point, parts in parts_of.items() if any(getattr(plugin, part) is not None for part in parts)}
     if off == built and (built or name not in general):
         return None
     for before, after in _TOGETHER:

@@ -93,6 +93,27 @@ def test_a_disabled_plugin_is_out_everywhere_or_at_one_point() -> None:
     assert kept == ["ImageLocality"]
 
 
+@pytest.mark.parametrize(
+    "name", ["DynamicResources", "ImageLocality", "NodeAffinity", "NodeResourcesBalancedAllocation"]
+)
+def test_what_these_score_needs_no_point_before_it(name: str) -> None:
+    everything = {"disabled": named("*")}
+    (plugin,) = [
+        p for p in arranged({"score": {**everything, "enabled": named(name)}, "preScore": everything}) if p.scoring
+    ]
+    (whole,) = [p for p in arranged({}) if p.name == name]
+    assert plugin.name == name
+    assert plugin.pre_score is not None
+    assert whole.pre_score is not None
+    silent = arranged({"score": {"disabled": named(name)}})
+    assert not [p for p in silent if p.name == name and (p.scoring or p.pre_score is not None)]
+
+
+def test_what_taints_score_needs_the_point_before_it() -> None:
+    with pytest.raises(ConfigurationError, match="TaintToleration needs preScore for score: disable both"):
+        arranged({"preScore": {"disabled": named("*")}})
+
+
 def test_weights_are_the_points_then_the_general_ones_then_upstreams() -> None:
     def weights(plugins: Json) -> dict[str, int]:
         return {plugin.name: plugin.weight for plugin in arranged(plugins)}
