@@ -74,6 +74,62 @@ _MACROS: Final = (
     "lists.range(4).{fold}()", "{list}.{fold}()", "[{double}, {double}].{fold}()", "[{duration}, {duration}].{fold}()", "{duration} + {timestamp} > {timestamp}", "{timestamp} - {timestamp} < {duration}",
     "{int} % {int} == {int}", "{list}.all(x, {list}.exists(y, x == y))", "{string}.matches({string})", "{string}.findAll({string}, {int})", "{string}.split({string}, {int})", "{string}.replace({string}, {string}, {int})",
 )  # fmt: skip
+#: Texts at which the functions that read them turn, and other words of templates.
+_WORDS: Final[dict[str, tuple[str, ...]]] = {
+    "pattern": (
+        r"\\s+\\w*", "[[:alpha:]]+", r"\\pL", "(?i)A", "a{2,3}", "[^a-c]", r"\\bx", "^a$|b", "(", "[z-a]", "a**", r"\\Q.\\E", "(?P<n>a)", ".*?", r"\\x{41}", r"[\\d\\-x]", "(?s).", "x*", "[[:^digit:]]",
+        "(a|b)*c", r"\\D\\S\\W", "a{1001}", "(?:b)", r"\\pZ", r"\\C", "[]a]", "é",
+    ),
+    "format": (
+        "dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix", "dns1123SubdomainPrefix", "dns1035LabelPrefix", "labelValue", "uri", "uuid", "byte", "date",
+        "datetime", "nope",
+    ),
+    "formatted": (
+        "a-b", "A.b", "-a", "a" * 64, "a.b.c", "x/y", "/y", "https://a/b?c", "a b", "%zz", "YWJj", "YWJ", "a===", "2024-02-29", "2023-02-29", "2024-02-29T00:00:00Z", "2024-02-29T00:00:00", "1a",
+        "18db0e85-99e9-4746-8531-ffeb86328b39", "18DB0E85-99E9-4746-8531-FFEB86328B39", "", "a-", "a..b",
+    ),
+    "address": (
+        "10.0.0.1", "010.0.0.1", "::", "::ffff:1.2.3.4", "fe80::1%eth0", "1.2.3", "1.2.3.4.5", "g::1", "1::2::3", "10.0.0.0/33", "10.0.0.0/08", "::1/129", "10.0.0.0/8", "10.1.2.3/8", "10.1.2.3/16",
+        "2001:db8::/32", "2001:DB8::1", "2001:db8:0::1", "0.0.0.0/0", "256.1.1.1", "127.0.0.1", "ff02::1", "::ffff:10.0.0.0/104", "", "10.0.0.0/", "/8", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7",
+    ),
+    "number": (
+        "1", "1.5Gi", "-0", "1e3", "1E", "0.5m", "9223372036854775807", "9223372036854775808", "1Ki", "+1", " 1", "", "1k", "12e-3", "-1.5", "100m", "1.", ".5", "1n", "0.1n", "1Ei", "10Ei", "1e-20", "1_000",
+    ),
+    "version": ("1.2.3", "1.2", "v1", "v1.2.3-rc.1", "1.2.3+b.1", "01.2.3", "1.2.3-01", "1.2.3-a.b.1", "", "1.2.x", "18446744073709551615.0.0", "18446744073709551616.0.0", "1.2.3-", "0.0.0", "1.10.0", "2"),
+    "time": (
+        "2024-02-29T23:30:15.123456789Z", "1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2023-12-31T23:59:59+02:00", "2024-03-10T02:30:00-05:00", "2024-11-03T05:30:00Z", "2024-02-30T00:00:00Z",
+        "2024-02-29t00:00:00z", "2024-02-29 00:00:00Z", "2024-02-29T24:00:00Z", "0000-01-01T00:00:00Z", "10000-01-01T00:00:00Z", "2024-06-15T12:00:00.5Z",
+    ),
+    "span": ("1h30m", "-1.5s", "1d", "0", "1ns", "1us", "1µs", "2562047h47m16s", "2562048h", ".5s", "1.s", "+5m", "1h1h", "", "1", "1 s", "-0s", "100ms3us"),
+    "getter": ("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+    "zone": ("UTC", "America/New_York", "+05:30", "-08:00", "Nope/Zone", "05:30", "", "Asia/Kathmandu", "+25:00", "Local", "Europe/Berlin"),
+    "double": ("1e21", "1e20", "123456789012345678.0", "1.5e-7", "1e-6", "0.1", "5e-324", "1e22", "1.7976931348623157e308", "-1e-5", "100000.0", "1234567.0", "0.00001234", "9007199254740993.0", "2147483648.0"),
+    "depth": ("0", "1", "2", "3", "dyn(1)"),
+    "message": (
+        "google.protobuf.Int32Value{value: 3}", "google.protobuf.Struct{}", "Object{a: 1}", "int{}", "google.protobuf.Duration{seconds: 3}", "google.protobuf.BoolValue{value: true}", "kubernetes.Quantity{}",
+        "google.protobuf.StringValue{value: 3}", "google.protobuf.ListValue{values: []}", "google.protobuf.Timestamp{nope: 1}", "Nope{}", "device.x{}", "google.protobuf.Value{number_value: 1.5}",
+    ),
+}  # fmt: skip
+_READING: Final = (
+    '{string}.matches("{pattern}")', '"abc-12 éX".find("{pattern}")', '"a1 bB-2c\\n".findAll("{pattern}")', '"xaab".matches(dyn("{pattern}"))', '"aXb".findAll("{pattern}", {depth})',
+    'format.{format}().validate("{formatted}")', 'format.named("{format}").hasValue()', 'format.named("{format}").value().validate("{formatted}")',
+    'ip("{address}")', 'isIP("{address}")', 'ip.isCanonical("{address}")', 'cidr("{address}")', 'isCIDR("{address}")', 'cidr("{address}").containsIP("{address}")', 'cidr("{address}").containsIP(ip("{address}"))',
+    'cidr("{address}").containsCIDR("{address}")', 'cidr("{address}").masked() == cidr("{address}")', 'cidr("{address}").prefixLength()', 'ip("{address}").family()', 'ip("{address}") == ip("{address}")',
+    'string(ip("{address}"))', 'string(cidr("{address}").masked())', 'ip("{address}").isLoopback() || ip("{address}").isUnspecified() || ip("{address}").isGlobalUnicast()',
+    'isQuantity("{number}")', 'quantity("{number}").asInteger()', 'quantity("{number}").isInteger()', 'quantity("{number}").asApproximateFloat()', 'quantity("{number}").sign()', 'quantity("{number}") == quantity("{number}")',
+    'quantity("{number}").add(quantity("{number}")).compareTo(quantity("{number}"))', 'quantity("{number}").sub({int}).isLessThan(quantity("{number}"))', 'quantity("{number}").isGreaterThan(quantity("{number}"))',
+    'isSemver("{version}")', 'isSemver("{version}", true)', 'semver("{version}", {bool}).minor()', 'semver("{version}").compareTo(semver("{version}"))', 'semver("{version}", true).isLessThan(semver("{version}", true))',
+    'timestamp("{time}")', 'timestamp("{time}").{getter}()', 'timestamp("{time}").{getter}("{zone}")', 'timestamp("{time}") - timestamp("{time}")', 'timestamp("{time}") + duration("{span}")', 'duration("{span}")',
+    'duration("{span}").{getter}()', 'duration("{span}") + duration("{span}")', 'string(duration("{span}"))', 'int(timestamp("{time}"))', 'timestamp("{time}") - duration("{span}")', 'string(timestamp("{time}"))',
+    "string({number_double})", "int({number_double})", "{number_double} + {number_double}", "uint({number_double})", '"%f %.0f %.1f".format([{number_double}, {number_double}, {number_double}])', 'double("{number}")', 'int("{number}")',
+    "[1, [2, [3, [4]]]].flatten({depth})", "{message} == {message}", "{message}", "type({message})", 'url("{formatted}").getPath()', 'isURL("{formatted}")', "timestamp({int})", 'bytes("{formatted}").size()',
+    "device.attributes.all(d, device.attributes[d].all(a, a.size() > 0))", "device.attributes.map(d, d).exists(x, x.contains({string}))", "device.attributes.transformList(d, m, m.size())",
+    "device.capacity.all(d, m, m.all(n, q, q.isGreaterThan({kubernetes.Quantity})))", "device.attributes[device.driver].exists(k, v, v == {any})", "device.attributes.exists(d, m, m.exists(k, k.startsWith(d)))",
+    "lists.range(3).map(i, lists.range(i))", "device.attributes.map(d, device.attributes[d]).map(m, m.size())", "[{string}, {string}].map(s, s.size()).exists(n, n > {int})", "{list}.map(x, {list}.map(y, [x, y])).flatten().size()",
+    "device.attributes[{string}].map(k, k.upperAscii())", "device.driver.split({string}).map(p, p + {string}).join({string})", "{list}.transformMapEntry(i, v, {{string(i): v}})", "{map}.transformList(k, v, {bool}, [k])",
+    "has(device.attributes[{string}].{name}) ? device.attributes[{string}].{name} == {any} : {bool}", "cel.bind(d, device.driver, d + d).size()", "{bool} || {any}.{name} == {int}", "({list} + {list}).filter(x, x == {any}).size()",
+    "device.attributes.filter(d, d.endsWith({string})).map(d, device.attributes[d]).exists(m, has(m.{name}))", "[{any}, {any}] == [{any}, {any}]", "{any} in [{any}, {any}]", "{bool} ? [{any}] : []", "{any}.{getter}()",
+)  # fmt: skip
 #: How operators are written.
 _FORMS: Final = {
     "_[_]": "{}[{}]", "_?_:_": "({} ? {} : {})", "!_": "!{}", "-_": "-{}", "@in": "({} in {})", "_[?_]": "{}[?{}]", "_?._": "{}.?a",
@@ -140,7 +196,7 @@ class Maker:
         return _damaged(random, whole)
 
     def _macro(self, random: Random) -> str:
-        template = random.choice(_MACROS)
+        template = random.choice(_READING if random.random() < 0.6 else _MACROS)
         made = ""
         for part in template.replace("{{", "\0").replace("}}", "\1").split("{"):
             name, closed, rest = part.partition("}")
@@ -149,6 +205,8 @@ class Maker:
 
     def _named(self, random: Random, name: str) -> str:
         match name:
+            case "number_double":
+                return random.choice(_WORDS["double"])
             case "any":
                 return random.choice(_LITERALS[random.choice(tuple(_LITERALS))])
             case "name":
@@ -159,7 +217,7 @@ class Maker:
                 return random.choice(
                     ("sum", "min", "max", "isSorted", "first", "last", "reverse", "distinct", "sort", "flatten", "join")
                 )
-        return random.choice(_LITERALS[name])
+        return random.choice(_LITERALS[name] if name in _LITERALS else _WORDS[name])
 
     def _value(self, random: Random, type_: Type, depth: int) -> str:
         if random.random() < 0.06:

@@ -35,7 +35,7 @@ def read() -> list[tuple[str, int, Json]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cel.recording", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("binary")
-    parser.add_argument("--count", type=int, default=2500)
+    parser.add_argument("--count", type=int, default=5000)
     given = parser.parse_args()
     maker = Maker()
     asked: dict[str, int] = {}

@@ -176,7 +176,15 @@ class _Anew:
 
 
 def _anew(mutant: Mutant, reach: Reach) -> Verdict:
+    """Tests of declarations come first: they are one file to collect."""
     judges = _judges(mutant, reach)
+    first = [test for test in judges if test.file in DECLARATIONS]
+    verdict = _anew_by(mutant, first)
+    rest = [test for test in judges if test.file not in DECLARATIONS]
+    return verdict if verdict.killed or not rest else _anew_by(mutant, rest)
+
+
+def _anew_by(mutant: Mutant, judges: list[Traced]) -> Verdict:
     if not judges:
         return Verdict(False, "", 0, 0.0)
 

@@ -159,6 +159,16 @@ def test_valid_values_are_sorted_and_hold_the_default(judge: Any) -> None:
         '.validValues: Invalid value: "3Gi": default value is not valid according to the requestPolicy',
     ]
     assert policy(judge, validValues=["1Gi"]) == [".default: Required value: required when validValues is defined"]
+    assert policy(judge, default="2Gi", validValues=["1Gi", "1024Mi", "2Gi"]) == [
+        '.validValues[1]: Duplicate value: "1073741824"'
+    ]
+    ten = [str(number) for number in range(1, 11)]
+    assert policy(judge, default="10", validValues=ten) == []
+    assert policy(judge, default="10", validValues=[*ten, "11"]) == [
+        ".validValues: Too many: 11: must have at most 10 items",
+        '.validValues: Invalid value: "10": default value is not valid according to the requestPolicy',
+    ]
+    assert policy(judge, validValues=[]) == []
 
 
 def test_a_range_has_a_minimum_and_steps_that_fit(judge: Any) -> None:

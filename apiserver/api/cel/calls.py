@@ -55,8 +55,8 @@ def fits(type_: Type, value: Any) -> bool:
 
 
 def _is_certain(type_: Type) -> bool:
-    """Whether values of a static type are what the type says."""
-    return type_.kind not in ("dyn", "any") and all(map(_is_certain, type_.params))
+    """Whether values of a static type are what the type says. (null stands for values of many types.)"""
+    return type_.kind not in ("dyn", "any", "null") and all(map(_is_certain, type_.params))
 
 
 def mismatch(declared: Function, args: tuple[Any, ...]) -> CelError:
