@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +11,9 @@ import orjson
 import pytest
 
 from apiserver.api import cbor
+from apiserver.http.handlers.cbor import Cbor
+from apiserver.messages import Request, Stream
+from apiserver.requestinfo import request_info
 from tests.support.server import serve
 from tests.support.wire import Wire
 
@@ -161,3 +165,27 @@ def test_a_watch_is_a_sequence_of_items(wire: Wire) -> None:
                 event = read(read_so_far)
     assert seen.headers["content-type"] == "application/cbor-seq"
     assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "watched")
+
+
+def test_a_connection_that_is_taken_over_is_left_as_it_is() -> None:
+    class Switching:
+        async def handle(self, request: Request) -> Stream:
+            stream = Stream(101)
+            stream.chunks = pieces()
+            return stream
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"no JSON"
+
+    async def scenario() -> list[bytes]:
+        with serve("--feature-gates=CBORServingAndStorage=true") as server:
+            link = Cbor(server.server._dispatch)
+            link.next = Switching()  # type: ignore[assignment]
+            path = "/api/v1/namespaces/default/pods/a/exec"
+            request = Request("GET", path, "", {"accept": CBOR}, b"")
+            request.info = request_info("GET", path)
+            answer = await link.handle(request)
+            assert isinstance(answer, Stream)
+            return [piece async for piece in answer.chunks]
+
+    assert asyncio.run(scenario()) == [b"no JSON"]

@@ -31,6 +31,7 @@ __all__ = ["Cbor"]
 CBOR: Final = "application/cbor"
 _SEQUENCE: Final = "application/cbor-seq"
 _BODIES: Final = {CBOR: JSON, "application/apply-patch+cbor": "application/apply-patch+yaml"}
+_SWITCHING: Final = 101
 _OBJECTS: Final = frozenset({"create", "update"})
 _TYPE: Final = "v1.TypeMeta"
 _MAP: Final = "map[string]interface {}"
@@ -104,7 +105,7 @@ class Cbor:
 
     async def _in_cbor(self, answer: Response | Stream, wanted: list[Clause]) -> Response | Stream:
         """An answer in CBOR, if it is JSON, and the client likes CBOR better."""
-        if answer.content_type != JSON:
+        if answer.content_type != JSON or answer.status == _SWITCHING:
             return answer
         if isinstance(answer, Stream):
             if _first(wanted, None):
