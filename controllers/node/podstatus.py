@@ -1,6 +1,6 @@
 """The parts of the status that a kubelet gives a pod. Pure: pod and time in, status out.
 
-Conditions stand in the kubelet's order; PodScheduled is the scheduler's and is left alone, as are foreign ones: the
+Conditions stand in the kubelet's order, foreign ones are left alone: the
 status is sent as a strategic merge patch, which merges conditions by type.
 """
 
@@ -33,6 +33,7 @@ def starting(pod: Json, now: str, host_ip: str) -> Json:
             _condition(pod, "PodReadyToStartContainers", "False", now),
             _initialized(pod, now, [container["name"] for container in initial]),
             *_readiness(pod, now, names),
+            _scheduled(pod, now),
         ],
         "containerStatuses": [waiting(pod, container, reason) for container in pod["spec"]["containers"]],
     }
@@ -49,6 +50,7 @@ def alive(
         _condition(pod, "PodReadyToStartContainers", "True", now),
         _initialized(pod, now, incomplete),
         *_readiness(pod, now, unready),
+        _scheduled(pod, now),
     ]
     # As long as one has never started the pod has not begun to run.
     waits = any(
@@ -68,6 +70,7 @@ def finished(
         _initialized(pod, now, incomplete, reason if succeeded else ""),
         _condition(pod, "Ready", "False", now, reason),
         _condition(pod, "ContainersReady", "False", now, reason),
+        _scheduled(pod, now),
     ]
     stopped = [stop(pod, state, now) for state in init]
     return {"phase": phase, "conditions": conditions, **_containers(stopped, regular)} | _observed(pod)
@@ -187,6 +190,11 @@ def _condition(pod: Json, kind: str, status: str, now: str, reason: str = "", me
         "message": message or None,
     }
     return condition | _observed(pod)
+
+
+def _scheduled(pod: Json, now: str) -> Json:
+    """That it has a node; with it stands of which generation of the pod that was seen."""
+    return _condition(pod, "PodScheduled", "True", now)
 
 
 def _initialized(pod: Json, now: str, incomplete: Sequence[str], reason: str = "") -> Json:

@@ -255,3 +255,17 @@ def test_a_container_that_ended_stays_so_while_the_watch_of_pods_is_late() -> No
             assert status["phase"] == "Succeeded"
 
     run(scenario)
+
+
+def test_a_node_says_of_each_condition_which_generation_of_the_pod_it_saw() -> None:
+    async def scenario() -> None:
+        async with World("node-agent") as world:
+            await world.create(NODES, EMULATED)
+            await world.create(PODS, a_pod("p", nodeName="worker"))
+            await passes(5)
+            conditions = (await world.client.get(PODS, "p", "ns"))["status"]["conditions"]
+            seen = {each["type"]: (each["status"], each.get("observedGeneration")) for each in conditions}
+            kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+            assert seen == dict.fromkeys(kinds, ("True", 1))
+
+    run(scenario)
