@@ -42,7 +42,7 @@ OTHERS = ["scheduler", "node-agent", "serviceaccount-controller", "node-lifecycl
 KINDS = (PODS, RESOURCE_CLAIMS, REPLICA_SETS, POD_GROUPS)
 
 #: Seconds that a step has at least, and those that one of them may be behind.
-_LEAST, _SLOWER = 3, 4
+_LEAST, _SLOWER = 3, 15
 
 pytestmark = [
     pytest.mark.skipif(KUBE_CONTROLLER_MANAGER is None, reason="no kube-controller-manager on PATH"),
