@@ -27,7 +27,7 @@ from tests.fuzz.beside import ALL_GATES, APART, FLAGS, TOKEN, Server, both, make
 from tests.fuzz.fields import FieldCase, cases
 from tests.fuzz.kept import digest, played, write_fields, write_lives
 from tests.fuzz.lives import Life, lives
-from tests.support.server import serve
+from tests.support.server import HeldTime, serve
 
 #: Flags by profile.
 PROFILES: Final = {"default": (), "all": ALL_GATES}
@@ -42,15 +42,16 @@ Answered = tuple[FieldCase, dict[str, Any], dict[str, Any]]
 
 @contextlib.contextmanager
 def alone(profile: str) -> Iterator[Server]:
-    """A server in this process, with an object of every kind."""
+    """A server in this process, with an object of every kind; what is written later has a later time."""
     with tempfile.TemporaryDirectory() as directory:
         tokens = Path(directory) / "tokens.csv"
         tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
         with (
-            serve(*FLAGS, f"--token-auth-file={tokens}", *PROFILES[profile]) as running,
+            serve(*FLAGS, f"--token-auth-file={tokens}", *PROFILES[profile], time=HeldTime()) as running,
             contextlib.closing(Server(http.client.HTTPConnection(urlsplit(running.url).netloc))) as server,
         ):
             make_seeds(server)
+            running.time.advance(2)
             yield server
 
 
