@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.codec import Body, Decoded, DecodeError, decode, interpret, loads
-from apiserver.api.fielderrors import Path
+from apiserver.api.fielderrors import Path, go_quote
 from apiserver.api.fielderrors import invalid as invalid_field
 from apiserver.api.objects import Hub
 from apiserver.api.schema import RAW, ListOf, Struct, field
@@ -34,6 +34,7 @@ __all__ = [
     "decode_body",
     "media_type",
     "other_kind",
+    "unregistered",
     "unsupported_media_type",
     "warnings_of",
 ]
@@ -210,7 +211,7 @@ def _decode_as(
     own = kind == expected.kind and (version == expected.api_version or version in expected.accepts)
     schema = expected.schema if own or expected.custom else kinds.schema(version, kind)
     if schema is None:
-        raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
+        raise refuse(unregistered(kind, version, SCHEME))
     try:
         decoded = decode(schema, body.value or {}, body) if isinstance(body, Body) else _read_message(schema, body)
     except DecodeError as error:
@@ -227,6 +228,13 @@ def _decode_as(
         )
     obj: Json = decoded.obj
     return obj
+
+
+def unregistered(kind: str, version: str, scheme: str) -> str:
+    """What is said of a kind that a scheme does not know, or of a version that is none."""
+    if version.count("/") > 1:
+        return f"unexpected GroupVersion string: {version}"
+    return f'no kind {go_quote(kind)} is registered for version {go_quote(version)} in scheme "{scheme}"'
 
 
 def other_kind(kind: str, expected: ExpectedBody, obj: Any) -> StatusError:

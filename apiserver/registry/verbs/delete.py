@@ -20,7 +20,7 @@ from apiserver.api.times import timestamp
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import read
-from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body
+from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body, unregistered
 from apiserver.registry.body.options import DeleteOptions, Preconditions, delete_options
 from apiserver.registry.conversion import shown, stored
 from apiserver.registry.metadata import FOREGROUND, ORPHAN
@@ -72,12 +72,8 @@ _META_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/
 
 def _check_options_kind(version: str, kind: str) -> None:
     """DeleteOptions are taken in whatever version a body names; nothing else is. Raises DecodeError."""
-    if version.count("/") > 1:
-        raise DecodeError(f"unexpected GroupVersion string: {version}")
-    if kind and kind != "DeleteOptions":
-        raise DecodeError(
-            f'no kind "{kind}" is registered for version "{version or "meta.k8s.io/v1"}" in scheme "{_META_SCHEME}"'
-        )
+    if version.count("/") > 1 or (kind and kind != "DeleteOptions"):
+        raise DecodeError(unregistered(kind, version or "meta.k8s.io/v1", _META_SCHEME))
 
 
 # Stored objects

@@ -27,7 +27,7 @@ from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import ExpectedBody, api_version, to_hub, to_version
-from apiserver.registry.body.decode import SCHEME, other_kind, warnings_of
+from apiserver.registry.body.decode import SCHEME, other_kind, unregistered, warnings_of
 from apiserver.registry.body.options import patch_options
 from apiserver.registry.body.unstructured import Misfit, restored_changes
 from apiserver.registry.metadata import ensure_namespace, manager_name
@@ -157,7 +157,7 @@ class Patch:
         if expected.custom and version == given.api_version and kind != given.kind:
             raise other_kind(kind, expected, patched)
         if version != given.api_version or kind != given.kind:
-            raise self.refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
+            raise self.refuse(unregistered(kind, version, SCHEME))
         try:
             decoded = (
                 decode_changed(expected.schema, patched, self.document)
