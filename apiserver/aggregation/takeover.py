@@ -21,6 +21,8 @@ __all__ = ["Refused", "take_over"]
 #: Bytes that are passed on at once.
 _PIECE: Final = 64 * 1024
 _SWITCHING: Final = 101
+#: Seconds that the other side has to close a connection, too.
+_FAREWELL: Final = 1.0
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
@@ -49,11 +51,25 @@ async def take_over(
             return _switched(connection, answer, reader, writer)
         return await _whole(connection, answer, reader, writer)
     except h11.RemoteProtocolError as error:
-        writer.close()
+        writer.transport.abort()
         raise Refused(str(error)) from None
     except BaseException:
-        writer.close()
+        writer.transport.abort()
         raise
+
+
+async def _take_leave(writer: asyncio.StreamWriter) -> None:
+    """Closes a connection once all is sent. Whatever the other side does, nothing of it is left after a moment: TLS
+    would wait for its farewell, longer than this server may be there.
+    """
+    writer.close()
+    try:
+        async with asyncio.timeout(_FAREWELL):
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        pass  # it is closed, or will be now
+    finally:
+        writer.transport.abort()
 
 
 async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Event:
@@ -78,7 +94,7 @@ def _switched(
     stream = Stream(_SWITCHING, headers=_texts(answer))
     stream.incoming = writer.write
     stream.chunks = _pieces(connection.trailing_data[0], reader, writer, stream)
-    stream.when_ended.append(writer.close)
+    stream.when_ended.append(writer.transport.abort)  # of a stream that nobody begins to read
     return stream
 
 
@@ -94,7 +110,7 @@ async def _pieces(
     except OSError:
         return
     finally:
-        writer.close()
+        await _take_leave(writer)
         stream.finish()
 
 
@@ -109,7 +125,7 @@ async def _whole(
     parts = []
     while isinstance(event := await _next(connection, reader), h11.Data):
         parts.append(bytes(event.data))
-    writer.close()
+    await _take_leave(writer)
     headers = _texts(answer)
     kind = next((value for name, value in headers if name.lower() == "content-type"), "")
     own = ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date", "upgrade")
