@@ -1,0 +1,224 @@
+"""What a node's own objects are brought to in one round: its labels, its status and its lease, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apiserver import clock
+from apiserver.api.status import StatusError
+from controllers.node.registration import CAPACITY, Registration
+from controllers.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.informer import Informers
+from controllers.runtime.times import go_time, micro_time
+from controllers.runtime.transport import NoTransport
+from tests.controllers.oneround import Noted
+from tests.support.virtual import run
+
+Json = dict[str, Any]
+LABELS = {"kubernetes.io/hostname": "n", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+
+
+def node(labels: Json | None = None, uid: str = "1-2", **status: Any) -> Json:
+    return {"metadata": {"name": "n", "uid": uid, "labels": LABELS if labels is None else labels}, "status": status}
+
+
+def registration(client: Noted, options: Options | None = None) -> Registration:
+    nothing = Client(NoTransport())
+    return Registration(client, Informers(nothing), options or Options(node="n"))  # type: ignore[arg-type]
+
+
+def kept(*rounds: Json, wait: float = 0) -> list[Noted]:
+    """What was written in each round, with a pause between them."""
+    clients: list[Noted] = []
+
+    async def scenario() -> None:
+        client = Noted()
+        part = registration(client)
+        for number, found in enumerate(rounds):
+            if number:
+                await asyncio.sleep(wait)
+            client.writes = []
+            assert await part.keep(found) == timedelta(seconds=10)
+            clients.append(Noted())
+            clients[-1].writes = client.writes
+
+    run(scenario)
+    return clients
+
+
+def written(client: Noted, kind: str, verb: str = "patch") -> list[tuple[str, Json]]:
+    return [what for how, name, what in client.writes if (how, name) == (verb, kind)]
+
+
+def status_of(client: Noted) -> Json:
+    [(name, body)] = written(client, "Node", "patch/status")
+    assert (name, body["metadata"]["uid"]) == ("n", "1-2")
+    status: Json = body["status"]
+    return status
+
+
+def healthy(since: str = "2020-01-01T00:00:00Z", heard: str = "", **but: str) -> list[Json]:
+    kinds = {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True", **but}
+    return [{"type": kind, "status": said, "lastTransitionTime": since, "lastHeartbeatTime": heard or since}
+            for kind, said in kinds.items()]  # fmt: skip
+
+
+def test_a_node_that_is_new_is_registered_whole() -> None:
+    [client] = kept(node({"a": "b", "kubernetes.io/os": "mine"}))
+    missing = {key: value for key, value in LABELS.items() if key != "kubernetes.io/os"}
+    assert written(client, "Node") == [("n", {"metadata": {"uid": "1-2", "labels": missing}})]
+    status = status_of(client)
+    assert status["capacity"] == status["allocatable"] == CAPACITY
+    assert status["addresses"][1] == {"type": "Hostname", "address": "n"}
+    assert status["addresses"][0]["type"] == "InternalIP"
+    assert status["addresses"][0]["address"].startswith("172.18.")
+    assert [(each["type"], each["status"]) for each in status["conditions"]] == [
+        ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False"), ("Ready", "True"),
+    ]  # fmt: skip
+    assert all(each["lastHeartbeatTime"] == each["lastTransitionTime"] for each in status["conditions"])
+    info = status["nodeInfo"]
+    assert (info["machineID"], info["systemUUID"], info["kubeletVersion"]) == ("12", "1-2", "v1.36.0")
+
+
+def test_what_a_node_says_of_its_room_stays_and_what_it_does_not_say_is_added() -> None:
+    [client] = kept(node(capacity={"cpu": "8", "x/y": "1"}, allocatable={"cpu": "7"}))
+    status = status_of(client)
+    assert status["capacity"] == {**CAPACITY, "cpu": "8", "x/y": "1"}
+    assert status["allocatable"] == {**CAPACITY, "cpu": "7", "x/y": "1"}
+
+
+def ready_node(**more: Any) -> Json:
+    room = {"cpu": "8"}
+    return node(**{"capacity": room, "allocatable": room, "addresses": [{"type": "Hostname", "address": "n"}], **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "ago", "writes"),
+    [
+        ({}, 299, False),
+        ({}, 300, True),
+        ({"capacity": {}}, 0, True),
+        ({"allocatable": {}}, 0, True),
+        ({"addresses": []}, 0, True),
+    ],
+)
+def test_a_node_that_is_well_is_reported_every_five_minutes(more: Json, ago: float, writes: bool) -> None:
+    async def scenario() -> None:
+        client, heard = Noted(), go_time(clock.now())
+        await asyncio.sleep(ago)
+        await registration(client).keep(ready_node(**{"conditions": healthy(heard=heard), **more}))
+        assert bool(written(client, "Node", "patch/status")) is writes
+
+    run(scenario)
+
+
+def test_a_node_that_is_not_well_is_reported_and_what_has_not_changed_keeps_its_time() -> None:
+    for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready"):
+        now = "9999-01-01T00:00:00Z"
+        [client] = kept(ready_node(conditions=healthy(heard=now, **{kind: "Unknown"})))
+        times = {each["type"]: each["lastTransitionTime"] for each in status_of(client)["conditions"]}
+        assert times.pop(kind) > "2026"
+        assert set(times.values()) == {"2020-01-01T00:00:00Z"}
+        assert "addresses" not in status_of(client)
+
+
+def test_what_grows_can_be_allocated_and_what_somebody_set_lower_stays() -> None:
+    def of(capacity: Json, allocatable: Json) -> Json:
+        return ready_node(conditions=healthy(heard="9999-01-01T00:00:00Z"), capacity=capacity, allocatable=allocatable)
+
+    low = of({"cpu": "8", "g": "2"}, {"cpu": "4", "g": "2"})
+    first, second, third, fourth = kept(
+        low, of({"cpu": "8", "g": "3"}, {"cpu": "4", "g": "2"}), of({"cpu": "8", "g": "3"}, {"cpu": "4", "g": "3"}),
+        of({"cpu": "8", "g": "3", "new": "1"}, {"cpu": "4", "g": "3"}),
+    )  # fmt: skip
+    assert written(first, "Node", "patch/status") == written(third, "Node", "patch/status") == []
+    assert status_of(second)["allocatable"] == {**CAPACITY, "cpu": "4", "g": "3"}
+    assert status_of(fourth)["allocatable"] == {**CAPACITY, "cpu": "4", "g": "3", "new": "1"}
+
+
+def test_the_lease_is_renewed_every_ten_seconds_with_its_owner() -> None:
+    found = ready_node(conditions=healthy(heard="9999-01-01T00:00:00Z"))
+    first, second = kept(found, found, wait=9.9)
+    assert (len(written(first, "Lease")), written(second, "Lease")) == (1, [])
+    first, second = kept(found, found, wait=10)
+    [(name, body)] = written(second, "Lease")
+    assert (name, body["spec"]["holderIdentity"], body["spec"]["leaseDurationSeconds"]) == ("n", "n", 40)
+    assert body["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1-2"}]
+    assert body["spec"]["renewTime"] > written(first, "Lease")[0][1]["spec"]["renewTime"]
+
+
+@pytest.mark.parametrize(("code", "reason"), [(404, "NotFound"), (500, "InternalError")])
+def test_a_lease_that_is_not_there_is_made(code: int, reason: str) -> None:
+    found = ready_node(conditions=healthy(heard="9999-01-01T00:00:00Z"))
+
+    async def scenario() -> None:
+        client = Noted()
+        client.refuses["patch"] = (code, reason)
+        if reason != "NotFound":
+            with pytest.raises(StatusError):
+                await registration(client).keep(found)
+            return
+        await registration(client).keep(found)
+        [made] = [what for verb, kind, what in client.writes if (verb, kind) == ("create", "Lease")]
+        assert (made["kind"], made["metadata"]["namespace"]) == ("Lease", "kube-node-lease")
+        assert made["spec"]["renewTime"] == micro_time(clock.now())
+        client.refuses["create"] = (409, "AlreadyExists")
+        await registration(client).keep(found)
+
+    run(scenario)
+
+
+# --- which nodes there are
+
+
+def provided(refuses: dict[str, tuple[int, str]] | None = None, **options: Any) -> list[tuple[str, Json]]:
+    client = Noted()
+    client.refuses = refuses or {}
+
+    async def scenario() -> None:
+        await registration(client, Options(**options)).provision()
+
+    run(scenario)
+    found = [(kind, what) for verb, kind, what in client.writes if verb == "create"]
+    return [(kind, what["metadata"].get("annotations")) for kind, what in found]
+
+
+def test_a_kubelet_of_one_node_makes_that_one_alone() -> None:
+    assert provided(node="mine", nodes=3, devices="d") == [("Node", None)]
+    assert provided(nodes=0, devices="d") == []
+
+
+def test_nodes_come_with_what_they_are_told_to_have() -> None:
+    emulated = {"kubedra.dev/emulated": "true"}
+    assert provided(nodes=2) == [("Node", emulated)] * 2
+    gpus = {**emulated, "kubedra.dev/devices": "d=3"}
+    made = provided(nodes=2, devices="d", devices_per_node=3)
+    assert ([kind for kind, _ in made], made[1:]) == (["DeviceClass", "Node", "Node"], [("Node", gpus)] * 2)
+    profile = {**emulated, "kubedra.dev/profile": "p"}
+    assert provided(nodes=1, devices="d", profile="p") == [("Node", profile)]
+
+
+def test_what_is_there_already_stays_as_it_is() -> None:
+    made = provided({"create": (409, "AlreadyExists")}, nodes=2, devices="d")
+    assert [kind for kind, _ in made] == ["DeviceClass", "Node", "Node"]
+    with pytest.raises(StatusError):
+        provided({"create": (403, "Forbidden")}, nodes=1)
+    with pytest.raises(StatusError):
+        provided({"create": (403, "Forbidden")}, nodes=1, devices="d")
+
+
+def test_an_address_is_taken_while_its_node_is_there() -> None:
+    part = registration(Noted(), Options(node="start"))
+    own, named = node(uid="a"), [{"type": "Hostname", "address": "x"}, {"type": "InternalIP", "address": "172.18.0.9"}]
+    found = node(uid="b", addresses=named)
+    part.note(found)
+    assert part._addresses.assign("b") == "172.18.0.9"
+    assert part._addresses.assign(own["metadata"]["uid"]) != "172.18.0.9"
+    part.forget(found)
+    part.forget(found)
+    assert part._addresses.assign("b") != "172.18.0.9"
