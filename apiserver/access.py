@@ -21,13 +21,13 @@ from apiserver.http.handlers.accountkeys import Keys, StoreKeys, make_key, read_
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens
 from apiserver.http.handlers.authenticator import Authenticator
 from apiserver.http.handlers.certificates import ClientCertificates
-from apiserver.reloading import Reloaded
+from apiserver.reloading import Followed, Reloaded
 from apiserver.settling import settle
 from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
     from apiserver.api.metrics import Family
-    from apiserver.messages import Peer, Request, User
+    from apiserver.messages import Request, User
     from apiserver.registry.store import Registry
     from apiserver.settings import Settings
     from apiserver.storage import RevisionLog
@@ -44,16 +44,20 @@ _OF_KEYS: Final = "StructuredAuthenticationConfigurationJWKSMetrics"
 
 
 class Access:
-    """`authenticator` says who sends a request, `authorizer` what that user may do. `accounts`, the tokens of service
-    accounts, is there once `use` was called, and knows its keys after `start`.
+    """`authenticator` says who sends a request, `authorizer` what that user may do. `certificates` says whom those of
+    clients name; None where none count. `accounts`, the tokens of service accounts, is there once `use` was called, and
+    knows its keys after `start`.
     """
 
     def __init__(self, settings: Settings) -> None:
+        """Raises CertificateError."""
         identity, access = settings.identity, settings.access
         # As upstream: where everything is allowed to everybody, nobody may come without a token.
         anonymous = "AlwaysAllow" not in access.modes if identity.anonymous is None else identity.anonymous
         self._settings = settings
         self.authenticator = Authenticator(settings.tokens, anonymous=anonymous, proxy=identity.proxy)
+        uid = settings.features.enabled("AllowParsingUserUIDFromCertAuth")
+        self.certificates = ClientCertificates(identity, with_uid=uid) if identity.certificates else None
         self.authorizer = Authorizer(access.authorizers, access.policies, changes=access.file is not None)
         self.accounts: AccountTokens
 
@@ -73,9 +77,10 @@ class Access:
         """Finds the keys of service accounts' tokens. Raises KeyFileError."""
         self.accounts.keys = await self._account_keys(store)
 
-    def followed(self, host: str) -> Iterator[Reloaded]:
-        """The configurations to read again when they change."""
+    def followed(self, host: str) -> Iterator[Followed]:
+        """The files to read again when they change: configurations, and authorities of clients' certificates."""
         settings = self._settings
+        yield from self.certificates.files if self.certificates is not None else ()
         if settings.access.file is not None:
 
             def replace(text: bytes) -> None:
@@ -99,14 +104,6 @@ class Access:
 
             found = [*found, *key_families(self.authenticator.issuers, server_id(host))]
         return found
-
-    def peer_of(self) -> Callable[[bytes], Peer] | None:
-        """What says whom certificates name; None where none count. Raises CertificateError."""
-        identity = self._settings.identity
-        if not identity.certificates:
-            return None
-        uid = self._settings.features.enabled("AllowParsingUserUIDFromCertAuth")
-        return ClientCertificates(identity, with_uid=uid).peer
 
     def administrator(self, user_of: Callable[[Request], User]) -> Callable[[Request], Awaitable[str]]:
         """What says of a request "" where its sender, or whoever that impersonates, may do everything, else why not."""

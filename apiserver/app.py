@@ -127,7 +127,7 @@ class Server:
         self.registry.components = ComponentHealth(self.rest.names, self._storage)
         # Where access is open nothing else asks who sends a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
-        self.front = FrontEnd(self.chain, self._make_admin, pages, self._access.peer_of(), settings.identity.claims)
+        self.front = FrontEnd(self.chain, self._make_admin, pages, self._access.certificates, settings.identity.claims)
         self.catalog.subscribe(self._follow_catalog)
 
     def _assemble_registry(self) -> None:
@@ -148,7 +148,7 @@ class Server:
             self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
         )
         self.registry.reservations["", "services"] = network
-        self.built_in = BuiltIn(self.registry, settings, network)
+        self.built_in = BuiltIn(self.registry, settings, network, self._access.certificates)
         self.registry.kubelets = Kubelets(settings.data_dir / KUBELETS)
         self.catalog = self._make_catalog()
         self._apis = LocalApis(self.registry, self.catalog.served)
@@ -264,7 +264,8 @@ class Server:
         except BaseException:
             await server.close()
             raise
-        server._upkeep += [asyncio.create_task(each.follow()) for each in (server._apis, server._flows)]
+        followers = (server._apis, server._flows, server.built_in.authentication)
+        server._upkeep += [asyncio.create_task(each.follow()) for each in followers]
         for reloaded in server._access.followed(server._host):
             server.metrics.include(reloaded.families)
             server._upkeep.append(asyncio.create_task(reloaded.follow()))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.networks import ip_family
 from apiserver.api.status import StatusError
 from apiserver.api.times import parse_time, timestamp
+from apiserver.authinfo import AuthenticationInfo
 from apiserver.flowcontrol import DanglingSchemas
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.registry.own import create_own, delete_own
@@ -24,6 +25,7 @@ from apiserver.resources.services.network import ADDRESSES, ServiceNetwork, addr
 from apiserver.resources.services.shape import has_addresses, is_headless
 
 if TYPE_CHECKING:
+    from apiserver.http.handlers.certificates import ClientCertificates
     from apiserver.registry.store import Registry
     from apiserver.settings import Settings
 
@@ -38,7 +40,6 @@ _FLOW_GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _FLOW_CONTROL: Final = {"prioritylevelconfigurations": LEVELS, "flowschemas": SCHEMAS}
 _FLOW_MANAGER: Final = "api-priority-and-fairness-config-producer-v1"
 _OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
-_AUTHENTICATION: Final = "extension-apiserver-authentication"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
 #: An address that is nobody's (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
 _NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
@@ -58,8 +59,16 @@ def _config_map(name: str, data: dict[str, str]) -> Json:
 class BuiltIn:
     """The objects of one server."""
 
-    def __init__(self, registry: Registry, settings: Settings, network: ServiceNetwork) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        network: ServiceNetwork,
+        certificates: ClientCertificates | None = None,
+    ) -> None:
         self._registry, self._settings, self._network = registry, settings, network
+        #: How users are known, for other servers.
+        self.authentication = AuthenticationInfo(registry, settings.identity, certificates)
 
     async def ensure(self) -> None:
         """Creates what is missing."""
@@ -122,16 +131,7 @@ class BuiltIn:
         """
         day = self._registry.clock().date().isoformat()
         await self._ensure("", "configmaps", _config_map(_OLD_TOKENS, {"since": day}))
-        told = self._settings.identity.told()
-        if not told:
-            return
-        await self._ensure("", "configmaps", _config_map(_AUTHENTICATION, told))
-        found = self._registry.lookup("", "configmaps", "kube-system", _AUTHENTICATION)
-        if found is not None and found["data"] != told:
-            assert self._registry.rewrite is not None, "a server can write its own objects"
-            await self._registry.rewrite(
-                "", "configmaps", "kube-system", _AUTHENTICATION, lambda stored: {**stored, "data": told}
-            )
+        await self.authentication.ensure()
 
     async def _range(self) -> None:
         """The range that the flags name; a second family joins one that is there already."""

@@ -5,7 +5,6 @@ accounts, and what they say.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,27 +83,6 @@ class IdentitySettings:
         """How headers begin in which a front proxy says for whom it asks."""
         proxy = self.proxy
         return () if proxy is None else (*proxy.user, *proxy.uid, *proxy.group, *proxy.extra)
-
-    def told(self) -> dict[str, str]:
-        """What other servers need to know users as this one does, as the ConfigMap extension-apiserver-authentication
-        has it (pkg/controlplane/controller/clusterauthenticationtrust).
-        """
-        found = {} if self.client_ca is None else {"client-ca-file": self.client_ca.read_text()}
-        if self.proxy is None:
-            return found
-        start = "requestheader-"
-        return found | {
-            f"{start}username-headers": _json(self.proxy.user),
-            f"{start}uid-headers": _json(self.proxy.uid),
-            f"{start}group-headers": _json(self.proxy.group),
-            f"{start}extra-headers-prefix": _json(self.proxy.extra),
-            f"{start}client-ca-file": self.proxy.ca.read_text(),
-            f"{start}allowed-names": _json(self.proxy.names),
-        }
-
-
-def _json(values: tuple[str, ...]) -> str:
-    return json.dumps(list(values), separators=(",", ":"))
 
 
 def add_flags(group: argparse._ArgumentGroup) -> None:

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import ssl
 import sys
 import threading
 from dataclasses import replace
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from apiserver import garbage, kubeconfig
 from apiserver.certificates import SIGNER, own_certificate, own_signer, trusting_signer
 from apiserver.flags import SettingsError
+from apiserver.https import Https, HttpsError
 from apiserver.settings import Settings
 from apiserver.virtualloop import VirtualLoop
 from kubedra import private
@@ -54,6 +54,7 @@ class Process:
         self._settings = replace(settings, port=port)
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
         self._stopping = asyncio.Event()
+        self._https: Https | None = None
         #: When virtual time begins; None for real time.
         self.clock = settings.clock
 
@@ -96,6 +97,7 @@ class Process:
     ) -> None:
         manager = self._manager(server, files)
         running = asyncio.ensure_future(manager.run()) if manager else None
+        following = [asyncio.ensure_future(file.follow()) for file in (self._https.files if self._https else ())]
         try:
             if manager is not None:
                 await _first(manager.wait_ready(), running, self._stopping.wait())
@@ -108,6 +110,8 @@ class Process:
             threading.Thread(target=_warm, args=(self._settings.announce,), daemon=True).start()
             await _first(self._stopping.wait(), running, serving)
         finally:
+            for each in following:
+                each.cancel()
             if running is not None:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
@@ -169,31 +173,20 @@ class Process:
         return own_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
 
     def _web(self, server: Server, files: tuple[Path, Path] | None) -> Web:
+        """Raises SettingsError."""
         from apiserver.http.server.web import Web
 
-        web = Web(server.front, files)
+        certificates = server.front.certificates
+        if files is None:
+            return Web(server.front)
         try:
-            web.config.load()
-            if web.config.ssl is not None:
-                self._restrict(web.config.ssl)
-            for authority in self._settings.identity.certificates:
-                assert web.config.ssl is not None, "certificates take TLS"
-                web.config.ssl.load_verify_locations(authority)
-                web.config.ssl.verify_mode = ssl.CERT_OPTIONAL
-        except (OSError, ssl.SSLError) as error:
-            certificate, key = files or ("", "")
-            raise SettingsError(
-                f"--tls-cert-file {certificate}, --tls-private-key-file {key}: not a certificate and its key in PEM"
-                f" ({error})"
-            ) from error
+            self._https = Https(files, self._settings.tls_options, certificates)
+        except HttpsError as error:
+            raise SettingsError(str(error)) from error
+        web = Web(server.front, self._https.context)
+        if certificates is not None:
+            certificates.changed.append(web.reconnect)
         return web
-
-    def _restrict(self, context: ssl.SSLContext) -> None:
-        """Raises SettingsError."""
-        try:
-            self._settings.tls_options.restrict(context)
-        except ValueError as error:
-            raise SettingsError(str(error)) from None
 
     def _manager(self, server: Server, files: tuple[Path, Path] | None) -> Manager | None:
         settings = self._settings

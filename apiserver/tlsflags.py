@@ -1,4 +1,5 @@
-"""What https may be spoken with: kube-apiserver's flags on cipher suites, versions and curves, and what they say.
+"""What https may be spoken with: kube-apiserver's flags on cipher suites, versions, curves and certificates for names,
+and what they say.
 
 Names and numbers are those of Go's crypto/tls, which the flags have; the library underneath is OpenSSL. Suites of TLS
 1.3 are always allowed where that version is, in Go as here. Facts: k8s.io/component-base, cli/flag.
@@ -7,11 +8,13 @@ Names and numbers are those of Go's crypto/tls, which the flags have; the librar
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import ssl
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
-__all__ = ["TlsSettings", "add_flags", "read_tls"]
+__all__ = ["NamedPair", "TlsSettings", "add_flags", "read_tls"]
 
 _VERSIONS: Final = {
     "VersionTLS10": ssl.TLSVersion.TLSv1,
@@ -54,15 +57,26 @@ _CURVES: Final = {
 _BY_ITSELF: Final = frozenset((23, 24, 25, 29))
 
 
+class NamedPair(NamedTuple):
+    """A certificate and its key for those who ask for one of `names`, which may begin with `*.`; without `names` for
+    those of the certificate itself.
+    """
+
+    certificate: Path
+    key: Path
+    names: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
     """`suites` by OpenSSL's names, empty where all are allowed; `curve` likewise. `rsa`: whether the server's own
-    certificate has to have an RSA key."""
+    certificate has to have an RSA key. `named`: certificates besides the server's own."""
 
     suites: tuple[str, ...] = ()
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     curve: str = ""
     rsa: bool = False
+    named: tuple[NamedPair, ...] = ()
 
     def restrict(self, context: ssl.SSLContext) -> None:
         """Allows what the flags do. Raises ValueError where this OpenSSL has none of it."""
@@ -90,13 +104,21 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
         "--tls-curve-preferences", action="append", default=[], metavar="NUMBERS",
         help="a key exchange by its number (23, 24, 25, 29 or 4588); several only where they are all that OpenSSL has",
     )  # fmt: skip
+    group.add_argument(
+        "--tls-sni-cert-key", action="append", default=[], metavar="FILE,KEY[:NAMES]",
+        help="another certificate and its key, for clients that ask for these names (default those of the certificate);"
+        " may be given again",
+    )  # fmt: skip
 
 
 def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
     """What the flags say. Raises ValueError, in one line that names the flag."""
     names, curves = _listed(given.tls_cipher_suites), _listed(given.tls_curve_preferences)
     version = given.tls_min_version
-    for flag, said in (("cipher-suites", names), ("curve-preferences", curves), ("min-version", version)):
+    for flag, said in (
+        ("cipher-suites", names), ("curve-preferences", curves), ("min-version", version),
+        ("sni-cert-key", given.tls_sni_cert_key),
+    ):  # fmt: skip
         if said and not tls:
             raise ValueError(f"--tls-{flag} goes with --tls or --tls-cert-file")
     if version and version not in _VERSIONS:
@@ -105,7 +127,34 @@ def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
     minimum = _VERSIONS.get(version, ssl.TLSVersion.TLSv1_2)
     if names and not suites:
         minimum = ssl.TLSVersion.TLSv1_3  # suites of TLS 1.3 alone
-    return TlsSettings(suites, minimum, _curve(curves), any("RSA_WITH" in name for name in names))
+    named = tuple(map(_named, given.tls_sni_cert_key))
+    return TlsSettings(suites, minimum, _curve(curves), any("RSA_WITH" in name for name in names), named)
+
+
+def _named(text: str) -> NamedPair:
+    """Raises ValueError."""
+    flag = f"--tls-sni-cert-key {text}"
+    files, colon, listed = text.partition(":")
+    pair = [part.strip() for part in files.split(",")]
+    if len(pair) != 2:
+        raise ValueError(f"{flag}: expected comma separated certificate and key file paths")
+    names = [name.strip().lower() for name in listed.split(",")] if colon else []
+    if "" in names:
+        raise ValueError(f"{flag}: empty names list is not allowed" if len(names) == 1 else f"{flag}: an empty name")
+    if any(map(_is_address, names)):
+        raise ValueError(f"{flag}: names alone; clients do not ask for an address")
+    for path in pair:
+        if not Path(path).is_file():
+            raise ValueError(f"{flag}: {path}: no such file")
+    return NamedPair(Path(pair[0]), Path(pair[1]), tuple(names))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _listed(given: list[str]) -> list[str]:

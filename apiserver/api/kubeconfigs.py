@@ -14,7 +14,7 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["NOBODY", "Credentials", "Kubeconfig", "KubeconfigError", "read_kubeconfig", "read_users"]
+__all__ = ["NOBODY", "Credentials", "Kubeconfig", "KubeconfigError", "load_chain", "read_kubeconfig", "read_users"]
 
 Json = dict[str, Any]
 
@@ -52,17 +52,21 @@ class Credentials(NamedTuple):
         """Put into a context what belongs to TLS."""
         if self.insecure:
             trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-        if not self.certificate:
-            return
-        # `ssl` reads certificates from files alone: a private one, removed at once.
-        handle, name = tempfile.mkstemp(suffix=".pem")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self.certificate + b"\n" + self.key)
-            # With a password, even none, an encrypted key is refused; without, somebody would be asked for it.
-            trust.load_cert_chain(name, password="")
-        finally:
-            Path(name).unlink()
+        if self.certificate:
+            load_chain(trust, self.certificate, self.key)
+
+
+def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Has a context show a certificate, in PEM as its key. Raises OSError, ssl.SSLError."""
+    # `ssl` reads certificates from files alone: a private one, removed at once.
+    handle, name = tempfile.mkstemp(suffix=".pem")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(certificate + b"\n" + key)
+        # With a password, even none, an encrypted key is refused; without, somebody would be asked for it.
+        context.load_cert_chain(name, password="")
+    finally:
+        Path(name).unlink()
 
 
 NOBODY: Final = Credentials()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,12 +50,14 @@ class Played:
 @contextmanager
 def servers(directory: Path) -> Iterator[Servers]:
     certificate, key = own_certificate(directory / "tls")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
     tokens = directory / "tokens.csv"
     tokens.write_text("secret,admin,1,system:masters\n")
     flags = ("--token-auth-file", str(tokens), "--authorization-mode=RBAC")
     with (
         serve(*_FLAGS) as plain,
-        serve(*flags, wire=lambda server: Web(server.front, (certificate, key))) as secure,
+        serve(*flags, wire=lambda server: Web(server.front, context)) as secure,
     ):
         kubeconfig.write(directory / "plain", plain.url)
         there = Wire(secure.url.replace("http:", "https:"), "secret", certificate.read_text())

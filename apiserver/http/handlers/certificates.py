@@ -1,18 +1,20 @@
 """Who a client's certificate is of: a user, or a front proxy that asks for others and names them in headers.
 
 A certificate is verified when the connection is made, against all authorities that count; here it is told which of them
-signed it. Facts: k8s.io/apiserver, pkg/authentication/request/x509 and headerrequest.
+signed it. The authorities' files are read again when they change.
+Facts: k8s.io/apiserver, pkg/authentication/request/x509 and headerrequest.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from apiserver.messages import Peer, User
+from apiserver.reloading import Followed
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -32,13 +34,51 @@ class CertificateError(ValueError):
 
 
 class ClientCertificates:
-    """The authorities of one server. Raises CertificateError."""
+    """The authorities of one server: those of users' certificates, and those of front proxies'. What is in `changed` is
+    called when others take their place.
+    """
 
     def __init__(self, settings: IdentitySettings, *, with_uid: bool) -> None:
+        """Raises CertificateError."""
         self._with_uid = with_uid
-        self._clients = _load("--client-ca-file", settings.client_ca)
-        self._proxies = _load("--requestheader-client-ca-file", settings.proxy.ca if settings.proxy else None)
         self._names = settings.proxy.names if settings.proxy else ()
+        self.clients: list[Certificate] = []
+        self.proxies: list[Certificate] = []
+        self.changed: list[Callable[[], object]] = []
+        #: The files, for those who follow them.
+        self.files: list[Followed] = []
+        self._open("--client-ca-file", settings.client_ca, self._take_clients)
+        if settings.proxy is not None:
+            self._open("--requestheader-client-ca-file", settings.proxy.ca, self._take_proxies)
+
+    @property
+    def encoded(self) -> bytes:
+        """All authorities, as `ssl` takes them."""
+        from cryptography.hazmat.primitives.serialization import Encoding
+
+        return b"".join(authority.public_bytes(Encoding.DER) for authority in (*self.clients, *self.proxies))
+
+    def _open(self, flag: str, path: Path | None, take: Callable[[bytes], None]) -> None:
+        if path is None:
+            return
+        try:
+            file = Followed(flag, (path,), take)
+            take(*file.texts)
+        except (OSError, ValueError) as error:
+            raise CertificateError(f"{flag} {path}: {error}") from error
+        self.files.append(file)
+
+    def _take_clients(self, text: bytes) -> None:
+        self.clients = _read(text)
+        self._tell()
+
+    def _take_proxies(self, text: bytes) -> None:
+        self.proxies = _read(text)
+        self._tell()
+
+    def _tell(self) -> None:
+        for told in self.changed:
+            told()
 
     def peer(self, encoded: bytes) -> Peer:
         """Whom a verified certificate names."""
@@ -49,8 +89,8 @@ class ClientCertificates:
         names = [str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         name = names[-1] if names else ""
         # One that an authority in between signed was verified, too: of the only ones there are, if so.
-        client = _signed(certificate, self._clients) or not self._proxies
-        proxy = _signed(certificate, self._proxies) and (not self._names or name in self._names)
+        client = _signed(certificate, self.clients) or not self.proxies
+        proxy = _signed(certificate, self.proxies) and (not self._names or name in self._names)
         return Peer(self._user(certificate, name, encoded) if client and name else None, proxy)
 
     def _user(self, certificate: Certificate, name: str, encoded: bytes) -> User:
@@ -64,15 +104,13 @@ class ClientCertificates:
         return User(name, str(uids[0].value) if uids else "", (*groups, AUTHENTICATED), extra)
 
 
-def _load(flag: str, path: Path | None) -> list[Certificate]:
-    if path is None:
-        return []
+def _read(text: bytes) -> list[Certificate]:
     from cryptography import x509
 
     try:
-        return x509.load_pem_x509_certificates(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CertificateError(f"{flag} {path}: no certificates in PEM ({error})") from error
+        return x509.load_pem_x509_certificates(text)
+    except ValueError as error:
+        raise ValueError(f"no certificates in PEM ({error})") from error
 
 
 def _signed(certificate: Certificate, authorities: list[Certificate]) -> bool:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.pace import Pace
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
-from apiserver.messages import Peer
+
+if TYPE_CHECKING:
+    from apiserver.http.handlers.certificates import ClientCertificates
 
 
 @dataclass(slots=True)
@@ -37,14 +40,14 @@ class FrontEnd:
         chain: HandlerChain,
         make_admin: Callable[[], AsgiApp],
         web_pages: WebPages | None = None,
-        peer_of: Callable[[bytes], Peer] | None = None,
+        certificates: ClientCertificates | None = None,
         claims: tuple[str, ...] = (),
     ) -> None:
-        """`peer_of` says whom a client's certificate names; `claims` are how headers begin in which a front proxy says
-        for whom it asks.
+        """`certificates` says whom a client's certificate names, where that counts; `claims` are how headers begin in
+        which a front proxy says for whom it asks.
         """
         self.chain, self._make_admin, self.web_pages = chain, make_admin, web_pages
-        self.peer_of, self.claims = peer_of, ("impersonate-", *claims)
+        self.certificates, self.claims = certificates, ("impersonate-", *claims)
         self._admin: asyncio.Future[AsgiApp] | None = None
         self.pace, self.patience = Pace(), Patience()
 

@@ -72,7 +72,7 @@ class Protocol(asyncio.Protocol):
         self._idle_timeout = config.timeout_keep_alive
         self._idle_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
-        self._peer: Peer | None = None  # whom the client's certificate names
+        self.peer: Peer | None = None  # whom the client's certificate names
         self._parser = self._new_parser()
         self._method = b""  # the real one, where the parser was shown another
         self._pipelined: deque[Pending] = deque()
@@ -106,10 +106,10 @@ class Protocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._connections.add(self)  # type: ignore[arg-type]
-        if self._front.peer_of is not None:
+        if self._front.certificates is not None:
             secured = transport.get_extra_info("ssl_object")
             shown = secured.getpeercert(True) if secured is not None else None
-            self._peer = self._front.peer_of(shown) if shown else None
+            self.peer = self._front.certificates.peer(shown) if shown else None
         self._last_activity = monotonic()
         self._idle_timer = self._loop.call_later(self._idle_timeout, self._check_idle)
 
@@ -307,7 +307,7 @@ class Protocol(asyncio.Protocol):
         self._body, self._body_size = [], 0
         method, self._method = self._method or parser.get_method(), b""
         request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
-        request.peer = self._peer
+        request.peer = self.peer
         http_1_0 = parser.get_http_version() == "1.0"
         keep_alive = not http_1_0 and parser.should_keep_alive()
         self._enqueue(Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
@@ -27,7 +27,8 @@ GRACE = 0.5
 class Web(uvicorn.Server):
     """One server on one socket. `ready` is set when it listens; `stop` ends it."""
 
-    def __init__(self, front: FrontEnd, certificate: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, front: FrontEnd, context: ssl.SSLContext | None = None) -> None:
+        """With a context https is spoken."""
         config = uvicorn.Config(
             cast(Any, front),  # is handed to the protocol as it is
             interface="asgi3",
@@ -41,17 +42,25 @@ class Web(uvicorn.Server):
             server_header=False,
             date_header=False,
             timeout_keep_alive=120,
-            ssl_certfile=str(certificate[0]) if certificate else None,
-            ssl_keyfile=str(certificate[1]) if certificate else None,
         )
         # It warns of clients that want to speak websocket (kubectl exec), which get our answer anyway.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        config.load()
+        config.ssl = context
         super().__init__(config)
         self.ready = asyncio.Event()
         self._ended = asyncio.Event()
 
     def stop(self) -> None:
         self._ended.set()
+
+    def reconnect(self) -> None:
+        """Connections of clients that showed a certificate close after the answer under way: new ones find out whether
+        it still counts.
+        """
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Protocol) and connection.peer is not None:
+                connection.shutdown()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

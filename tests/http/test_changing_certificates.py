@@ -1,0 +1,233 @@
+"""Certificates and authorities whose files change while a server runs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import ssl
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from apiserver.certificates import own_certificate
+from apiserver.flags import SettingsError
+from apiserver.http.handlers.certificates import ClientCertificates
+from apiserver.https import Https, HttpsError
+from apiserver.settings import read
+from tests.http.authorities import Authority
+from tests.support.patience import wait_until
+from tests.support.server import serve
+from tests.support.wire import Child
+
+Json = dict[str, Any]
+INFO = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+
+
+def put(source: Path, target: Path) -> None:
+    """The contents of a file, written over another's."""
+    target.write_bytes(source.read_bytes())
+
+
+class Place:
+    """A server in a process of its own, and the files that it follows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.open = folder, ExitStack()
+        self.users, self.proxies = Authority(folder, "users"), Authority(folder, "proxies")
+        self.certificate, self.key = (shutil.copy(file, folder) for file in own_certificate(folder / "first", "one"))
+        (folder / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+        self.child = Child(
+            folder / "data", f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.key}",
+            f"--client-ca-file={self.users.file}", f"--requestheader-client-ca-file={self.proxies.file}",
+            "--requestheader-username-headers=X-Remote-User", f"--token-auth-file={folder}/tokens.csv",
+            "--authorization-mode=RBAC",
+        )  # fmt: skip
+
+    def connection(self, shown: Path | None = None) -> http.client.HTTPSConnection:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if shown is not None:
+            context.load_cert_chain(shown)
+        host, _, port = self.child.url.removeprefix("https://").partition(":")
+        made = http.client.HTTPSConnection(host, int(port), context=context)
+        self.open.callback(made.close)
+        return made
+
+    def served(self) -> str:
+        host, _, port = self.child.url.removeprefix("https://").partition(":")
+        return ssl.get_server_certificate((host, int(port)))
+
+
+def ask(connection: http.client.HTTPSConnection, path: str = "/api/v1/namespaces", **headers: str) -> tuple[int, Json]:
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+def test_new_connections_follow_the_files_and_broken_ones_change_nothing(tmp_path: Path) -> None:
+    place, later = Place(tmp_path), tmp_path / "later"
+    later.mkdir()
+    users, proxies = Authority(later, "users"), Authority(later, "proxies")
+    admin, proxy = users.client("admin", "system:masters"), proxies.client("front")
+    with place.child, place.open:
+        plain, known = place.connection(), place.connection(place.users.client("admin", "system:masters"))
+        root = {"Authorization": "Bearer secret"}
+        assert (ask(plain, **root)[0], ask(known)[0]) == (200, 200)
+
+        def told() -> list[int]:
+            data = ask(plain, INFO, **root)[1]["data"]
+            return [data[f"{start}client-ca-file"].count("BEGIN") for start in ("", "requestheader-")]
+
+        stranger = place.users.client("late")
+        for source, target in (
+            (users.file, place.users.file), (proxies.file, place.proxies.file),
+            *zip(own_certificate(later / "second", "two"), (Path(place.certificate), Path(place.key)), strict=True),
+        ):  # fmt: skip
+            put(source, target)
+        shown = (later / "second" / "tls.crt").read_text()
+        wait_until(lambda: place.served() == shown, "the new certificate is shown")
+        wait_until(lambda: told() == [2, 2], "others are told of the authorities before and now")
+        assert ask(place.connection(admin))[0] == 200
+        asked_for = {"X-Remote-User": "carol", "X-Remote-Group": "system:masters"}
+        assert ask(place.connection(proxy), **asked_for)[1]["message"].startswith(
+            'namespaces is forbidden: User "carol"'
+        )
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+            ask(place.connection(stranger))
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+            ask(known)  # of an authority that counts no more
+        assert ask(plain, **root)[0] == 200
+        Path(place.key).write_text("nothing")
+        wait_until(lambda: "is not taken over" in place.child.log(), "the server complains")
+        assert place.served() == shown
+        assert f"serving certificate {place.certificate}, {place.key} is not taken over: " in place.child.log()
+
+
+def handshake(server: ssl.SSLContext, name: str | None) -> bytes:
+    """The certificate that a client gets who asks for a name."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    here = client.wrap_bio(back, there, server_hostname=name)
+    ends: list[Callable[[], None]] = [here.do_handshake, server.wrap_bio(there, back, server_side=True).do_handshake]
+    for _ in range(3):
+        for end in ends:
+            try:
+                end()
+            except ssl.SSLWantReadError:
+                continue
+    found = here.getpeercert(True)
+    assert found is not None
+    return found
+
+
+def der(folder: Path) -> bytes:
+    return ssl.PEM_cert_to_DER_cert((folder / "tls.crt").read_text())
+
+
+def test_no_suite_goes_without_encryption_or_a_certificate(tmp_path: Path) -> None:
+    https = Https(own_certificate(tmp_path), read(["--tls"]).tls_options)
+    suites = https.context.current.get_ciphers()
+    assert {suite["name"] for suite in suites if suite["protocol"] != "TLSv1.3"}
+    assert not [suite["name"] for suite in suites if suite["strength_bits"] < 128 or "PSK" in suite["name"]]
+    assert not [suite["name"] for suite in suites if "Au=None" in suite["description"]]
+
+
+def test_clients_get_the_certificate_for_the_name_that_they_ask_for(tmp_path: Path) -> None:
+    default, one, two, three = (tmp_path / name for name in ("default", "one", "two", "three"))
+    files = {folder: own_certificate(folder, f"{folder.name}.example") for folder in (default, one, two, three)}
+    flags = [
+        f"--tls-sni-cert-key={one}/tls.crt,{one}/tls.key",
+        f"--tls-sni-cert-key={two}/tls.crt, {two}/tls.key : two, *.wild.example, three.example",
+        f"--tls-sni-cert-key={three}/tls.crt,{three}/tls.key",
+    ]
+    https = Https(files[default], read(["--tls", *flags]).tls_options)
+    for name, folder in {
+        "one.example": one, "kubedra": one, "Two": two, "a.wild.example": two, "three.example": two,
+        "two.example": default, "wild.example": default, "a.b.wild.example": default, None: default,
+    }.items():  # fmt: skip
+        assert handshake(https.context, name) == der(folder), name
+    other = own_certificate(tmp_path / "other", "other.example")
+    for source, target in zip(other, files[two], strict=True):
+        put(source, target)
+    https.files[2].look()
+    assert handshake(https.context, "two") == der(tmp_path / "other")
+    assert handshake(https.context, "one.example") == der(one)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("FILE", "expected comma separated certificate and key file paths"),
+        ("FILE,FILE:", "empty names list is not allowed"),
+        ("FILE,FILE:a,10.0.0.1", "names alone; clients do not ask for an address"),
+        ("FILE,/nowhere", "/nowhere: no such file"),
+    ],
+)
+def test_a_certificate_for_names_that_cannot_be_used_is_named(tmp_path: Path, given: str, said: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    flag = f"--tls-sni-cert-key={given.replace('FILE', str(file))}"
+    with pytest.raises(SettingsError, match=said):
+        read(["--tls", flag])
+    with pytest.raises(SettingsError, match="--tls-sni-cert-key goes with --tls"):
+        read([flag])
+    own, options = own_certificate(tmp_path / "own"), read(["--tls", f"--tls-sni-cert-key={file},{file}"]).tls_options
+    with pytest.raises(HttpsError, match=f"--tls-sni-cert-key {file},{file}: not a certificate"):
+        Https(own, options)
+
+
+def test_a_pair_that_fits_no_more_holds_as_it_was_when_authorities_change(tmp_path: Path) -> None:
+    users, files = Authority(tmp_path, "users"), own_certificate(tmp_path / "own")
+    settings = read(["--tls", f"--client-ca-file={users.file}"])
+    certificates = ClientCertificates(settings.identity, with_uid=False)
+    https = Https(files, settings.tls_options, certificates)
+    before = der(tmp_path / "own")
+    files[0].write_text("nothing")
+    https.files[0].look()
+    (tmp_path / "later").mkdir()
+    put(Authority(tmp_path / "later", "users").file, users.file)
+    certificates.files[0].look()
+    assert handshake(https.context, None) == before
+    users.file.write_text("")
+    certificates.files[0].look()
+    assert len(certificates.clients) == 1, "an empty file leaves the authorities as they were"
+
+
+def test_other_servers_are_told_of_all_authorities_until_they_end(tmp_path: Path) -> None:
+    users, proxies = Authority(tmp_path, "users"), Authority(tmp_path, "proxies")
+    (tmp_path / "before").mkdir()
+    before = Authority(tmp_path / "before", "proxies")
+    ended = Authority(tmp_path / "before", "ended", ends=timedelta(minutes=-6))
+    (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+    with serve(
+        "--tls", f"--client-ca-file={users.file}", f"--requestheader-client-ca-file={proxies.file}",
+        "--requestheader-allowed-names=b,c", "--requestheader-username-headers=X-Remote-User",
+        f"--token-auth-file={tmp_path}/tokens.csv",
+    ) as running:  # fmt: skip
+        wire, info = running.wire("secret"), running.server.built_in.authentication
+        first = wire.get(INFO).json["data"]
+        assert "requestheader-uid-headers" not in first, "none are named"
+        other = before.file.read_text() + ended.file.read_text()
+        data = {"requestheader-allowed-names": '["a","b"]', "requestheader-client-ca-file": other, "other": "x"}
+        assert wire.request("PUT", INFO, {**wire.get(INFO).json, "data": data}).status == 200
+        running.call(info.ensure)
+        told = wire.get(INFO).json["data"]
+        assert told == {
+            **first,
+            "requestheader-allowed-names": '["a","b","c"]',
+            "requestheader-client-ca-file": before.file.read_text() + proxies.file.read_text(),
+        }
+        version = wire.get(INFO).json["metadata"]["resourceVersion"]
+        running.call(info.ensure)
+        assert wire.get(INFO).json["metadata"]["resourceVersion"] == version
+        assert wire.request("DELETE", INFO).status == 200
+        running.call(info.ensure)
+        assert wire.get(INFO).json["data"] == first
+        assert len(x509.load_pem_x509_certificates(first["client-ca-file"].encode())) == 1
