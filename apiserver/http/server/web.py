@@ -45,9 +45,8 @@ class Web(uvicorn.Server):
         )
         # It warns of clients that want to speak websocket (kubectl exec), which get our answer anyway.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-        config.load()
-        config.ssl = context
         super().__init__(config)
+        self._context = context
         self.ready = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -68,6 +67,7 @@ class Web(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.ssl = self._context  # the configuration is loaded, and makes contexts of files alone
         await super().startup(sockets)
         self.ready.set()
 
