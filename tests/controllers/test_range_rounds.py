@@ -206,7 +206,8 @@ def test_a_claim_that_cannot_be_made_is_told_and_one_that_was_just_made_is_read(
     client.refuses["create"] = (403, "Forbidden")
     refused = Volumes(pod("a"), client=client)
     assert refused.told.events == [("Warning", "ProvisioningFailed", "ephemeral volume a: create PVC p-a: refused")]
-    assert (type(refused.error), refused.counts) == (StatusError, ["1", "1"])
+    assert isinstance(refused.error, StatusError)
+    assert (refused.error.code, refused.counts) == (403, ["1", "1"])
     client = Noted()
     client.refuses["create"] = (409, "AlreadyExists")
     client.there["PersistentVolumeClaim", "p-a"] = ephemeral_claim(pod("a"), pod("a")["spec"]["volumes"][0])
