@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
 from typing import Final
 
 from apiserver.clock import Timer, timers
@@ -41,6 +42,7 @@ async def _well() -> tuple[bool, str]:
 
 
 async def _ask(port: int) -> tuple[bool, str]:
+    await asyncio.to_thread(import_module, "httpx")  # it takes a tenth of a second, which nobody else shall wait
     import httpx
 
     from apiserver.webhooks.failures import connection_text

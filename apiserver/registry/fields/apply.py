@@ -140,7 +140,14 @@ class _Applier:
                 raise _conflict(conflicts.found) from None
             managers = self._managers(old, live)
             merged = self._merge(live, managers, force=True)
+        except NamelessItem:
+            what = f"failed to create typed live object ({self._place()}): {check(self.schema, live)}"
+            raise StatusError(500, "", what) from None
         return self._finish(old, live, merged, managers)
+
+    def _place(self) -> str:
+        """The object, as errors about what is stored name it."""
+        return f"{self.ctx.namespace}/{self.ctx.name}; {_gvk(self.api_version, self.expected.kind)}"
 
     def _live(self, old: Json | None) -> Json:
         """The stored object as this version shows it; for none, an object without values."""
@@ -165,8 +172,7 @@ class _Applier:
         try:
             gained, _ = compare(self.schema, {**self._form(self.api_version).empty(), **_type(live)}, live)
         except NamelessItem:
-            where = f"{self.ctx.namespace}/{self.ctx.name}; {_gvk(self.api_version, self.expected.kind)}"
-            what = f"failed to convert new object ({where}) to smd typed: {check(self.schema, live)}"
+            what = f"failed to convert new object ({self._place()}) to smd typed: {check(self.schema, live)}"
             raise StatusError(500, "", f"failed to create manager for existing fields: {what}") from None
         gained = difference(without(gained, self.resets), STRIPPED)
         if not gained:
