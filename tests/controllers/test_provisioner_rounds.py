@@ -10,7 +10,7 @@ from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.kinds import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from controllers.volumes import PROVISIONED_BY, SELECTED_NODE
-from controllers.volumes.provisioner import DRIVER, FINALIZER, Provisioner
+from controllers.volumes.provisioner import DRIVER, FINALIZER, Provisioner, _keys_for_volume
 from controllers.volumes.reclaiming import Fate, fate
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
@@ -187,6 +187,7 @@ DONE = {"pv.kubernetes.io/bind-completed": "yes"}
         ("6Gi", "5Gi", "5Gi", DRIVER, ["patch PersistentVolume", "update/status PersistentVolumeClaim"],
          ["Resizing", "VolumeResizeSuccessful"]),
         ("5Gi", "6Gi", "5Gi", DRIVER, ["update/status PersistentVolumeClaim"], ["VolumeResizeSuccessful"]),
+        ("6Gi", "6Gi", "5Gi", DRIVER, ["update/status PersistentVolumeClaim"], ["VolumeResizeSuccessful"]),
         ("5Gi", "5Gi", "6Gi", DRIVER, [], []),
         ("6Gi", "5Gi", "5Gi", "other", [], []),
     ],
@@ -209,6 +210,35 @@ def test_a_claim_that_is_not_bound_or_has_lost_its_volume_does_not_grow() -> Non
     assert at_claim(found).steps == []
     lost = {**found, "status": {**found["status"], "phase": "Lost"}}
     assert at_claim(lost, volumes=(volume("Bound"),)).steps == []
+
+
+# --- what there is at the beginning
+
+
+@pytest.mark.parametrize(("reason", "raised"), [("", False), ("AlreadyExists", False), ("Forbidden", True)])
+def test_the_class_that_was_asked_for_is_made(reason: str, raised: bool) -> None:
+    client = Noted()
+    client.refuses = {"create": (400, reason)} if reason else {}
+
+    async def scenario(name: str) -> None:
+        await Provisioner(client, imagined(VOLUME_CLAIMS), Options(storage_class=name)).begin_anew()  # type: ignore[arg-type]
+
+    run(lambda: scenario(""))
+    assert client.writes == []
+    if raised:
+        with pytest.raises(StatusError):
+            run(lambda: scenario("s"))
+    else:
+        run(lambda: scenario("s"))
+    [(_, kind, made)] = client.writes
+    assert (kind, made["metadata"]["name"], made["provisioner"]) == ("StorageClass", "s", DRIVER)
+    assert (made["volumeBindingMode"], made["allowVolumeExpansion"]) == ("WaitForFirstConsumer", True)
+
+
+def test_a_volume_has_its_claim_looked_at_too() -> None:
+    assert _keys_for_volume(volume()) == (f"volume:{NAME}",)
+    bound = {**volume(), "spec": {"claimRef": {"namespace": "ns", "name": "c"}}}
+    assert _keys_for_volume(bound) == (f"volume:{NAME}", "claim:ns/c")
 
 
 # --- going

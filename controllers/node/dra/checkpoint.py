@@ -128,7 +128,8 @@ def open_document(content: bytes) -> str:
     if not isinstance(data, str):
         raise ValueError(f"json: cannot unmarshal {_json_kind(data)} into Go struct field Data of type string")
     if isinstance(checksum, bool) or not isinstance(checksum, int) or not 0 <= checksum < 2**32:
-        kind = f"number {checksum}" if isinstance(checksum, int | float) else _json_kind(checksum)
+        kind = _json_kind(checksum)
+        kind = f"number {checksum}" if kind == "number" else kind
         raise ValueError(f"json: cannot unmarshal {kind} into Go struct field Checkpoint.Checksum of type uint32")
     if zlib.crc32(data.encode()) != checksum:
         raise ValueError("checkpoint is corrupted")

@@ -1,0 +1,212 @@
+"""What a node's annotations break of its devices and drivers, and what a kubelet's file of claims may hold: by cases."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.node.annotations import devices_of, missing_images
+from controllers.node.devicefaults import NONE, DeviceFaults, device_faults
+from controllers.node.dra.cache import ClaimCache, ClaimInfo
+from controllers.node.dra.checkpoint import CheckpointError, FileCheckpoint, claims_of, document, open_document
+from controllers.node.dra.drivers import PreparedDevice
+from kubedra.driver.pools import Pool
+
+Json = dict[str, Any]
+
+
+def node(**marks: str) -> Json:
+    annotations = {f"kubedra.dev/{name.replace('_', '-')}": value for name, value in marks.items()}
+    return {"metadata": {"name": "n", "uid": "n", "annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    ("marks", "faults"),
+    [
+        ({}, NONE),
+        ({"devices": "2"}, NONE),
+        ({"prepare_error_devices": "a"}, NONE),
+        ({"lost_devices": "a, drv/b ,,"}, DeviceFaults(lost={"a", "drv/b"}, tainted={})),
+        ({"tainted_devices": "a=k:NoSchedule, b=k=v:NoExecute, c=k:None, d=:NoSchedule, e=k:Other, f=k"},
+         DeviceFaults(lost=set(), tainted={"a": {"key": "k", "effect": "NoSchedule"},
+                                           "b": {"key": "k", "value": "v", "effect": "NoExecute"},
+                                           "c": {"key": "k", "effect": "None"}})),
+        ({"unhealthy_devices": ""}, DeviceFaults(lost=set(), tainted={}, unhealthy={})),
+        ({"unhealthy_devices": "a, b=too hot"}, DeviceFaults(lost=set(), tainted={}, unhealthy={"a": "", "b": "too hot"})),
+        ({"missing_drivers": "d1, d2"}, DeviceFaults(lost=set(), tainted={}, missing_drivers={"d1", "d2"})),
+        ({"prepare_error": "no", "prepare_error_devices": "a", "prepare_takes": "1.5s", "unprepare_error": "never"},
+         DeviceFaults(lost=set(), tainted={}, prepare_error="no", prepare_error_devices={"a"},
+                      prepare_takes=timedelta(seconds=1.5), unprepare_error="never")),
+        ({"prepare_takes": "-3s"}, DeviceFaults(lost=set(), tainted={})),
+        ({"prepare_takes": "soon"}, DeviceFaults(lost=set(), tainted={})),
+    ],
+)  # fmt: skip
+def test_annotations_say_what_is_wrong(marks: dict[str, str], faults: DeviceFaults) -> None:
+    found = device_faults(node(**marks))
+    for name in ("lost", "missing_drivers", "prepare_error_devices"):
+        assert set(getattr(found, name)) == set(getattr(faults, name))
+    for name in ("tainted", "unhealthy", "prepare_error", "prepare_takes", "unprepare_error"):
+        assert getattr(found, name) == getattr(faults, name)
+    assert (found is NONE) is (faults is NONE)
+
+
+def test_a_taint_that_is_none_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        device_faults(node(tainted_devices="said-once=wrong"))
+    [message] = caplog.messages
+    assert "said-once=wrong: a taint is KEY:EFFECT or KEY=VALUE:EFFECT" in message
+
+
+TAINT = {"key": "k", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "names", "tainted"),
+    [
+        (DeviceFaults(), ["a", "b"], []),
+        (DeviceFaults(lost={"a"}), ["b"], []),
+        (DeviceFaults(lost={"drv/b", "other/a"}), ["a"], []),
+        (DeviceFaults(lost={"a", "b"}), [], []),
+        (DeviceFaults(tainted={"a": TAINT}), ["a", "b"], ["a"]),
+        (DeviceFaults(tainted={"drv/b": TAINT, "other/a": TAINT}), ["a", "b"], ["b"]),
+    ],
+)
+def test_what_is_published_of_a_pool(faults: DeviceFaults, names: list[str], tainted: list[str]) -> None:
+    own = {"key": "own", "effect": "NoExecute"}
+    pool = Pool(({"devices": [{"name": "a", "taints": [own]}, {"name": "b"}]}, {"sharedCounters": []}))
+    left = faults.published("drv", pool)
+    devices = [device for part in left.slices for device in part.get("devices") or ()]
+    assert [device["name"] for device in devices] == names
+    assert [device["name"] for device in devices if TAINT in (device.get("taints") or ())] == tainted
+    assert all(own in device["taints"] for device in devices if device["name"] == "a")
+    assert [part for part in left.slices if "devices" not in part] == [{"sharedCounters": []}]
+    assert (left is pool) is (not faults.lost and not faults.tainted)
+
+
+@pytest.mark.parametrize(
+    ("only", "devices", "refused"),
+    [((), ["a"], True), (("a",), ["a", "b"], True), (("a",), ["b"], False), (("drv/a",), ["a"], True),
+     (("other/a",), ["a"], False)],
+)  # fmt: skip
+def test_a_claim_is_refused_where_it_has_one_of_the_devices(
+    only: tuple[str, ...], devices: list[str], refused: bool
+) -> None:
+    faults = DeviceFaults(prepare_error="no", prepare_error_devices=only)
+    assert faults.refuses("drv", devices) == ("no" if refused else "")
+
+
+@pytest.mark.parametrize(
+    ("unhealthy", "health"),
+    [(None, ("Healthy", "")), ({}, ("Healthy", "")), ({"a": "hot"}, ("Unhealthy", "hot")),
+     ({"drv/a": ""}, ("Unhealthy", "")), ({"other/a": ""}, ("Healthy", ""))],
+)  # fmt: skip
+def test_a_device_is_healthy_unless_it_is_named(unhealthy: dict[str, str] | None, health: tuple[str, str]) -> None:
+    assert DeviceFaults(unhealthy=unhealthy).health("drv", "a") == health
+
+
+def test_a_node_names_its_devices_and_the_images_that_it_cannot_pull() -> None:
+    for text, wanted in (("8", ("gpu.example.com", 8)), ("d=3", ("d", 3)), ("0", None), ("d=", None), ("x", None)):
+        assert devices_of(node(devices=text)) == wanted
+    assert missing_images(node(missing_images="web:2, ,db:1,")) == {"web:2", "db:1"}
+    assert missing_images(node()) == missing_images({"metadata": {}}) == frozenset()
+
+
+# --- the file of claims
+
+
+def test_what_is_written_is_read_again() -> None:
+    devices = (PreparedDevice("p", "d", ("r",), ("v/c=x",), "share"), PreparedDevice("p", "e", (), ()))
+    infos = [
+        ClaimInfo("u1", "a", "ns", {"y", "x"}, {"drv": devices, "empty": ()}),
+        ClaimInfo("u2", "b", "ns", set(), None),
+    ]
+    data = open_document(document(infos))
+    assert claims_of(data) == infos
+    first, second = json.loads(data)["ClaimInfoStateList"]
+    assert (list(first["PodUIDs"]), second["DriverState"], first["DriverState"]["empty"]) == (
+        ["x", "y"], None, {"Devices": None},
+    )  # fmt: skip
+    assert first["DriverState"]["drv"]["Devices"][1] == {
+        "PoolName": "p", "DeviceName": "e", "ShareID": None, "RequestNames": None, "CDIDeviceIDs": None,
+    }  # fmt: skip
+    assert claims_of(open_document(document(None))) == claims_of(open_document(b"{}")) == claims_of("null") == []
+    assert b"\\\\u003c\\\\u0026\\\\u003e" in document([ClaimInfo("<&>", "a", "ns")])
+
+
+def wrapped(data: Any, checksum: Any = None) -> bytes:
+    checksum = zlib.crc32(data.encode()) if checksum is None and isinstance(data, str) else checksum
+    return json.dumps({"Data": data, "Checksum": checksum}).encode()
+
+
+TYPES = "json: cannot unmarshal {} into Go {}"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "unexpected end of JSON input"),
+        (b"[]", TYPES.format("array", "value of type state.Checkpoint")),
+        (wrapped(1, 0), TYPES.format("number", "struct field Data of type string")),
+        (wrapped(True, 0), TYPES.format("bool", "struct field Data of type string")),
+        (wrapped("{}", "x"), TYPES.format("string", "struct field Checkpoint.Checksum of type uint32")),
+        (wrapped("{}", True), TYPES.format("bool", "struct field Checkpoint.Checksum of type uint32")),
+        (wrapped("{}", -1), TYPES.format("number -1", "struct field Checkpoint.Checksum of type uint32")),
+        (wrapped("{}", 2**32), TYPES.format("number 4294967296", "struct field Checkpoint.Checksum of type uint32")),
+        (wrapped("{}", 2**32 - 1), "checkpoint is corrupted"),
+        (wrapped("{}", 0), "checkpoint is corrupted"),
+    ],
+)
+def test_a_file_that_is_not_one_is_refused(content: bytes, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        open_document(content)
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ([], TYPES.format("array", "value of type state.ClaimInfoState")),
+        ({"ClaimUID": 1}, TYPES.format("number", "struct field claimuid of type string")),
+        ({"PodUIDs": ["x"]}, TYPES.format("array", "value of type sets.Set[string]")),
+        ({"DriverState": "x"}, TYPES.format("string", "value of type state.DriverState")),
+        ({"DriverState": {"d": {"Devices": {}}}}, TYPES.format("object", "struct field Devices")),
+        ({"DriverState": {"d": {"Devices": [1]}}}, TYPES.format("number", "value of type state.Device")),
+    ],
+)
+def test_an_entry_that_is_not_one_is_refused(entry: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        claims_of(json.dumps({"ClaimInfoStateList": [entry]}))
+
+
+def test_a_file_that_cannot_be_read_or_written_says_which(tmp_path: Path) -> None:
+    place = tmp_path / "sub"
+    checkpoint = FileCheckpoint(place)
+    (place / "dra_manager_state" / "in the way").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match=r"GetOrCreate\(\) on checkpoint state: failed to get checkpoint .*read "):
+        checkpoint.load()
+    with pytest.raises(CheckpointError, match=r"^could not save checkpoint dra_manager_state: open "):
+        checkpoint.save([])
+    assert [path.name for path in place.iterdir()] == ["dra_manager_state"], "no part of a file is left behind"
+    fresh = FileCheckpoint(tmp_path / "fresh")
+    assert fresh.load() == []
+    assert b"null" in (tmp_path / "fresh" / "dra_manager_state").read_bytes()
+
+
+def test_claims_are_known_by_name_and_forgotten_only_where_nothing_has_taken_their_place() -> None:
+    old, new = ClaimInfo("old", "c", "ns", {"p"}), ClaimInfo("new", "c", "ns")
+    cache = ClaimCache([old])
+    assert (cache.used_by("p"), cache.used_by("q")) == (True, False)
+    cache.add(new)
+    cache.remove(old)
+    assert cache.get("ns", "c") is new
+    cache.remove(new)
+    assert list(cache) == []
+    two = ClaimInfo("u", "two", "ns", set(), {"d": (), "e": ()}, prepared=True)
+    idle = ClaimInfo("v", "idle", "ns", set(), {"d": ()})
+    one = ClaimInfo("w", "one", "ns", set(), {"d": ()}, prepared=True)
+    assert ClaimCache([two, idle, one]).in_use() == {"<any>": 2, "d": 2, "e": 1}
