@@ -139,8 +139,9 @@ class Process:
 
     def _read(self) -> None:
         assert self._child.stdout is not None, "it is a pipe"
-        for line in _lines_of(self._child.stdout):
-            self.log.append(clock.now(), line)
+        with self._child.stdout as pipe:
+            for line in _lines_of(pipe):
+                self.log.append(clock.now(), line)
         self.log.close()
 
     def _wait(self) -> None:
