@@ -25,6 +25,7 @@ from apiserver.builtin import BuiltIn
 from apiserver.clock import now
 from apiserver.compaction import compact_regularly
 from apiserver.componenthealth import ComponentHealth
+from apiserver.elections import Elections
 from apiserver.expiry import Expiry
 from apiserver.extensions import CustomResources
 from apiserver.flowcontrol import DanglingSchemas
@@ -264,7 +265,7 @@ class Server:
         except BaseException:
             await server.close()
             raise
-        followers = (server._apis, server._flows, server.built_in.authentication)
+        followers = (server._apis, server._flows, server.built_in.authentication, Elections(server.registry))
         server._upkeep += [asyncio.create_task(each.follow()) for each in followers]
         for reloaded in server._access.followed(server._host):
             server.metrics.include(reloaded.families)

@@ -1,4 +1,6 @@
-"""LeaseCandidates (coordination.k8s.io). Nothing chooses among them here. Rules: pkg/apis/coordination/validation."""
+"""LeaseCandidates (coordination.k8s.io); apiserver/elections.py chooses among them. Rules:
+pkg/apis/coordination/validation.
+"""
 
 from __future__ import annotations
 
