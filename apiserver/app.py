@@ -100,7 +100,7 @@ class Server:
         self.after_reset: Callable[[], Awaitable[None]] | None = None
         #: Explains a pod, claim or node (kind, namespace, name), where components run in the process.
         self.explain: Callable[[str, str, str], Awaitable[dict[str, Any]]] | None = None
-        self._access = Access(settings)
+        self._access = access = Access(settings)
         self._assemble_registry()
         self._access.use(self.registry, self.webhooks)
         # Where access is open there is one server, which nobody looks for.
@@ -110,8 +110,7 @@ class Server:
             self.registry.counts, settings.features.stages, lambda: [*self._dispatch.streams.values()], self._serves,
             version_info(settings), lambda: bytes_of(settings.storage, settings.data_dir), settings.metrics,
         )  # fmt: skip
-        self.metrics.include(lambda: self.registry.counted)
-        self.metrics.include(lambda: self._access.families(self._host))
+        self.metrics.include(lambda: [*self.registry.counted, *access.families(self._host), *self.chain.families()])
         self.requests = Ring()
         self._logs: list[JsonLines] = []
         self._audit_log: JsonLines | None = None
@@ -124,7 +123,6 @@ class Server:
         self.chain = HandlerChain(
             *self._links(), last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add]
         )
-        self.metrics.include(self.chain.families)
         self.registry.components = ComponentHealth(self.rest.names, self._storage)
         # Where access is open nothing else asks who sends a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
