@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from apiserver.api.certificates import is_signed
 from apiserver.api.fielderrors import OMITTED, FieldError, Path, invalid, required, too_long
@@ -14,6 +14,7 @@ from apiserver.api.pem import blocks
 from apiserver.api.times import parse_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from cryptography import x509
@@ -22,6 +23,7 @@ __all__ = ["check_issued", "check_key"]
 
 Json = dict[str, Any]
 Errors = list[FieldError]
+_Signed = TypeVar("_Signed", "x509.CertificateSigningRequest", "x509.Certificate")
 
 _SPEC: Final = Path("spec")
 _PKIX: Final = _SPEC / "pkixPublicKey"
@@ -123,15 +125,26 @@ def _proves(key: Any, proof: bytes, uid: bytes) -> bool:
     return True
 
 
+def _read(load: Callable[[bytes], _Signed], data: bytes) -> _Signed | None:
+    """What holds a public key, such as a certificate; None for what is none, or whose key is of no known kind."""
+    try:
+        found = load(data)
+        found.public_key()
+    except Exception:  # noqa: BLE001 - as above
+        return None
+    return found
+
+
 def _request(data: bytes) -> x509.CertificateSigningRequest | None:
     from cryptography import x509
 
-    try:
-        request = x509.load_der_x509_csr(data)
-        request.public_key()
-    except Exception:  # noqa: BLE001 - as above
-        return None
-    return request
+    return _read(x509.load_der_x509_csr, data)
+
+
+def _certificate(data: bytes) -> x509.Certificate | None:
+    from cryptography import x509
+
+    return _read(x509.load_der_x509_certificate, data)
 
 
 def _public_key(data: bytes) -> Any:
@@ -141,17 +154,6 @@ def _public_key(data: bytes) -> Any:
         return load_der_public_key(data)
     except Exception:  # noqa: BLE001 - as above
         return None
-
-
-def _certificate(data: bytes) -> x509.Certificate | None:
-    from cryptography import x509
-
-    try:
-        found = x509.load_der_x509_certificate(data)
-        found.public_key()
-    except Exception:  # noqa: BLE001 - as above
-        return None
-    return found
 
 
 def check_issued(spec: Json, status: Json, now: datetime) -> Errors:
