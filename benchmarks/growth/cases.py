@@ -107,7 +107,7 @@ def _heads() -> Iterator[Case]:
         },
         "a long User-Agent": lambda size: {"user_agent": "a/" * 8 * size},
     }.items():
-        yield Case(name, nothing, lambda size, make=make: asked("GET", f"{MAPS}?", **make(size)))  # type: ignore[misc]
+        yield Case(name, nothing, lambda size, make=make: asked("GET", MAPS, **make(size)))  # type: ignore[misc]
 
 
 # Parameters
