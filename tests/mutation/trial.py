@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import gc
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from itertools import accumulate
@@ -18,6 +18,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from tests.mutation.changes import Mutant
 from tests.mutation.child import Say, run_apart, run_beside
@@ -151,7 +152,7 @@ def _verdict(code: int | None, said: bytes, judges: list[Traced], seconds: float
 
 
 def try_tests(items: Sequence[pytest.Item], say: Say) -> int:
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in zip(items, [*items[1:], None], strict=False):  # of none there is no following one
         if not passes(item, following):
             return KILLED
         say(b".")
@@ -159,38 +160,52 @@ def try_tests(items: Sequence[pytest.Item], say: Say) -> int:
 
 
 class _Anew:
-    """A plugin of pytest that runs tests in a given order until one fails."""
+    """A plugin of pytest that runs tests in a given order until one fails. Where the parameters of a test have changed with
+    the mutant, what is gone judges nothing, and those that came in its place (unknown before) do.
+    """
 
-    def __init__(self, tests: list[Traced], say: Say) -> None:
-        self._tests, self._say = tests, say
+    def __init__(self, tests: Sequence[Traced], known: Container[str], say: Say) -> None:
+        self._tests, self._known, self._say = tests, known, say
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
-        chosen = [items.get(test.id) for test in self._tests]
-        found = [item for item in chosen if item is not None]
-        if len(found) < len(chosen):  # parameters of a test have changed with the mutant
-            session.shouldfail = "tests are missing"
-        elif try_tests(found, self._say) == KILLED:
+        found = [items[test.id] for test in self._tests if test.id in items]
+        gone = {_unparametrized(test.id) for test in self._tests if test.id not in items}
+        came = [
+            item for item in session.items if item.nodeid not in self._known and _unparametrized(item.nodeid) in gone
+        ]
+        # a file that could not be imported has failed already
+        if session.testsfailed or try_tests(found, self._say) == KILLED or any(map(_fails, came)):
             session.testsfailed = 1
         return True
+
+
+def _unparametrized(name: str) -> str:
+    return name.partition("[")[0]
+
+
+def _fails(item: pytest.Item) -> bool:
+    """Runs a test alone. One that is skipped does not fail."""
+    return any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
 
 
 def _anew(mutant: Mutant, reach: Reach) -> Verdict:
     """Tests of declarations come first: they are one file to collect."""
     judges = _judges(mutant, reach)
     first = [test for test in judges if test.file in DECLARATIONS]
-    verdict = _anew_by(mutant, first)
+    known = {test.id for test in reach.tests}
+    verdict = _anew_by(mutant, first, known)
     rest = [test for test in judges if test.file not in DECLARATIONS]
-    return verdict if verdict.killed or not rest else _anew_by(mutant, rest)
+    return verdict if verdict.killed or not rest else _anew_by(mutant, rest, known)
 
 
-def _anew_by(mutant: Mutant, judges: list[Traced]) -> Verdict:
+def _anew_by(mutant: Mutant, judges: list[Traced], known: Container[str]) -> Verdict:
     if not judges:
         return Verdict(False, "", 0, 0.0)
 
     def work(say: Say) -> int:
         _import_changed(mutant)
-        return KILLED if pytest_main(sorted({test.file for test in judges}), _Anew(judges, say)) else SURVIVED
+        return KILLED if pytest_main(sorted({test.file for test in judges}), _Anew(judges, known, say)) else SURVIVED
 
     outcome = run_apart(work, lambda said: _patience(judges)(said) + (0 if said else START))
     return _verdict(outcome.code, outcome.said, judges, outcome.seconds)

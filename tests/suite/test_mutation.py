@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.mutation import changes, servers, trial
 from tests.mutation.child import run_apart
@@ -55,6 +58,34 @@ def test_only_tests_that_reach_a_line_judge_it() -> None:
     tests = [Traced("t.py", f"t.py::{n}", {"a.py": 1 << line}, 0.1) for n, line in enumerate((9, 11, 9))]
     mutant = next(mutant for mutant in _mutants() if mutant.lines == (9, 9))
     assert [test.id for test in trial._judges(mutant, Reach(tests))] == ["t.py::0", "t.py::2"]
+
+
+@pytest.mark.parametrize(
+    ("reached", "limit", "killed"),
+    [
+        (["test_limit[1]", "test_limit[2]"], 2, False),
+        (["test_limit[1]", "test_limit[2]"], 3, True),
+        (["test_limit[2]"], 1, False),
+        (["test_limit[1]"], 0, False),
+    ],
+    ids=["as before", "one came in place of another", "one is gone", "all are gone"],
+)
+def test_where_a_mutant_changes_the_parameters_of_a_test_those_that_came_judge_it(
+    reached: list[str], limit: int, killed: bool, tmp_path: Path
+) -> None:
+    source = (
+        "import pytest\nLIMIT = {}\n@pytest.mark.parametrize('n', [1, LIMIT][:LIMIT])\ndef test_limit(n): assert n < 3"
+    )
+    file = tmp_path / "test_a.py"
+    file.write_text(source.format(limit))
+    tests = [Traced("test_a.py", f"test_a.py::{name}", {}, 0.1) for name in reached]
+    options = ["-q", "-n0", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(file)]
+
+    def work(say: Callable[[bytes], None]) -> int:
+        known = {test.id for test in tests}
+        return trial.KILLED if pytest.main(options, [trial._Anew(tests, known, say)]) else trial.SURVIVED
+
+    assert run_apart(work).code == (trial.KILLED if killed else trial.SURVIVED)
 
 
 def test_what_a_child_breaks_is_gone_with_it_and_one_that_is_silent_is_ended() -> None:
