@@ -175,18 +175,19 @@ class _Anew:
             item for item in session.items if item.nodeid not in self._known and _unparametrized(item.nodeid) in gone
         ]
         # a file that could not be imported has failed already
-        if session.testsfailed or try_tests(found, self._say) == KILLED or any(map(_fails, came)):
+        if session.testsfailed or try_tests(found, self._say) == KILLED or any(map(self._fails, came)):
             session.testsfailed = 1
         return True
+
+    def _fails(self, item: pytest.Item) -> bool:
+        """Runs a test alone. One that is skipped does not fail."""
+        failed = any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
+        self._say(b".")
+        return failed
 
 
 def _unparametrized(name: str) -> str:
     return name.partition("[")[0]
-
-
-def _fails(item: pytest.Item) -> bool:
-    """Runs a test alone. One that is skipped does not fail."""
-    return any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
 
 
 def _anew(mutant: Mutant, reach: Reach) -> Verdict:
