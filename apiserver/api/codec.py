@@ -24,7 +24,7 @@ from apiserver.api.bodies import Body, DecodeError, interpret, loads
 from apiserver.api.gojson import Pairs, RawObject, go_kind, parse_with_spans
 from apiserver.api.nesting import MARK, Cut, dumps, dumps_folded, fold
 from apiserver.api.scalars import AS_IT_IS, READERS, Odd, Reader
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
 
 __all__ = [
     "Body",
@@ -274,8 +274,24 @@ def _reader(type: Type) -> Reader:
         return _list_reader(_reader(type.item))
     if isinstance(type, MapOf):
         return _map_reader(_reader(type.value))
-    form = type.own
-    return READERS[type.name] if form is None else lambda value: None if value is None else form.read(value)
+    return READERS[type.name] if type.own is None else _own_reader(type.own)
+
+
+def _own_reader(form: OwnForm) -> Reader:
+    readers: dict[type, Reader] = {}
+
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        if not readers:  # later than the type is declared: a schema has schemas
+            sorts = {"object": dict, "array": list, "bool": bool}
+            readers.update({sorts[sort]: _reader(of) for sort, of in form.forms.items()})
+        reader = readers.get(type(value))
+        if not reader or value == []:
+            raise Odd
+        return reader(value)
+
+    return read
 
 
 def _list_reader(read: Reader) -> Reader:

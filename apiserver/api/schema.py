@@ -13,7 +13,7 @@ Encoding facts follow Go's encoding/json as upstream's types use it:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
@@ -52,11 +52,13 @@ __all__ = [
 
 
 class OwnForm(NamedTuple):
-    """How a type is written that has several forms in JSON. `read` takes a parsed JSON value, no null, and gives it in
-    normal form; in protobuf it is a `message`, which `opened` makes of a value and `closed` makes a value of.
+    """How a type is written that reads itself and has several forms in JSON: each sort of value has a type of its own
+    in `forms` ("object", "array", "bool"). Other values are refused with `error`, or stand for nothing where it is
+    empty. In protobuf the type is a `message`, which `opened` makes of a value and `closed` makes a value of.
     """
 
-    read: Callable[[Any], Any]
+    forms: Mapping[str, Type]
+    error: str
     message: Struct
     opened: Callable[[Any], dict[str, Any]]
     closed: Callable[[dict[str, Any]], Any]

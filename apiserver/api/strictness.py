@@ -17,7 +17,7 @@ from apiserver.api.fielderrors import go_quote
 from apiserver.api.gojson import Literal, Pairs, RawObject, base64_error, go_kind, parse_with_spans
 from apiserver.api.quantity import Quantity
 from apiserver.api.scalars import canonical_quantity
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, go_name
+from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type, go_name
 from apiserver.api.times import micro_time, time
 
 __all__ = ["examine", "plain_value", "repeated"]
@@ -95,15 +95,15 @@ def _kind(node: Any) -> str:
 
 class _Walk:
     """One examination. `path` is the field path of strict errors, `stack` (struct name, field names) that of type
-    errors.
+    errors, whose struct is `struct` to begin with.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, struct: str = "") -> None:
         self.error = ""
         self.problems: list[str] = []
         self.unknown: list[str] = []
         self.duplicates: list[str] = []
-        self._struct = ""
+        self._struct = struct
 
     def note(self, what: str, paths: list[str], path: str) -> None:
         text = f"{what} field {go_quote(path)}"
@@ -175,7 +175,7 @@ class _Walk:
         if name in ("raw", "fieldsV1", "any"):
             return _raw(node)
         if type.own is not None:
-            return type.own.read(_plain(node))
+            return self.own(type.own, node, stack)
         if name == "string":
             return node if _kind(node) == "string" else self.save(self.mismatch(_kind(node), type.go, stack))
         if name == "bool":
@@ -185,6 +185,19 @@ class _Walk:
         if name == "bytes":
             return self.bytes(type, node, stack)
         return self.parsed(type, node, stack)
+
+    def own(self, form: OwnForm, node: Any, stack: tuple[str, ...]) -> Any:
+        """A type that reads itself: it passes over unknown fields, whoever is strict around it; its error ends all."""
+        kind = _kind(node)
+        if kind not in form.forms:
+            if form.error:
+                raise DecodeError(form.error)
+            return None
+        inside = _Walk(self._struct)
+        made = inside.read(form.forms[kind], node, "", stack)
+        if inside.error:
+            raise DecodeError(inside.error)
+        return None if made == [] else made
 
     def number(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
         kind = _kind(node)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.codec import reader_of
 from apiserver.api.schema import (
     BOOL,
     BYTES,
@@ -20,6 +19,7 @@ from apiserver.api.schema import (
     OwnForm,
     Scalar,
     Struct,
+    Type,
     field,
     string,
 )
@@ -36,48 +36,24 @@ ResourceScope = string("v1.ResourceScope")
 JSON = Scalar("any", "v1.JSON", _PREFIX + "JSON")
 
 
-def _known(value: Any) -> Any:
-    """A schema in normal form, without unknown fields: a type that decodes itself passes over them, whoever is strict
-    around it.
-    """
-    from apiserver.api.strictness import examine
-
-    return reader_of(JSONSchemaProps)(examine(JSONSchemaProps, value, b"")[0])
-
-
-def _schema_or(name: str, fields: Callable[[], tuple[Field, ...]], alternative: str) -> Scalar:
+def _schema_or(name: str, fields: Callable[[], tuple[Field, ...]], alternative: str, other: Type) -> Scalar:
     """A schema, or something else in one form: a list of schemas or of texts, a truth value."""
-
-    def read(value: Any) -> Any:
-        if isinstance(value, dict):
-            return _known(value)
-        return [_known(item) if isinstance(item, dict) else item for item in value] if type(value) is list else value
+    truth = other is BOOL
 
     def opened(value: Any) -> dict[str, Any]:
         if isinstance(value, dict):
-            return {"schema": value, **({"allows": True} if alternative == "allows" else {})}
+            return {"schema": value, **({"allows": True} if truth else {})}
         return {alternative: value}
 
     def closed(message: dict[str, Any]) -> Any:
         schema = message.get("schema")
         return message.get(alternative) if schema is None else schema
 
-    form = OwnForm(read, Struct(_PREFIX + name, fields), opened, closed)
+    forms = {"object": JSONSchemaProps, "bool" if truth else "array": other}
+    error = "boolean or JSON schema expected" if truth else ""
+    form = OwnForm(forms, error, Struct(_PREFIX + name, fields), opened, closed)
     return Scalar("own", f"v1.{name}", _PREFIX + name, own=form)
 
-
-SchemaOrArray = _schema_or("JSONSchemaPropsOrArray", lambda: (
-    field("schema", 1, JSONSchemaProps, pointer=True),
-    field("jSONSchemas", 2, ListOf(JSONSchemaProps)),
-), "jSONSchemas")
-SchemaOrBool = _schema_or("JSONSchemaPropsOrBool", lambda: (
-    field("allows", 1, BOOL, omit=False),
-    field("schema", 2, JSONSchemaProps, pointer=True),
-), "allows")
-SchemaOrStrings = _schema_or("JSONSchemaPropsOrStringArray", lambda: (
-    field("schema", 1, JSONSchemaProps, pointer=True),
-    field("property", 2, ListOf(STRING)),
-), "property")
 
 ValidationRule = Struct(_PREFIX + "ValidationRule", lambda: (
     field("rule", 1, STRING, omit=False, required=True,
@@ -152,6 +128,18 @@ JSONSchemaProps: Struct = Struct(_PREFIX + "JSONSchemaProps", lambda: (
     field("x-kubernetes-validations", 44, ListOf(ValidationRule, "map", ("rule",), merge_key="rule"),
         doc="Conditions in CEL that the value must meet."),
 ), doc="JSONSchemaProps is a JSON schema, as far as custom resources may use one.")
+SchemaOrArray: Scalar = _schema_or("JSONSchemaPropsOrArray", lambda: (
+    field("schema", 1, JSONSchemaProps, pointer=True),
+    field("jSONSchemas", 2, ListOf(JSONSchemaProps)),
+), "jSONSchemas", ListOf(JSONSchemaProps))
+SchemaOrBool: Scalar = _schema_or("JSONSchemaPropsOrBool", lambda: (
+    field("allows", 1, BOOL, omit=False),
+    field("schema", 2, JSONSchemaProps, pointer=True),
+), "allows", BOOL)
+SchemaOrStrings: Scalar = _schema_or("JSONSchemaPropsOrStringArray", lambda: (
+    field("schema", 1, JSONSchemaProps, pointer=True),
+    field("property", 2, ListOf(STRING)),
+), "property", ListOf(STRING))
 CustomResourceValidation = Struct(_PREFIX + "CustomResourceValidation", lambda: (
     field("openAPIV3Schema", 1, JSONSchemaProps, pointer=True,
         doc="Schema of the whole object; it must be structural."),
