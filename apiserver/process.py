@@ -247,9 +247,13 @@ class Process:
         from controllers.scheduler.profiles import load
 
         try:
-            return load(path, self._settings.features.enabled)
+            found = load(path, self._settings.features.enabled)
         except (ValueError, OSError) as error:
             raise SettingsError(f"--config: {error}") from error
+        if found.process is not None:
+            unheeded = "clientConnection and leaderElection are for a scheduler in a process of its own"
+            say(self._settings, f"{path}: {unheeded}")
+        return found
 
     def _announce(self, files: tuple[Path, Path] | None) -> None:
         """Write the kubeconfig, and say that all is ready."""

@@ -22,12 +22,16 @@ from controllers.runtime.election import LeaseLostError
 from controllers.runtime.health import answering
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kubeconfig import KubeconfigError
+from controllers.runtime.pace import Paced
 
 
 async def serve(given: Given) -> None:
     """Runs until SIGINT or SIGTERM; a second one ends it at once."""
-    client = Client(HttpTransport(given.cluster), release=given.options.emulated_version)
-    instance = Instance(client, given.options, given.names, given.election, given.cluster.server)
+    release = given.options.emulated_version
+    unpaced = Client(HttpTransport(given.cluster), release=release)
+    client = Client(Paced(unpaced.transport, *given.pace), release=release) if given.pace else unpaced
+    # A lease is renewed in time however much there is to send.
+    instance = Instance(client, given.options, given.names, given.election, given.cluster.server, renewing=unpaced)
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:

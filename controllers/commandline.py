@@ -31,6 +31,9 @@ class Given:
     options: Options
     names: tuple[str, ...]
     election: Election | None
+    pace: tuple[float, int] | None = None
+    """Requests per second and how many at once; None: as many as there are."""
+
     health: tuple[str, int] | None
     verbosity: int
 

@@ -31,10 +31,13 @@ from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.names import ALIASES, CONCURRENT
 from controllers.options import AutoscalerOptions, NodeLifecycleOptions, Options
 from controllers.runtime.kubeconfig import KubeconfigError
+from controllers.scheduler.processconfig import ProcessSettings
 
 if TYPE_CHECKING:
     from controllers.scheduler.configuration import Configuration
 
+#: kube-scheduler's.
+_BURST = 100
 _DESCRIPTION = "Controllers and scheduler alone, against any Kubernetes API server."
 _EPILOG = f"""\
 components: {", ".join(COMPONENTS)}
@@ -56,7 +59,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_cluster(parser)
+    add_cluster(parser, required=False)
+    _add_pace(parser.add_argument_group("requests, as kube-controller-manager's"))
     _add_what(parser.add_argument_group("what"))
     _add_node_lifecycle(parser.add_argument_group("node lifecycle, as kube-controller-manager's"))
     _add_autoscaler(parser.add_argument_group("autoscaling, as kube-controller-manager's"))
@@ -66,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
     add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
     return parser
+
+
+def _add_pace(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--kube-api-qps", type=float, default=None, metavar="N", help="at most so many a second (default: any number)")
+    add("--kube-api-burst", type=int, default=None, metavar="N", help=f"of them at once (default {_BURST})")
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:
@@ -221,12 +231,18 @@ def read(arguments: Sequence[str] | None) -> Given:
         _ = options.features
         if given.config is not None:
             options = replace(options, scheduler=_scheduler(given.config, names, options))
+        process = (options.scheduler.process if options.scheduler else None) or ProcessSettings()
+        if not given.server and not given.kubeconfig:
+            if not process.kubeconfig:
+                raise FlagError("one of the arguments --server --kubeconfig is required")
+            given.kubeconfig = Path(process.kubeconfig)
         reached = cluster(given)
         return Given(
             cluster=reached,
             options=replace(options, root_ca=reached.authority.decode()),
             names=names,
-            election=read_election(given, names, host),
+            pace=_pace(given, process),
+            election=read_election(given, names, host, process.election),
             health=address(given.healthz_bind_address),
             verbosity=given.verbose,
         )
@@ -242,6 +258,15 @@ def _concurrency(given: argparse.Namespace) -> dict[str, int]:
         if found[component] < 1:
             raise FlagError(f"--{flag} {found[component]}: must be greater than 0")
     return found
+
+
+def _pace(given: argparse.Namespace, process: ProcessSettings) -> tuple[float, int] | None:
+    """Requests per second and how many of them at once; None: as many as there are. Raises FlagError."""
+    if given.kube_api_burst is not None and given.kube_api_burst < 0:
+        raise FlagError(f"--kube-api-burst {given.kube_api_burst}: cannot be negative")
+    qps = process.qps if given.kube_api_qps is None else given.kube_api_qps
+    burst = process.burst if given.kube_api_burst is None else given.kube_api_burst
+    return (qps, burst or _BURST) if qps > 0 else None
 
 
 def _scheduler(path: Path, names: Sequence[str], options: Options) -> Configuration:

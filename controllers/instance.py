@@ -25,7 +25,9 @@ class CredentialsError(Exception):
 
 
 class Instance:
-    """The components of one process. `server` is what messages call the server."""
+    """The components of one process. `server` is what messages call the server; `renewing` is what speaks of the lease,
+    where that is another client.
+    """
 
     def __init__(
         self,
@@ -34,11 +36,12 @@ class Instance:
         names: tuple[str, ...],
         election: Election | None,
         server: str,
+        renewing: Client | None = None,
     ) -> None:
         self._client, self._options, self._names, self._server = client, options, names, server
         self._election = election
         self._events = CoreEventRecorder(client.named("leader-election"), "kubedra")
-        self.elector = LeaderElector(client, election, observed=self._observed) if election else None
+        self.elector = LeaderElector(renewing or client, election, observed=self._observed) if election else None
         self.manager: Manager | None = None
         self._state = f"waiting for {server}"
 

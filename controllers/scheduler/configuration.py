@@ -16,6 +16,7 @@ from apiserver.api.durations import parse_duration
 
 if TYPE_CHECKING:
     from controllers.scheduler.extenderconfig import ExtenderSettings
+    from controllers.scheduler.processconfig import ProcessSettings
 
 Json = dict[str, Any]
 SCHEDULER_NAME: Final = "default-scheduler"
@@ -25,10 +26,6 @@ POINTS: Final = (
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
     "preBind", "bind", "postBind", "placementGenerate", "placementScore",
 )  # fmt: skip
-_ELSEWHERE = {
-    "clientConnection": "is given by --kubeconfig or --server",
-    "leaderElection": "is given by --leader-elect and the flags with it",
-}
 
 
 class ConfigurationError(ValueError):
@@ -67,6 +64,8 @@ class Configuration:
     first_backoff: timedelta = timedelta(seconds=1)
     last_backoff: timedelta = timedelta(seconds=10)
     extenders: tuple[ExtenderSettings, ...] = ()
+    process: ProcessSettings | None = None
+    """None: nothing is said of the process."""
 
 
 def read(path: Path) -> Configuration:
@@ -86,17 +85,16 @@ def read(path: Path) -> Configuration:
 def parse(document: Any) -> Configuration:
     """The configuration in a document. Raises ConfigurationError."""
     from controllers.scheduler.extenderconfig import read_extenders
+    from controllers.scheduler.processconfig import read_process
 
     known = {
         "apiVersion", "kind", "profiles", "parallelism", "percentageOfNodesToScore", "podInitialBackoffSeconds",
         "podMaxBackoffSeconds", "delayCacheUntilActive", "extenders", "enableProfiling", "enableContentionProfiling",
+        "clientConnection", "leaderElection",
     }  # fmt: skip
-    top = fields(document, "", known | set(_ELSEWHERE))
+    top = fields(document, "", known)
     if (top.get("apiVersion"), top.get("kind")) != (_API_VERSION, _KIND):
         raise ConfigurationError(f"must be a {_KIND} of {_API_VERSION}")
-    for name, why in _ELSEWHERE.items():
-        if name in top:
-            raise ConfigurationError(f"{name}: {why}")
     number(top, "parallelism", "", 16, lowest=1)
     first = number(top, "podInitialBackoffSeconds", "", 1, lowest=1)
     last = number(top, "podMaxBackoffSeconds", "", 10, lowest=1)
@@ -115,6 +113,7 @@ def parse(document: Any) -> Configuration:
         first_backoff=timedelta(seconds=first),
         last_backoff=timedelta(seconds=last),
         extenders=read_extenders(top),
+        process=read_process(top) if {"clientConnection", "leaderElection"} & top.keys() else None,
     )
 
 

@@ -271,7 +271,6 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
 NO = [
     ({"kind": "Other"}, "must be a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"),
     ({"extenders": [{}]}, "extenders[0].urlPrefix: must be an http:// or https:// address"),
-    ({"leaderElection": {}}, "leaderElection: is given by --leader-elect and the flags with it"),
     ({"profils": []}, "profils: there is no such field"),
     ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: must be a whole number from 0 to 100"),
     ({"podMaxBackoffSeconds": 1, "podInitialBackoffSeconds": 2}, "podMaxBackoffSeconds: must be greater than or equal"),
