@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from apiserver import kubeconfig, logs
+from apiserver import garbage, kubeconfig, logs
 from apiserver.api.kubeconfigs import KubeconfigError as CredentialsError
 from apiserver.flags import SettingsError
 from apiserver.guard import IntruderError, check_origins
@@ -100,4 +100,5 @@ def _run(process: Process) -> None:
 
 
 if __name__ == "__main__":
+    garbage.wait()
     sys.exit(main())

@@ -341,7 +341,7 @@ class Server:
         servers = tuple(servers)
         self._discovery.show_remote(servers)
         self._documents.forget()
-        self._openapi.show_remote({server.remote.path.strip("/"): server.openapi for server in servers})
+        self._openapi.show_remote(servers)
 
     def _routes(self) -> Routes:
         routes = Routes()

@@ -49,8 +49,14 @@ class Upkeep:
         return True
 
 
+def wait() -> None:
+    """No rounds until `begin`: what a start makes, types and tables above all, stays."""
+    gc.disable()
+
+
 def begin() -> None:
     """Sets aside what the start has made; from here on rounds are small."""
+    gc.enable()
     gc.callbacks.append(_set_aside)
     gc.collect()
     gc.collect()  # Python compares the next rounds with what this one finds: nothing

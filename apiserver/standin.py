@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from apiserver import garbage
+
 __all__ = ["main", "translated"]
 
 _HELP: Final = """\
@@ -110,4 +112,5 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
+    garbage.wait()
     sys.exit(main())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.aggregation.remotes import Remote
 from apiserver.aggregation.takeover import take_over
@@ -27,6 +27,15 @@ AGGREGATOR: Final = User("system:kube-aggregator", groups=("system:masters",))
 _TOKEN: Final = frozenset("!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 Pairs = Sequence[tuple[str, str]]
+
+
+class Answer(NamedTuple):
+    """What a server answers to the aggregator itself."""
+
+    status: int
+    body: bytes
+    content_type: str
+    etag: str
 
 
 def user_headers(user: User) -> list[tuple[str, str]]:
@@ -116,17 +125,19 @@ class RemoteClient:
         with outside(), timers(Timer.MACHINE):
             return await take_over(place, trust, remote.service.host, method, target.encode("latin-1"), pairs, body)
 
-    async def get(self, remote: Remote, place: tuple[str, int], path: str, accept: str) -> tuple[int, bytes, str]:
-        """Status, body and content type of what the aggregator itself asks. Raises as `send`, and TimeoutError."""
-        headers: Mapping[str, str] = {"Accept": accept, "User-Agent": "kube-aggregator"}
+    async def get(self, remote: Remote, place: tuple[str, int], path: str, accept: str, *, etag: str = "") -> Answer:
+        """What the aggregator itself asks; `etag`: what it has already. Raises as `send`, and TimeoutError."""
+        headers = [("Accept", accept), ("User-Agent", "kube-aggregator"), *user_headers(AGGREGATOR)]
+        if etag:
+            headers.append(("If-None-Match", etag))
         with timers(Timer.MACHINE):
             async with asyncio.timeout(5.0):
-                answer = await self.send(remote, place, "GET", path, [*headers.items(), *user_headers(AGGREGATOR)])
+                answer = await self.send(remote, place, "GET", path, headers)
                 try:
                     body = await answer.aread()
                 finally:
                     await answer.aclose()
-        return answer.status_code, body, answer.headers.get("content-type", "")
+        return Answer(answer.status_code, body, answer.headers.get("content-type", ""), answer.headers.get("etag", ""))
 
     def _pool(self, remote: Remote) -> httpx.AsyncClient:
         import httpx

@@ -20,6 +20,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.aggregation.client import RemoteClient
+from apiserver.aggregation.descriptions import NOTHING, Description, described
 from apiserver.aggregation.remotes import SLICE_LABEL, Addresses, Remote, Verdict, asked_of, remote_of
 from apiserver.api.objects import Hub
 from apiserver.api.status import StatusError
@@ -53,14 +54,14 @@ _LOG: Final = logging.getLogger(__name__)
 class Server:
     """A server behind this one. `place` is None while none is known; `resources` is what it serves in the version, as
     aggregated discovery lists it, None while it has never told; `fresh` is whether it told when it was last asked;
-    `openapi` the address of its document of version 3, "" where it has none.
+    `description` is what it says in OpenAPI.
     """
 
     remote: Remote
     place: tuple[str, int] | None = None
     resources: list[Json] | None = None
     fresh: bool = False
-    openapi: str = ""
+    description: Description = NOTHING
 
     @property
     def available(self) -> bool:
@@ -188,8 +189,8 @@ class RemoteServers:
 
     async def _check(self, key: tuple[str, str], remote: Remote, place: tuple[str, int]) -> None:
         verdict = await self._probe(remote, place)
-        if verdict is _PASSED and (openapi := await self._openapi(remote, place)) is not None:
-            self._learn(key, remote, openapi=openapi)
+        if verdict is _PASSED and (server := self.known.get(key)) is not None:
+            self._learn(key, remote, description=await described(self._client, remote, place, server.description))
         await self._judge(remote, verdict)
 
     async def _discover(self, key: tuple[str, str], remote: Remote, place: tuple[str, int]) -> None:
@@ -204,7 +205,7 @@ class RemoteServers:
     async def _probe(self, remote: Remote, place: tuple[str, int]) -> Verdict:
         url = f"https://{place[0]}:{place[1]}{remote.path}"
         try:
-            status, _, _ = await self._client.get(remote, place, remote.path, "application/json")
+            status = (await self._client.get(remote, place, remote.path, "application/json")).status
         except Exception as error:  # noqa: BLE001 - whatever it is, the server is not there
             said = str(error) or type(error).__name__
             text = f'failing or missing response from {url}: Get "{url}": {said}'
@@ -214,33 +215,23 @@ class RemoteServers:
         text = f"failing or missing response from {url}: bad status from {url}: {status}"
         return Verdict("False", "FailedDiscoveryCheck", text)
 
-    async def _openapi(self, remote: Remote, place: tuple[str, int]) -> str | None:
-        """Where its document of OpenAPI 3 is; None where that cannot be told now."""
-        try:
-            status, body, _ = await self._client.get(remote, place, "/openapi/v3", "application/json")
-            paths = orjson.loads(body).get("paths") or {} if status == 200 else {}
-            return (paths.get(remote.path.strip("/")) or {}).get("serverRelativeURL", "") or ""
-        except Exception as error:  # noqa: BLE001 - it was there a moment ago; what it said then stays
-            _LOG.debug("API service %s: %s", remote.name, error)
-            return None
-
     async def _resources(self, remote: Remote, place: tuple[str, int]) -> list[Json]:
         """What it serves, of the aggregated document or else of that of the version alone. Raises ValueError where it
         does not tell, and as the client does.
         """
-        status, body, content_type = await self._client.get(remote, place, "/apis", _AGGREGATED)
-        if status == 503:
+        answer = await self._client.get(remote, place, "/apis", _AGGREGATED)
+        if answer.status == 503:
             raise ValueError("/apis: 503")
-        if status == 200 and "APIGroupDiscoveryList" in content_type:
-            for group in orjson.loads(body).get("items") or ():
+        if answer.status == 200 and "APIGroupDiscoveryList" in answer.content_type:
+            for group in orjson.loads(answer.body).get("items") or ():
                 for version in group.get("versions") or () if group["metadata"].get("name") == remote.group else ():
                     if version.get("version") == remote.version:
                         return [_with_kinds(each) for each in version.get("resources") or ()]
             raise ValueError(f"/apis does not list {remote.group}/{remote.version}")
-        status, body, _ = await self._client.get(remote, place, remote.path, "application/json")
-        if status != 200:
-            raise ValueError(f"{remote.path}: {status}")
-        return aggregated_of(orjson.loads(body))
+        answer = await self._client.get(remote, place, remote.path, "application/json")
+        if answer.status != 200:
+            raise ValueError(f"{remote.path}: {answer.status}")
+        return aggregated_of(orjson.loads(answer.body))
 
     async def _note(self, item: Any, verdict: Verdict) -> None:
         """Writes the condition Available where it says something else."""

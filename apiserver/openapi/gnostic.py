@@ -70,6 +70,9 @@ def encode_document(document: Json) -> bytes:
     """A whole Document."""
     paths = b"".join(field(2, _named(path, _path_item(item))) for path, item in document["paths"].items())
     definitions = b"".join(field(1, _named(name, _schema(item))) for name, item in document["definitions"].items())
+    parameters = b"".join(
+        field(1, _named(name, _parameter(item))) for name, item in document.get("parameters", {}).items()
+    )
     security = b"".join(
         field(12, b"".join(field(1, _named(name, b"")) for name in item)) for item in document["security"]
     )
@@ -81,6 +84,7 @@ def encode_document(document: Json) -> bytes:
         + about(document["info"])
         + field(8, paths)
         + field(9, definitions)
+        + (field(10, parameters) if parameters else b"")
         + security
         + field(13, schemes)
     )
@@ -102,7 +106,7 @@ def _path_item(item: Json) -> bytes:
     operations = b"".join(
         field(number, _operation(item[method])) for method, number in _METHODS.items() if method in item
     )
-    return operations + b"".join(field(9, field(1, _parameter(parameter))) for parameter in item.get("parameters", ()))
+    return operations + b"".join(field(9, _parameter_or_reference(each)) for each in item.get("parameters", ()))
 
 
 def _operation(item: Json) -> bytes:
@@ -111,17 +115,28 @@ def _operation(item: Json) -> bytes:
     )
     return b"".join(
         (
-            _texts(1, item["tags"]),
-            _text(3, item["description"]),
-            field(5, item["operationId"]),
-            _texts(6, item["produces"]),
-            _texts(7, item["consumes"]),
-            b"".join(field(8, field(1, _parameter(parameter))) for parameter in item.get("parameters", ())),
+            _texts(1, item.get("tags", [])),
+            _text(2, item.get("summary")),
+            _text(3, item.get("description")),
+            _text(5, item.get("operationId")),
+            _texts(6, item.get("produces", [])),
+            _texts(7, item.get("consumes", [])),
+            b"".join(field(8, _parameter_or_reference(each)) for each in item.get("parameters", ())),
             field(9, responses),
-            _texts(10, item["schemes"]),
+            _texts(10, item.get("schemes", [])),
+            _flag(11, item.get("deprecated")),
             _extensions(13, item),
         )
     )
+
+
+_PLACES: Final = {"header": 1, "formData": 2, "query": 3, "path": 4}
+
+
+def _parameter_or_reference(item: Json) -> bytes:
+    if "$ref" in item:
+        return field(2, field(1, item["$ref"]) + _text(2, item.get("description")))
+    return field(1, _parameter(item))
 
 
 def _parameter(item: Json) -> bytes:
@@ -133,16 +148,13 @@ def _parameter(item: Json) -> bytes:
             + _flag(4, item.get("required"))
             + field(5, _schema(item["schema"])),
         )
-    query = item["in"] == "query"
-    simple = (
-        _flag(1, item.get("required"))
-        + field(2, item["in"])
-        + _text(3, item.get("description"))
-        + field(4, item["name"])
-    )
-    # A query parameter has one field more (allowEmptyValue) in front of its type.
-    simple += field(6 if query else 5, item["type"]) + _flag(20 if query else 19, item.get("uniqueItems"))
-    return field(2, field(3 if query else 4, simple))
+    place = item["in"]
+    simple = _flag(1, item.get("required")) + field(2, place) + _text(3, item.get("description"))
+    simple += field(4, item["name"])
+    # Those of queries and forms have one field more (allowEmptyValue) in front of their type.
+    more = place in ("query", "formData")
+    simple += field(6 if more else 5, item["type"]) + _flag(20 if more else 19, item.get("uniqueItems"))
+    return field(2, field(_PLACES[place], simple))
 
 
 def _response(item: Json) -> bytes:
@@ -151,24 +163,25 @@ def _response(item: Json) -> bytes:
 
 
 def _schema(item: Json) -> bytes:
-    out = [
-        _text(1, item.get("$ref")),
-        _text(2, item.get("format")),
-        _text(4, item.get("description")),
-        _texts(19, item.get("required", [])),
-    ]
+    out = [_text(1, item.get("$ref")), _text(2, item.get("format")), _text(3, item.get("title"))]
+    out += [_text(4, item.get("description")), field(5, _any(item["default"])) if "default" in item else b""]
+    out += [_text(13, item.get("pattern")), _texts(19, item.get("required", []))]
     out += [field(20, _any(value)) for value in item.get("enum", ())]
-    if "additionalProperties" in item:
-        out.append(field(21, field(1, _schema(item["additionalProperties"]))))
-    if "type" in item:
-        out.append(field(22, field(1, item["type"])))
+    more = item.get("additionalProperties")
+    if isinstance(more, dict):
+        out.append(field(21, field(1, _schema(more))))
+    elif more is not None:
+        out.append(field(21, varint(2 << 3) + (b"\x01" if more else b"\x00")))
+    if types := item.get("type"):
+        out.append(field(22, _texts(1, types if isinstance(types, list) else [types])))
     if "items" in item:
         out.append(field(23, field(1, _schema(item["items"]))))
+    out += [field(24, _schema(each)) for each in item.get("allOf", ())]
     if "properties" in item:
         out.append(
             field(25, b"".join(field(1, _named(name, _schema(value))) for name, value in item["properties"].items()))
         )
-    return b"".join(out) + _extensions(31, item)
+    return b"".join(out) + _flag(27, item.get("readOnly")) + _extensions(31, item)
 
 
 def entries(message: bytes) -> Iterator[tuple[int, bytes]]:

@@ -18,6 +18,9 @@ def note(phase, info):
     if phase == "start":
         looked_at.append(sum(len(gc.get_objects(generation=each)) for each in range(info["generation"] + 1)))
 gc.callbacks.append(note)
+garbage.wait()
+made = [[number] for number in range(100_000)]
+assert not looked_at
 garbage.begin()
 looked_at.clear()
 kept = [[number] for number in range(400_000)]
@@ -57,7 +60,7 @@ def run(script: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_no_round_looks_at_much_however_much_lives() -> None:
+def test_a_start_has_no_rounds_and_afterwards_none_looks_at_much_however_much_lives() -> None:
     seen = run(_ROUNDS)
     assert seen["most"] < 120_000
     assert seen["rounds"] > 20

@@ -5,6 +5,7 @@ source, its health checks, a certificate for each user, and its way to stop.
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 import ipaddress
 import os
 import signal
@@ -180,3 +181,13 @@ def test_the_assets_may_be_put_where_setup_envtest_looks_for_installed_ones(tmp_
     assert sorted(item.name for item in directory.iterdir()) == ["etcd", "kube-apiserver", "kubectl"]
     assert all(os.access(item, os.X_OK) for item in directory.iterdir())
     assert run_command([str(directory / "kube-apiserver"), "--version"], text=True).stdout == "Kubernetes v1.36.2\n"
+
+
+def test_the_server_is_compiled_with_the_assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or each start of it in an environment that forbids files of bytecode would do it again."""
+    module = tmp_path / "installed" / "apiserver" / "standin.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("")
+    monkeypatch.setattr("kubedra.process.server_root", lambda: tmp_path / "installed")
+    assets(tmp_path / "assets")
+    assert Path(importlib.util.cache_from_source(str(module))).is_file()

@@ -9,13 +9,13 @@ servers serve everything that the files hold, then the bytes are the file's. Ver
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from hashlib import sha512
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -25,6 +25,9 @@ from apiserver.http.formats.negotiation import JSON, clauses
 from apiserver.messages import Request, Response
 from apiserver.registry.resource import Resource, Version
 from apiserver.turns import in_turns
+
+if TYPE_CHECKING:
+    from apiserver.aggregation.servers import Server
 
 __all__ = ["OpenApi"]
 
@@ -36,6 +39,7 @@ _PROTOBUF_OLD: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protob
 _REFERENCE: Final = re.compile(rb'"#/(?:definitions|components/schemas)/([^"]+)"')
 _UNVERSIONED: Final = b'"info":{"title":"Kubernetes","version":"unversioned"}'
 _PATHS, _DEFINITIONS = 8, 9
+_VERSION_2: Final = ("v2.json", "v2.pb")
 
 
 class OpenApi:
@@ -53,6 +57,7 @@ class OpenApi:
         self._directory = directory
         self._release = f"{release[0]}.{release[1]}"
         self._remote: dict[str, str] = {}
+        self._swaggers: list[bytes] = []
         self._written = {(resource.group, resource.plural): resource for resource in written}
         self.show(served)
 
@@ -69,10 +74,20 @@ class OpenApi:
         self._documents: dict[str, tuple[bytes, str]] = {}
         self._index: tuple[bytes, str] | None = None
 
-    def show_remote(self, documents: Mapping[str, str]) -> None:
-        """List the documents of version 3 of other servers too, by name, with their addresses."""
-        self._remote = {name: address for name, address in documents.items() if address}
+    def show_remote(self, servers: Iterable[Server]) -> None:
+        """Describe what other servers serve too: their documents of version 3 are listed with their addresses, those of
+        version 2 are a part of this server's.
+        """
+        servers = _by_priority(servers)
+        self._remote = {
+            server.remote.path.strip("/"): server.description.address
+            for server in servers
+            if server.description.address
+        }
+        self._swaggers = [server.description.swagger for server in servers if server.description.swagger]
         self._index = None
+        for name in _VERSION_2:
+            self._documents.pop(name, None)
 
     async def answer(self, request: Request) -> Response | None:
         """The answer to a path below /openapi, None where there is nothing."""
@@ -138,6 +153,8 @@ class OpenApi:
             body = self._read(name)
             if self._others:
                 body = self._with_others(name, body)
+            if self._swaggers and name in _VERSION_2 and body is not None:
+                body = self._with_remotes(name, body)
             if body is None:
                 raise StatusError(503, "ServiceUnavailable", f"openapi/{name} is missing from this installation")
             body = self._released(name, body)
@@ -186,6 +203,21 @@ class OpenApi:
         # Messages of protobuf that follow each other are one: lists are joined, of all else the last one counts.
         return body + encode_document(more)
 
+    def _with_remotes(self, name: str, body: bytes) -> bytes:
+        """A document of version 2 with what other servers serve."""
+        from apiserver.openapi.merging import merged
+
+        if name == "v2.json":
+            return orjson.dumps(merged(orjson.loads(body), map(orjson.loads, self._swaggers)))
+        known = orjson.loads(self._with_others("v2.json", self._read("v2.json")) or b"{}")
+        more = merged(known, map(orjson.loads, self._swaggers))
+        for part in ("paths", "definitions"):
+            more[part] = {key: item for key, item in more[part].items() if known[part].get(key) is not item}
+        from apiserver.openapi.gnostic import encode_document
+
+        replaced = more["definitions"]
+        return _kept(body, lambda number, name: number == _PATHS or name not in replaced) + encode_document(more)
+
     def _is_served(self, path: str) -> bool:
         """Whether a path of a document leads anywhere here."""
         parts = path.strip("/").split("/")
@@ -214,16 +246,30 @@ class OpenApi:
     def _cut_protobuf(self, body: bytes) -> bytes:
         """Keeps the entries that the JSON form kept."""
         document: Json = orjson.loads(self._cut((self._directory / "v2.json").read_bytes()))
-        from apiserver.openapi.gnostic import entries, field
+        return _kept(body, lambda number, name: name in document["paths" if number == _PATHS else "definitions"])
 
-        out = []
-        for number, content in entries(body):
-            if number in (_PATHS, _DEFINITIONS):
-                kept = document["paths"] if number == _PATHS else document["definitions"]
-                inner = [(at, entry) for at, entry in entries(content) if next(entries(entry))[1].decode() in kept]
-                content = b"".join(field(at, entry) for at, entry in inner)
-            out.append(field(number, content))
-        return b"".join(out)
+
+def _kept(body: bytes, keep: Callable[[int, str], bool]) -> bytes:
+    """A document in protobuf with those of its paths and definitions that are to stay."""
+    from apiserver.openapi.gnostic import entries, field
+
+    out = []
+    for number, content in entries(body):
+        if number in (_PATHS, _DEFINITIONS):
+            inner = [(at, each) for at, each in entries(content) if keep(number, next(entries(each))[1].decode())]
+            content = b"".join(field(at, each) for at, each in inner)
+        out.append(field(number, content))
+    return b"".join(out)
+
+
+def _by_priority(servers: Iterable[Server]) -> list[Server]:
+    """Servers in the order in which their documents are put together (kube-aggregator's priority.go)."""
+    servers = list(servers)
+    groups: dict[str, int] = {}
+    for server in servers:
+        remote = server.remote
+        groups[remote.group] = max(groups.get(remote.group, remote.group_priority), remote.group_priority)
+    return sorted(servers, key=lambda server: (-groups[server.remote.group], server.remote.name))
 
 
 def _joined(body: bytes, other: bytes) -> bytes:
