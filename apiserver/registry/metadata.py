@@ -53,9 +53,8 @@ _GENERATED_PREFIX: Final = 58
 
 def generate_name(base: str, suffix: str) -> str:
     """The name for a generateName: its first 58 bytes and the suffix."""
-    if len(base) > _GENERATED_PREFIX:
-        base = base[:_GENERATED_PREFIX] if base.isascii() else base.encode()[:_GENERATED_PREFIX].decode(errors="ignore")
-    return base + suffix
+    cut = base[:_GENERATED_PREFIX] if base.isascii() else base.encode()[:_GENERATED_PREFIX].decode(errors="ignore")
+    return cut + suffix
 
 
 def wipe_system_fields(metadata: Json) -> None:
