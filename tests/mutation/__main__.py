@@ -90,7 +90,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "apiserver/resources": ("tests/resources", "tests/validation", _WRITTEN, _RECORDED, *_SERVED),
     "apiserver/storage": ("tests/storage", "tests/registry", _WRITTEN, _RECORDED),
-    "apiserver/admission": ("tests/registry", "tests/authorization", _WRITTEN, _RECORDED, *_SERVED),
+    "apiserver/admission": ("tests/admission", "tests/registry", "tests/authorization", _WRITTEN, _RECORDED, *_SERVED),
     "apiserver/authorization": ("tests/authorization", _WRITTEN),
     "controllers/explain": _EXPLAINING,
     "controllers/allocator": ("tests/allocator", "tests/scheduler", *_EXPLAINING),

@@ -1,0 +1,70 @@
+"""Asks one admission plugin, in a world of objects that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from apiserver.api.features import RELEASES, Features, Release
+from apiserver.api.status import StatusError
+from apiserver.messages import User
+from apiserver.registry.admission import Attributes, Operation, Plugin
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Situation:
+    """What a plugin may know of a request: who makes it, and what there is (by plural)."""
+
+    there: Mapping[str, list[Json]] = field(default_factory=dict)
+    user: User = field(default_factory=lambda: User("someone"))
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    may: Callable[..., bool] = lambda *_: True
+    dry_run: bool = False
+    now: datetime = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
+    rewrite: Any = None
+    release: Release = RELEASES[-1]
+
+    def request(
+        self,
+        operation: Operation,
+        plural: str,
+        new: Json | None,
+        old: Json | None = None,
+        *,
+        group: str = "",
+        subresource: str = "",
+        namespace: str = "n",
+        name: str = "x",
+    ) -> Attributes:
+        def lookup(_: str, plural: str, namespace: str, name: str) -> Json | None:
+            for each in self.there.get(plural, ()):
+                metadata = each["metadata"]
+                if metadata["name"] == name and metadata.get("namespace", "") == namespace:
+                    return each
+            return None
+
+        ctx: Any = SimpleNamespace(
+            resource=SimpleNamespace(plural=plural, group=group, namespaced=bool(namespace), create=None),
+            user=self.user, features=Features(self.release, self.gates), namespace=namespace, name=name, subresource=subresource,
+            lookup=lookup, all_of=lambda _, plural: self.there.get(plural, []), authorize=self.may, dry_run=self.dry_run,
+            now=self.now, rewrite=self.rewrite,
+        )  # fmt: skip
+        return Attributes(operation, ctx, name, deepcopy(new), deepcopy(old))
+
+
+def refusal(plugin: Plugin, attributes: Attributes) -> str:
+    """What a plugin says against a request, after "…is forbidden: ", or the whole message of another error; "" for
+    nothing.
+    """
+    try:
+        assert plugin.admit(attributes) is None
+        assert plugin.validate(attributes) is None
+    except StatusError as error:
+        return error.message.partition(" is forbidden: ")[2] or f"{error.code} {error.message}"
+    return ""
