@@ -35,6 +35,7 @@ from apiserver.http.documents.index import Documents
 from apiserver.http.documents.issuer import Issuer
 from apiserver.http.documents.openapi import OpenApi
 from apiserver.http.documents.startup import AFTER_START, BOOTSTRAP_ROLES
+from apiserver.http.fairness.handler import Fairness
 from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.authentication import Authentication
 from apiserver.http.handlers.authenticator import ADMIN
@@ -44,6 +45,7 @@ from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.errors import Errors
 from apiserver.http.handlers.everyanswer import EveryAnswer
 from apiserver.http.handlers.routes import Routes
+from apiserver.http.kubeletendpoints import KubeletEndpoints
 from apiserver.http.kubelets import KUBELETS, Kubelets
 from apiserver.http.rest import Rest
 from apiserver.http.server.frontend import FrontEnd
@@ -101,6 +103,7 @@ class Server:
         #: Explains a pod, claim or node (kind, namespace, name), where components run in the process.
         self.explain: Callable[[str, str, str], Awaitable[dict[str, Any]]] | None = None
         self._access = access = Access(settings)
+        self._fairness = Fairness(settings.traffic.seats)
         self._assemble_registry()
         self._access.use(self.registry, self.webhooks)
         # Where access is open there is one server, which nobody looks for.
@@ -111,6 +114,7 @@ class Server:
             version_info(settings), lambda: bytes_of(settings.storage, settings.data_dir), settings.metrics,
         )  # fmt: skip
         self.metrics.include(lambda: [*self.registry.counted, *access.families(self._host), *self.chain.families()])
+        self.metrics.include(self._fairness.families)
         self.requests = Ring()
         self._logs: list[JsonLines] = []
         self._audit_log: JsonLines | None = None
@@ -149,9 +153,10 @@ class Server:
         self.registry.reservations["", "services"] = network
         self.built_in = BuiltIn(self.registry, settings, network, self._access.certificates)
         self.registry.kubelets = Kubelets(settings.data_dir / KUBELETS)
+        self.registry.kubelet_endpoints = KubeletEndpoints(settings.kubelets)
         self.catalog = self._make_catalog()
         self._apis = LocalApis(self.registry, self.catalog.served)
-        self._flows = DanglingSchemas(self.registry)
+        self._flows = DanglingSchemas(self.registry, self._fairness.configure)
         self.webhooks = Webhooks(
             settings.service_addresses,
             lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
@@ -171,6 +176,8 @@ class Server:
             strangers = AuditOfStrangers(settings.audit_policy, self.registry.kinds, self._audit)
             audit = Audit(settings.audit_policy, self.registry.kinds, authorizer, self._audit)
             links = [Errors(), strangers, self._authentication, audit]
+        if settings.traffic.seats:
+            links.append(self._fairness)
         if authorizer.needed:
             links.append(Authorization(authorizer))
         if settings.features.enabled("CBORServingAndStorage"):
@@ -246,6 +253,7 @@ class Server:
                 server._dispatch.routes = server._routes()
             await server._access.start(log)
             await server.built_in.ensure()
+            server._flows.tell()
             await server._apis.ensure()
             if server._lease is not None:
                 await server._lease.renew()

@@ -7,7 +7,16 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from apiserver import accessflags, identityflags, metricflags, networkflags, tlsflags, tokenflags
+from apiserver import (
+    accessflags,
+    identityflags,
+    kubeletflags,
+    metricflags,
+    networkflags,
+    tlsflags,
+    tokenflags,
+    trafficflags,
+)
 from apiserver.admission.plugins import BUILT
 from apiserver.logs import FORMATS
 
@@ -133,6 +142,8 @@ def _add_running_flags(kube: argparse._ArgumentGroup) -> None:
     kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
     tlsflags.add_flags(kube)
     metricflags.add_flags(kube)
+    trafficflags.add_flags(kube)
+    kubeletflags.add_flags(kube)
     kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")
     kube.add_argument(
         "--etcd-compaction-interval",

@@ -1,4 +1,5 @@
-"""Says of each FlowSchema whether the PriorityLevelConfiguration that it names is there.
+"""Tells of the FlowSchemas and PriorityLevelConfigurations that there are, and says of each schema whether the level
+that it names is there.
 
 Facts: apiserver/pkg/util/flowcontrol (apf_controller.go).
 """
@@ -6,6 +7,7 @@ Facts: apiserver/pkg/util/flowcontrol (apf_controller.go).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import go_quote
@@ -22,6 +24,9 @@ __all__ = ["DanglingSchemas"]
 
 Json = dict[str, Any]
 
+#: Gets the schemas and the levels.
+Heed = Callable[[Iterable[Json], Iterable[Json]], object]
+
 _SCHEMAS: Final = ("flowcontrol.apiserver.k8s.io", "flowschemas")
 _LEVELS: Final = ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations")
 _MANAGER: Final = "api-priority-and-fairness-config-consumer-v1"
@@ -36,10 +41,14 @@ def _verdict(level: str, *, there: bool) -> Json:
 
 
 class DanglingSchemas:
-    """Keeps that condition of all FlowSchemas."""
+    """Keeps that condition of all FlowSchemas. `heed` gets the schemas and the levels, whenever one has changed."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry, self._changed = registry, asyncio.Event()
+    def __init__(self, registry: Registry, heed: Heed = lambda schemas, levels: None) -> None:
+        self._registry, self._heed, self._changed = registry, heed, asyncio.Event()
+
+    def tell(self) -> None:
+        """Gives them away as they are now."""
+        self._heed(self._registry.all_of(*_SCHEMAS), self._registry.all_of(*_LEVELS))
 
     async def follow(self) -> None:
         """Keeps it up to date, for ever."""
@@ -53,6 +62,7 @@ class DanglingSchemas:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
+                self.tell()  # before anybody reads of it in a condition
                 try:
                     await self.ensure()
                 except StatusError:  # the database is away; the next change, or the next start, makes up for it

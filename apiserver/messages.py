@@ -53,11 +53,13 @@ class Request:
     __slots__ = (
         "_params",
         "annotations",
+        "audit_id",
         "body",
         "fault",
         "headers",
         "impersonator",
         "info",
+        "marks",
         "method",
         "path",
         "peer",
@@ -80,6 +82,8 @@ class Request:
         self.warnings: Sequence[str] = ()
         self.annotations: Mapping[str, str] = _NOTHING
         self.fault = ""
+        #: what tells it from others (`apiserver.http.audit.ids`); further header fields of its answer, as bytes.
+        self.audit_id, self.marks = "", b""
         self.time: datetime | None = None
         self._params: dict[str, list[str]] | None = None
 

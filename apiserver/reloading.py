@@ -17,7 +17,7 @@ from typing import Final
 from apiserver.api.metrics import Counter, Family, Gauge
 from apiserver.clock import Timer, now, timers
 
-__all__ = ["Followed", "Reloaded", "digest"]
+__all__ = ["Followed", "Reloaded", "digest", "stamp"]
 
 log = logging.getLogger(__name__)
 #: Seconds between two looks at a file.
@@ -72,7 +72,7 @@ class Followed:
         return [path.read_bytes() for path in self._paths]
 
     def _stat(self) -> list[tuple[int, int, int]]:
-        return [_mark(path) for path in self._paths]
+        return [stamp(path) for path in self._paths]
 
 
 class Reloaded(Followed):
@@ -106,7 +106,7 @@ class Reloaded(Followed):
         self._times[self._server, status] = now().timestamp()
 
 
-def _mark(path: Path) -> tuple[int, int, int]:
+def stamp(path: Path) -> tuple[int, int, int]:
     """What differs when a file was written or replaced; the same for all that are not there."""
     try:
         found = path.stat()

@@ -14,7 +14,10 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
-__all__ = ["RequestInfo", "request_info"]
+__all__ = ["LONG_RUNNING", "RequestInfo", "request_info"]
+
+#: Subresources whose requests may take as long as they like.
+LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 #: What may follow /namespaces/NAME/ and belongs to the namespace itself.
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})

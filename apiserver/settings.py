@@ -26,12 +26,14 @@ from apiserver.http.handlers.accounttokens import ISSUER
 from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
 from apiserver.http.sinks.shownmetrics import MetricSettings
 from apiserver.identityflags import IdentitySettings, read_identity
+from apiserver.kubeletflags import KubeletSettings, read_kubelets
 from apiserver.messages import User
 from apiserver.metricflags import read_metrics
 from apiserver.networkflags import NetworkSettings, read_network
 from apiserver.serving import parse_runtime_config
 from apiserver.tlsflags import TlsSettings, read_tls
 from apiserver.tokenflags import TokenSettings, read_token_settings
+from apiserver.trafficflags import TrafficSettings, read_traffic
 from apiserver.virtualloop import START
 from apiserver.webhooks.services import Services, parse_service_addresses
 from kubedra import profiles
@@ -57,6 +59,8 @@ class Settings:
     access: AccessSettings
     admission: AdmissionSettings
     metrics: MetricSettings
+    traffic: TrafficSettings
+    kubelets: KubeletSettings
     enable_plugins: tuple[str, ...]
     disable_plugins: tuple[str, ...]
     port: int
@@ -153,7 +157,7 @@ def read(arguments: Sequence[str]) -> Settings:
         network = read_network(given)
         access = read_access(given, features)
         admission = read_admission(given.admission_control_config_file)
-        metrics = read_metrics(given)
+        metrics, traffic, kubelets = read_metrics(given), read_traffic(given), read_kubelets(given)
         others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))
     except ValueError as error:
         raise SettingsError(str(error)) from error
@@ -179,6 +183,8 @@ def read(arguments: Sequence[str]) -> Settings:
         access=access,
         admission=admission,
         metrics=metrics,
+        traffic=traffic,
+        kubelets=kubelets,
         enable_plugins=enable,
         disable_plugins=disable,
         port=given.port,

@@ -15,6 +15,7 @@ from apiserver.aggregation.servers import RemoteServers, Server
 from apiserver.aggregation.takeover import Refused
 from apiserver.api.status import PlainError
 from apiserver.clock import Timer, timers
+from apiserver.http.audit.ids import audit_id
 from apiserver.http.handlers.chain import Handler
 from apiserver.messages import Request, Response, Stream
 
@@ -34,7 +35,7 @@ _OWN: Final = frozenset(
 #: How the names of headers begin for which the same holds.
 _OWN_STARTS: Final = ("x-remote-extra-", "impersonate-extra-")
 _OF_ANSWER: Final = frozenset(
-    {"connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date"}
+    {"connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date", "audit-id"}
 )
 #: A longer answer, or one whose length nobody knows, is passed on as it comes.
 _WHOLE: Final = 1 << 20
@@ -81,6 +82,8 @@ class Aggregated:
             for name, value in request.headers.items()
             if name not in _OWN and not name.startswith(_OWN_STARTS)
         ]
+        if "audit-id" not in request.headers:
+            headers.append(("Audit-Id", audit_id(request)))
         target = f"{request.path}?{request.query}" if request.query else request.path
         upgrade = request.headers.get("upgrade", "")
         if upgrade:

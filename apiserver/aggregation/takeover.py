@@ -16,7 +16,7 @@ from apiserver.messages import Response, Stream
 if TYPE_CHECKING:
     import h11
 
-__all__ = ["Refused", "take_over"]
+__all__ = ["Refused", "answer_of", "take_leave", "take_over"]
 
 #: Bytes that are passed on at once.
 _PIECE: Final = 64 * 1024
@@ -42,11 +42,7 @@ async def take_over(
     reader, writer = await asyncio.open_connection(*place, ssl=trust, server_hostname=name, limit=_PIECE)
     try:
         connection = h11.Connection(h11.CLIENT)
-        length = [(b"Content-Length", str(len(body)).encode())] if body else []
-        request = h11.Request(method=method.encode(), target=target, headers=[*headers, *length])
-        parts = [connection.send(request), connection.send(h11.Data(data=body)), connection.send(h11.EndOfMessage())]
-        writer.write(b"".join(part for part in parts if part))
-        answer = await _next(connection, reader)
+        answer = await _asked(connection, reader, writer, method, target, headers, body)
         if isinstance(answer, h11.InformationalResponse) and answer.status_code == _SWITCHING:
             return _switched(connection, answer, reader, writer)
         return await _whole(connection, answer, reader, writer)
@@ -58,7 +54,47 @@ async def take_over(
         raise
 
 
-async def _take_leave(writer: asyncio.StreamWriter) -> None:
+async def answer_of(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, target: bytes, headers: Pairs
+) -> tuple[h11.Connection, h11.Response]:
+    """How a server begins to answer. Raises OSError and Refused; then the connection is closed."""
+    import h11
+
+    connection = h11.Connection(h11.CLIENT)
+    try:
+        answer = await _asked(connection, reader, writer, method, target, headers, b"")
+    except h11.RemoteProtocolError as error:
+        writer.transport.abort()
+        raise Refused(str(error)) from None
+    except BaseException:
+        writer.transport.abort()
+        raise
+    if not isinstance(answer, h11.Response):
+        writer.transport.abort()
+        raise Refused("EOF")
+    return connection, answer
+
+
+async def _asked(
+    connection: h11.Connection,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    method: str,
+    target: bytes,
+    headers: Pairs,
+    body: bytes,
+) -> h11.Event:
+    """What comes first after a request."""
+    import h11
+
+    length = [(b"Content-Length", str(len(body)).encode())] if body else []
+    request = h11.Request(method=method.encode(), target=target, headers=[*headers, *length])
+    parts = [connection.send(request), connection.send(h11.Data(data=body)), connection.send(h11.EndOfMessage())]
+    writer.write(b"".join(part for part in parts if part))
+    return await _next(connection, reader)
+
+
+async def take_leave(writer: asyncio.StreamWriter) -> None:
     """Closes a connection once all is sent. Whatever the other side does, nothing of it is left after a moment: TLS
     would wait for its farewell, longer than this server may be there.
     """
@@ -110,7 +146,7 @@ async def _pieces(
     except OSError:
         return
     finally:
-        await _take_leave(writer)
+        await take_leave(writer)
         stream.finish()
 
 
@@ -125,7 +161,7 @@ async def _whole(
     parts = []
     while isinstance(event := await _next(connection, reader), h11.Data):
         parts.append(bytes(event.data))
-    await _take_leave(writer)
+    await take_leave(writer)
     headers = _texts(answer)
     kind = next((value for name, value in headers if name.lower() == "content-type"), "")
     own = ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date", "upgrade")

@@ -50,9 +50,9 @@ class StatusError(Exception):
 class PlainError(Exception):
     """An answer in plain text, as upstream gives for paths outside every known group."""
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, code: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(text)
-        self.code, self.text = code, text
+        self.code, self.text, self.headers = code, text, headers
 
 
 def qualified(resource: str, group: str) -> str:

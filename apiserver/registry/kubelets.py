@@ -1,14 +1,14 @@
-"""What rules may ask of the kubelets of nodes whose containers are processes."""
+"""What rules may ask of kubelets: of nodes whose containers are processes, and of those that listen on a network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from apiserver.messages import Response, Stream
+    from apiserver.messages import Request, Response, Stream
 
-__all__ = ["Kubelets"]
+__all__ = ["KubeletEndpoints", "Kubelets"]
 
 
 class Kubelets(Protocol):
@@ -26,4 +26,20 @@ class Kubelets(Protocol):
         self, node: str, uid: str, container: str, query: str, headers: Mapping[str, str]
     ) -> Stream | None:
         """A command in a container."""
+        ...
+
+
+class KubeletEndpoints(Protocol):
+    """Kubelets of nodes whose status says where they listen. Both raise StatusError."""
+
+    def place(self, node: Mapping[str, Any]) -> tuple[str, int] | None:
+        """Where a node's kubelet listens."""
+        ...
+
+    async def log(self, place: tuple[str, int], target: str, pod: str, *, insecure: bool = False) -> Stream:
+        """What stands at a path of the kubelet; `insecure`: whatever certificate it shows."""
+        ...
+
+    async def switch(self, place: tuple[str, int], target: str, request: Request) -> Response | Stream:
+        """The kubelet's answer to a request that asks for another protocol."""
         ...

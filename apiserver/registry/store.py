@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from apiserver.messages import User
     from apiserver.registry.admission import Chain
     from apiserver.registry.authority import Authority, Identity
-    from apiserver.registry.kubelets import Kubelets
+    from apiserver.registry.kubelets import KubeletEndpoints, Kubelets
     from apiserver.registry.reservations import Reservations
     from apiserver.storage.cache import Cache
     from apiserver.storage.types import RevisionLog
@@ -93,6 +93,7 @@ class Registry:
         self.reservations: dict[tuple[str, str], Reservations] = {}
         #: the nodes whose containers are processes; None where no node can run any.
         self.kubelets: Kubelets | None = None
+        self.kubelet_endpoints: KubeletEndpoints | None = None
         #: stores what a function makes of an object, for rules; set by whoever wires the server.
         self.rewrite: Rewrite | None = None
         self.kinds = Kinds()

@@ -16,7 +16,7 @@ from apiserver.api.codec import DecodeError, decode, interpret, loads
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.types.meta import Status
 
-__all__ = ["WebhookError", "connection_text", "response_error"]
+__all__ = ["WebhookError", "answer_text", "connection_text", "response_error"]
 
 #: Bytes of an answer in plain text that are repeated.
 _SHOWN: Final = 2048
@@ -61,10 +61,11 @@ def response_error(code: int, content_type: str, body: bytes) -> WebhookError | 
     said = "unknown"
     if not content_type or content_type.partition(";")[0].strip().lower().startswith("text/"):
         said = body[:_SHOWN].decode(errors="replace").strip()
-    return WebhookError(_text(code, said), code)
+    return WebhookError(answer_text(code, said), code)
 
 
-def _text(code: int, said: str) -> str:
+def answer_text(code: int, said: str) -> str:
+    """What client-go says of an answer that is no success; `said` is its body."""
     if code in (403, 415):
         return said
     if code == 406:

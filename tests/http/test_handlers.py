@@ -25,12 +25,12 @@ def links(chain: HandlerChain) -> list[str]:
 
 def test_where_everything_is_allowed_nobody_is_asked() -> None:
     with serve() as server:
-        assert links(server.server.chain) == ["Errors", "Authentication", "Dispatch"]
+        assert links(server.server.chain) == ["Errors", "Authentication", "Fairness", "Dispatch"]
 
 
 def test_where_it_is_not_the_authorizer_stands_behind_authentication() -> None:
     with serve("--authorization-mode=RBAC") as server:
-        assert links(server.server.chain) == ["Errors", "Authentication", "Authorization", "Dispatch"]
+        assert links(server.server.chain) == ["Errors", "Authentication", "Fairness", "Authorization", "Dispatch"]
 
 
 class Named:

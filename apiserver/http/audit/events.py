@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
-from uuid import uuid4
 
 import orjson
 
@@ -13,6 +12,7 @@ from apiserver.api import protobuf
 from apiserver.api.status import StatusError
 from apiserver.api.yamlbody import YamlError, load
 from apiserver.clock import now
+from apiserver.http.audit.ids import audit_id
 from apiserver.http.audit.policy import Audited, Level
 from apiserver.messages import Request, Response, User
 from apiserver.registry.body.decode import PROTOBUF, Kinds, media_type
@@ -42,7 +42,7 @@ class Event:
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
             "level": audited.level.text,
-            "auditID": request.headers.get("audit-id") or str(uuid4()),
+            "auditID": audit_id(request),
             "stage": "",
             "requestURI": f"{request.path}?{request.query}" if request.query else request.path,
             "verb": request.info.verb,

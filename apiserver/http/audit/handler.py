@@ -57,7 +57,6 @@ class Audit:
         except Exception as error:  # noqa: BLE001 - each kind has its answer
             failed = error
             answer = error_response(request, error)
-        answer.headers += (("Audit-Id", event.id),)
         if isinstance(answer, Response):
             event.note_answer(answer, failed)
             self._finish(event, request)

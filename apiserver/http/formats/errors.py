@@ -21,7 +21,7 @@ def error_response(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageUnavailable):
         return status_response(request, refusal_of(error))
     if isinstance(error, PlainError):
-        headers = (("X-Content-Type-Options", "nosniff"),)
+        headers = (("X-Content-Type-Options", "nosniff"), *error.headers)
         return Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", headers)
     log.error("%s %s failed", request.method, request.path, exc_info=error)
     return status_response(

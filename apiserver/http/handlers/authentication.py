@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Final
 
 from apiserver.api.durations import go_duration_problem
 from apiserver.api.status import bad_request
@@ -13,9 +12,7 @@ from apiserver.http.handlers.authorization import question_of
 from apiserver.http.handlers.chain import Handler
 from apiserver.http.handlers.impersonation import impersonate, requested_identity
 from apiserver.messages import Request, Response, Stream, User
-
-#: Subresources whose requests may take as long as they like.
-_LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+from apiserver.requestinfo import LONG_RUNNING
 
 
 class Authentication:
@@ -62,7 +59,7 @@ def _check_timeout(request: Request) -> None:
     be a duration. Raises 400.
     """
     info = request.info
-    if info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
+    if info.verb in ("watch", "proxy") or info.subresource in LONG_RUNNING:
         return
     problem = go_duration_problem(text) if (text := request.params.get("timeout", ("",))[0]) else ""
     if problem:

@@ -10,7 +10,8 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
-from apiserver.messages import Response, Stream
+from apiserver.http.audit.ids import audit_id
+from apiserver.messages import Request, Response, Stream
 
 CLOSE: Final = b"connection: close\r\n"
 CHUNKED: Final = b"transfer-encoding: chunked\r\n"
@@ -45,15 +46,22 @@ def fields(headers: Iterable[tuple[str, str]]) -> bytes:
     )
 
 
-def response_parts(answer: Response, *, head: bool, close: bool) -> tuple[bytes, ...]:
+def marks(request: Request) -> bytes:
+    """What the answer to any request that could be read says of it, as fields."""
+    return b"audit-id: %b\r\n%b" % (audit_id(request).encode("latin-1"), request.marks) if request.method else b""
+
+
+def response_parts(answer: Response, marks: bytes = b"", *, head: bool, close: bool) -> tuple[bytes, ...]:
     """A whole answer, a long body apart from what comes before it: it is not copied. `head`: the client wants no body,
     but to know how long it is;
-    `close`: the connection ends with it."""
+    `close`: the connection ends with it. `marks` are further fields, as bytes."""
     body = answer.body
     size = len(body)
     first = status_line(answer.status, answer.content_type)
     if answer.headers or close:
-        first = b"%b%b%b" % (first, fields(answer.headers), CLOSE if close else b"")
+        first = b"%b%b%b%b" % (first, fields(answer.headers), marks, CLOSE if close else b"")
+    elif marks:
+        first += marks
     if answer.status in BODILESS:
         return (first + b"\r\n",)
     if head:
@@ -63,7 +71,7 @@ def response_parts(answer: Response, *, head: bool, close: bool) -> tuple[bytes,
     return (b"%bcontent-length: %d\r\n\r\n%b" % (first, size, body),)
 
 
-def stream_head(answer: Stream, *, chunked: bool, close: bool) -> bytes:
+def stream_head(answer: Stream, marks: bytes = b"", *, chunked: bool, close: bool) -> bytes:
     """The head of a stream. Not chunked, its end is the connection's."""
     first = status_line(answer.status, answer.content_type) + fields(answer.headers)
-    return b"%b%b%b\r\n" % (first, CHUNKED if chunked else b"", CLOSE if close else b"")
+    return b"%b%b%b%b\r\n" % (first, marks, CHUNKED if chunked else b"", CLOSE if close else b"")

@@ -400,7 +400,8 @@ class Protocol(asyncio.Protocol):
         if self.transport.is_closing():
             return
         close = not pending.keep_alive or self._stopping
-        for part in heads.response_parts(answer, head=pending.request.method == "HEAD", close=close):
+        request = pending.request
+        for part in heads.response_parts(answer, heads.marks(request), head=request.method == "HEAD", close=close):
             self.transport.write(part)
         if close:
             self._close()
@@ -411,9 +412,10 @@ class Protocol(asyncio.Protocol):
         All streams keep one pace, by which what happens in a few milliseconds goes into one chunk."""
         transport, pace = self.transport, self._front.pace
         if answer.status == SWITCHING:
-            await self._switch(answer)
+            await self._switch(answer, heads.marks(pending.request))
             return
-        transport.write(heads.stream_head(answer, chunked=not pending.http_1_0, close=not pending.keep_alive))
+        marks, chunked = heads.marks(pending.request), not pending.http_1_0
+        transport.write(heads.stream_head(answer, marks, chunked=chunked, close=not pending.keep_alive))
         try:
             async for chunk in answer.chunks:
                 transport.write(chunk if pending.http_1_0 else pace.frame(chunk))
@@ -427,11 +429,11 @@ class Protocol(asyncio.Protocol):
         if not pending.keep_alive or self._stopping:
             self._close()
 
-    async def _switch(self, answer: Stream) -> None:
+    async def _switch(self, answer: Stream, marks: bytes) -> None:
         """The connection speaks another protocol from now on, until one side ends it."""
         transport = self.transport
         self._taken_over, answer.content_type = answer.incoming, ""
-        transport.write(heads.stream_head(answer, chunked=False, close=False))
+        transport.write(heads.stream_head(answer, marks, chunked=False, close=False))
         try:
             async for chunk in answer.chunks:
                 transport.write(chunk)

@@ -1,10 +1,12 @@
 """log, exec, attach, portforward and proxy. Behind an emulated pod are no containers: its log is made up (`logs`), and
 the others end in an error that says so; what is wrong with the request itself is said first, in upstream's words.
+Where the status of the node says that its kubelet listens somewhere, that one is asked.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
 
 from apiserver.api.fielderrors import Path, invalid
 from apiserver.api.podlogs import LogOptions
@@ -29,6 +31,8 @@ _NO_CONTAINERS: Final = (
     " their phases, and devices through allocation and preparation"
 )
 _CREATE_GATE: Final = "AuthorizePodWebsocketUpgradeCreatePermission"
+_SWITCHES: Final = ("follow", "previous", "timestamps")
+_LOG_OPTIONS: Final = ("limitBytes", "sinceSeconds", "sinceTime", "stream", "tailLines")
 _COUNTS: Final = ("sinceSeconds", "tailLines", "limitBytes")
 
 
@@ -107,9 +111,44 @@ async def log(store: Store, ctx: Context, request: Request) -> Response | Stream
         found = await kubelets.log(name, pod["metadata"]["uid"], container, request.query)
         if found is not None:
             return found
+    endpoints = store.registry.kubelet_endpoints
+    place = endpoints.place(node) if endpoints is not None else None
+    if endpoints is not None and place is not None:
+        insecure = _is_true(request, "insecureSkipTLSVerifyBackend")
+        return await endpoints.log(place, _log_target(pod, container, request), ctx.name, insecure=insecure)
     if not logs.emulated(pod, node, container):
         raise _emulated(ctx.name, "read a log from")
     return logs.emulated_log(store, pod, container, LogOptions.of(request.params, ctx.now))
+
+
+def _log_target(pod: Json, container: str, request: Request) -> str:
+    """Where a kubelet has a container's log."""
+    given = [(name, "true" if _is_true(request, name) else "") for name in _SWITCHES]
+    given += [(name, _first(request, name)) for name in _LOG_OPTIONS]
+    query = urlencode(sorted(pair for pair in given if pair[1]))
+    return f"{_target('containerLogs', pod, container)}{'?' if query else ''}{query}"
+
+
+def _is_true(request: Request, name: str) -> bool:
+    """Any value of a parameter but 0 and false is true."""
+    return name in request.params and _first(request, name).lower() not in ("0", "false")
+
+
+def _target(what: str, pod: Json, *below: str) -> str:
+    meta = pod["metadata"]
+    return "/" + "/".join(quote(part) for part in (what, meta["namespace"], meta["name"], *below))
+
+
+async def _switched(store: Store, ctx: Context, request: Request, what: str) -> Response | Stream | None:
+    """The answer of a kubelet to what takes the connection over; None where none listens."""
+    pod, endpoints = _pod(store, ctx), store.registry.kubelet_endpoints
+    node = ctx.lookup("", "nodes", "", pod["spec"].get("nodeName", ""))
+    place = endpoints.place(node) if endpoints is not None and node is not None else None
+    if endpoints is None or place is None:
+        return None
+    below = () if what == "portForward" else (_container(pod, _first(request, "container")),)
+    query = f"?{request.query}" if request.query else ""
+    return await endpoints.switch(place, _target(what, pod, *below) + query, request)
 
 
 def _streaming(store: Store, ctx: Context, request: Request, what: str) -> StatusError:
@@ -130,19 +169,28 @@ async def execute(store: Store, ctx: Context, request: Request) -> Response | St
         found = await kubelets.execute(node, uid, container, request.query, request.headers)
         if found is not None:
             return found
+    passed = await _switched(store, ctx, request, "exec")
+    if passed is not None:
+        return passed
     raise _streaming(store, ctx, request, "execute in")
 
 
-async def attach(store: Store, ctx: Context, request: Request) -> Response:
+async def attach(store: Store, ctx: Context, request: Request) -> Response | Stream:
     _check_create(store, ctx)
+    passed = await _switched(store, ctx, request, "attach")
+    if passed is not None:
+        return passed
     raise _streaming(store, ctx, request, "attach to")
 
 
-async def port_forward(store: Store, ctx: Context, request: Request) -> Response:
+async def port_forward(store: Store, ctx: Context, request: Request) -> Response | Stream:
     _check_create(store, ctx)
     pod = _pod(store, ctx)
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {ctx.name} does not have a host assigned")
+    passed = await _switched(store, ctx, request, "portForward")
+    if passed is not None:
+        return passed
     raise _emulated(ctx.name, "forward a port to")
 
 

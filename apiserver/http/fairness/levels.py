@@ -1,0 +1,192 @@
+"""A priority level: how many of its requests are answered at once, and how the others wait.
+
+A request takes a *seat* while it is answered, a watch until it is open. Seats are given back when the event loop has
+taken its turn, not before: what this server answers without waiting would never meet another request otherwise, and who
+sends most would be answered most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Mapping
+from math import ceil
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.clock import Timer, purpose
+
+if TYPE_CHECKING:
+    from apiserver.http.fairness.flows import Flow
+
+__all__ = ["Level", "Rejected", "Waiting", "share_seats"]
+
+Json = Mapping[str, Any]
+
+CONCURRENCY_LIMIT: Final = "concurrency-limit"
+QUEUE_FULL: Final = "queue-full"
+TIME_OUT: Final = "time-out"
+_DEFAULT_QUEUING: Final[Json] = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
+
+
+class Rejected(Exception):
+    """A request that may neither be answered now nor wait; the reason is one of those that metrics name."""
+
+
+class Waiting:
+    """A request in a queue."""
+
+    __slots__ = ("admitted", "flow", "since")
+
+    def __init__(self, flow: Flow, admitted: asyncio.Future[None]) -> None:
+        self.flow, self.admitted, self.since = flow, admitted, perf_counter()
+
+
+class Level:
+    """One PriorityLevelConfiguration. `seats` are its own; it may have up to `most`, where other levels lend theirs
+    (`share_seats`), and lends itself all but `least`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.uid = name, ""
+        self.exempt = False
+        self.shares = self.seats = self.least = self.most = 0
+        self.executing = 0
+        self._queuing: Json | None = None
+        self._queues: dict[int, deque[Waiting]] = {}
+        #: Queues in which somebody waits, in the order in which it is their turn.
+        self._turns: deque[int] = deque()
+        self._hands: dict[tuple[str, str], list[int]] = {}
+        #: All levels of the server: who may lend.
+        self.lenders: Mapping[str, Level] = {}
+
+    def configure(self, level: Json) -> None:
+        """Takes what the object says."""
+        spec: Json = level["spec"]
+        self.uid, self.exempt = level["metadata"]["uid"], spec["type"] == "Exempt"
+        limits: Json = spec.get("exempt" if self.exempt else "limited") or {}
+        self.shares = limits.get("nominalConcurrencyShares", 0 if self.exempt else 30)
+        self._lent, self._borrowed = limits.get("lendablePercent") or 0, limits.get("borrowingLimitPercent")
+        response: Json = limits.get("limitResponse") or {}
+        self._queuing = (response.get("queuing") or _DEFAULT_QUEUING) if response.get("type") == "Queue" else None
+        self._hands.clear()
+
+    def allot(self, server: int, shares: int, total: int) -> None:
+        """Its part of all seats of the server. `total` is what all levels have together."""
+        self.seats = _own(server, self.shares, shares)
+        self.least = self.seats - round(self.seats * self._lent / 100)
+        more = total if self._borrowed is None else round(self.seats * self._borrowed / 100)
+        self.most = self.seats + more
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        return [each for queue in self._queues.values() for each in queue]
+
+    def take(self) -> bool:
+        """A seat, where there is one and nobody waits for it."""
+        if self._turns or (self.executing >= self.seats and not self._may_borrow()):
+            return False
+        self.executing += 1
+        return True
+
+    def _may_borrow(self) -> bool:
+        """Whether others have seats that they lend and that nobody uses."""
+        if self.executing >= self.most:
+            return False
+        limited = [level for level in self.lenders.values() if not level.exempt]
+        kept = sum(max(level.executing, level.least) for level in limited if level is not self)
+        return self.executing + kept < sum(level.seats for level in limited)
+
+    def leave(self) -> None:
+        """Gives a seat back at the end of the loop's turn."""
+        asyncio.get_running_loop().call_soon(self.give_back)
+
+    def give_back(self) -> None:
+        """Gives a seat back now; who waits gets it."""
+        self.executing -= 1
+        while self._turns and (self.executing < self.seats or self._may_borrow()):
+            self._admit_one()
+
+    def _admit_one(self) -> None:
+        """The next one of the queue whose turn it is: queues have equal parts, however many wait in them."""
+        turn = self._turns.popleft()
+        queue = self._queues[turn]
+        first = queue.popleft()
+        if queue:
+            self._turns.append(turn)
+        else:
+            del self._queues[turn]
+        self.executing += 1
+        first.admitted.set_result(None)
+
+    async def wait(self, flow: Flow, key: tuple[str, str], seconds: float) -> tuple[float, int]:
+        """Waits for a seat. (Seconds that it took, how many were in the queue then.) Raises Rejected."""
+        if self._queuing is None:
+            raise Rejected(CONCURRENCY_LIMIT)
+        turn = min(self._hand(key), key=lambda each: len(self._queues.get(each, ())))
+        queue = self._queues.setdefault(turn, deque())
+        if len(queue) >= self._queuing.get("queueLengthLimit", 50):
+            raise Rejected(QUEUE_FULL)
+        loop = asyncio.get_running_loop()
+        waiting = Waiting(flow, loop.create_future())
+        queue.append(waiting)
+        length = len(queue)
+        if length == 1:
+            self._turns.append(turn)
+        timer = loop.call_later(seconds, _overdue, waiting)
+        try:
+            await waiting.admitted
+        except BaseException:
+            self._forget(turn, waiting)
+            raise
+        finally:
+            timer.cancel()
+        return perf_counter() - waiting.since, length
+
+    def _forget(self, turn: int, waiting: Waiting) -> None:
+        """It does not wait any longer; a seat that it got just now is the next one's."""
+        queue = self._queues.get(turn, deque())
+        if waiting in queue:
+            queue.remove(waiting)
+            if not queue:
+                del self._queues[turn]
+                self._turns.remove(turn)
+        elif not waiting.admitted.cancelled() and waiting.admitted.done() and waiting.admitted.exception() is None:
+            self.give_back()
+
+    def _hand(self, key: tuple[str, str]) -> list[int]:
+        """The queues that a flow may use: a few of all, so that it hardly meets another one in each of them."""
+        hand = self._hands.get(key)
+        if hand is None:
+            assert self._queuing is not None, "who waits has queues"
+            queues: int = self._queuing.get("queues", 64)
+            value = int.from_bytes(hashlib.sha256("\0".join(key).encode()).digest()[:8], "little")
+            left = list(range(queues))
+            hand = []
+            for _ in range(min(self._queuing.get("handSize", 8), queues)):
+                value, card = divmod(value, len(left))
+                hand.append(left.pop(card))
+            if len(self._hands) > 1000:
+                self._hands.clear()
+            self._hands[key] = hand
+        return hand
+
+
+@purpose(Timer.MACHINE)
+def _overdue(waiting: Waiting) -> None:
+    if not waiting.admitted.done():
+        waiting.admitted.set_exception(Rejected(TIME_OUT))
+
+
+def _own(server: int, part: int, shares: int) -> int:
+    return ceil(server * part / shares) if shares else 0
+
+
+def share_seats(levels: Mapping[str, Level], server: int) -> None:
+    """Shares the seats of the server out to its levels."""
+    shares = sum(level.shares for level in levels.values())
+    total = sum(_own(server, level.shares, shares) for level in levels.values())
+    for level in levels.values():
+        level.lenders = levels
+        level.allot(server, shares, total)

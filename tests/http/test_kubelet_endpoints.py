@@ -1,0 +1,204 @@
+"""Kubelets that listen on a network are asked for logs, and get what takes a connection over."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from apiserver.certificates import own_certificate
+from apiserver.flags import SettingsError
+from apiserver.settings import read
+from tests.http.authorities import Authority
+from tests.support.server import Running, serve
+from tests.support.wire import Answer
+
+KINDS = "Hostname, InternalDNS, InternalIP, ExternalDNS, ExternalIP"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Kubelet:
+    """Answers over TLS what `answers` says of a path; what asks for another protocol gets its bytes back in capitals.
+    Notes the heads of requests, and whom each certificate was for.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.certificate, key = own_certificate(folder, "127.0.0.1")
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(self.certificate, key)
+        self.asked: list[str] = []
+        self.answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n4\r\ntwo\n\r\n0\r\n\r\n"
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+
+    def believe(self, users: Path) -> None:
+        """Let nobody in whom this authority does not name."""
+        self._context.load_verify_locations(users)
+        self._context.verify_mode = ssl.CERT_REQUIRED
+
+    def serve(self) -> None:
+        while True:
+            try:
+                plain, _ = self._listener.accept()
+            except OSError:
+                return
+            with closing(plain):
+                try:
+                    self._answer(plain)
+                except OSError:
+                    continue
+
+    def _answer(self, plain: socket.socket) -> None:
+        with self._context.wrap_socket(plain, server_side=True) as connection:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += connection.recv(4096)
+            self.asked.append(head.decode())
+            if b"upgrade:" not in head.lower():
+                connection.sendall(self.answer)
+                return
+            connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n")
+            connection.sendall(connection.recv(100).upper())
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@contextmanager
+def kubelet(folder: Path) -> Iterator[Kubelet]:
+    folder.mkdir(exist_ok=True)
+    made = Kubelet(folder)
+    thread = threading.Thread(target=made.serve)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.close()
+        thread.join()
+
+
+def prepare(running: Running, port: int, kind: str = "InternalIP") -> None:
+    """A node whose kubelet listens there, and a pod on it."""
+    wire = running.wire()
+    addresses = [{"type": "ExternalIP", "address": "192.0.2.7"}, {"type": kind, "address": "127.0.0.1"}]
+    status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
+    assert wire.post("/api/v1/nodes", {"metadata": {"name": "far"}, "status": status}).status == 201
+    containers = [{"name": "c", "image": "i"}]
+    assert (
+        wire.post(PODS, {"metadata": {"name": "p"}, "spec": {"nodeName": "far", "containers": containers}}).status
+        == 201
+    )
+
+
+def log(running: Running, query: str = "") -> Answer:
+    return running.wire().get(f"{PODS}/p/log{query}")
+
+
+def test_a_log_is_read_from_the_kubelet_that_the_node_names(tmp_path: Path) -> None:
+    with kubelet(tmp_path) as far, serve(f"--kubelet-certificate-authority={far.certificate}") as running:
+        prepare(running, far.port)
+        answer = log(running, "?timestamps=1&follow=false&previous&tailLines=5&pretty=true")
+        assert (answer.status, answer.text) == (200, "one\ntwo\n")
+        assert answer.headers["content-type"].startswith("text/plain")
+        path = "/containerLogs/default/p/c?previous=true&tailLines=5&timestamps=true"
+        assert far.asked[-1].splitlines()[0] == f"GET {path} HTTP/1.1"
+        for code, said, reason, message in (
+            (401, b"no", "Unauthorized", "the server has asked for the client to provide credentials ( pods/log p)"),
+            (400, b"no such thing", "BadRequest", "no such thing"),
+            (500, b"broken", "InternalError", "Internal error occurred: broken"),
+            (404, b"x", "NotFound", "the server could not find the requested resource ( pods/log p)"),
+        ):
+            far.answer = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (code, len(said), said)
+            refused = log(running)
+            assert (refused.status, refused.json["reason"], refused.json["message"]) == (code, reason, message)
+
+
+def test_a_kubelet_is_believed_whose_certificate_the_authority_signed(tmp_path: Path) -> None:
+    other, _ = own_certificate(tmp_path / "other", "127.0.0.1")
+    with kubelet(tmp_path / "far") as far:
+        with serve(f"--kubelet-certificate-authority={other}") as running:
+            prepare(running, far.port)
+            refused = log(running)
+            where = f"https://127.0.0.1:{far.port}/containerLogs/default/p/c"
+            why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+            assert (refused.status, refused.json["message"]) == (500, f'Get "{where}": {why}')
+            assert log(running, "?insecureSkipTLSVerifyBackend=true").text == "one\ntwo\n"
+        with serve() as running:
+            prepare(running, far.port)
+            assert log(running).status == 200
+
+
+def test_a_kubelet_is_shown_the_certificate_that_the_files_have_now(tmp_path: Path) -> None:
+    users, strangers = Authority(tmp_path, "users"), Authority(tmp_path, "strangers")
+    shown = tmp_path / "shown.pem"
+    shutil.copy(strangers.client("server"), shown)
+    flags = (f"--kubelet-client-certificate={shown}", f"--kubelet-client-key={shown}")
+    with kubelet(tmp_path / "far") as far, serve(*flags) as running:
+        far.believe(users.file)
+        prepare(running, far.port)
+        assert log(running).status != 200
+        shutil.copy(users.client("kube-apiserver"), shown)
+        assert log(running).text == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("portforward", "/portForward/default/p"),
+        ("exec?command=ls", "/exec/default/p/c?command=ls"),
+        ("attach", "/attach/default/p/c"),
+    ],
+)
+def test_what_takes_the_connection_over_goes_to_the_kubelet(tmp_path: Path, path: str, asked: str) -> None:
+    with kubelet(tmp_path) as far, serve() as running:
+        prepare(running, far.port)
+        plain = running.wire().post(f"{PODS}/p/{path}", None)
+        assert (plain.status, plain.json["message"]) == (400, "Upgrade request required")
+        host, _, port = running.url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            head = f"POST {PODS}/p/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+            connection.sendall(f"{head}Authorization: Bearer secret\r\nX-Stream-Protocol-Version: v4\r\n\r\n".encode())
+            said = b""
+            while b"\r\n\r\n" not in said:
+                said += connection.recv(4096)
+            assert said.startswith(b"HTTP/1.1 101 ")
+            connection.sendall(b"ping")
+            assert connection.recv(100) == b"PING"
+        first, *fields = far.asked[-1].lower().splitlines()
+        assert first == f"post {asked.lower()} http/1.1"
+        assert "x-stream-protocol-version: v4" in fields
+        assert not any(field.startswith("authorization") for field in fields)
+
+
+def test_a_node_that_does_not_say_where_its_kubelet_listens_has_none(tmp_path: Path) -> None:
+    with kubelet(tmp_path) as far, serve("--kubelet-preferred-address-types=Hostname") as running:
+        prepare(running, far.port)
+        assert log(running).status == 501
+        assert far.asked == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--kubelet-certificate-authority=/nowhere"], "--kubelet-certificate-authority /nowhere: no such file"),
+        (
+            ["--kubelet-client-certificate=/dev/null"],
+            "--kubelet-client-certificate /dev/null: no such file",
+        ),
+        (
+            ["--kubelet-preferred-address-types=Planet"],
+            f"--kubelet-preferred-address-types Planet: allowed are {KINDS}",
+        ),
+    ],
+)
+def test_flags_that_cannot_be_followed_are_named(flags: list[str], problem: str) -> None:
+    with pytest.raises(SettingsError) as found:
+        read(flags)
+    assert str(found.value) == problem
