@@ -15,7 +15,15 @@ from apiserver.http.documents.health import HEALTH, Health
 from apiserver.http.documents.issuer import PATHS, Issuer
 from apiserver.http.documents.zpages import About, ZPages
 from apiserver.http.formats.encoding import encode
-from apiserver.http.formats.negotiation import JSON, PROTOBUF, check_routed, clauses, is_pretty, negotiate_plain
+from apiserver.http.formats.negotiation import (
+    JSON,
+    PROTOBUF,
+    check_produced,
+    check_routed,
+    clauses,
+    is_pretty,
+    negotiate_plain,
+)
 from apiserver.messages import Request, Response
 
 _NO_PAGE: Final = "404 page not found"
@@ -68,6 +76,7 @@ class Documents:
         if path == "version":
             if request.method != "GET":
                 raise method_not_allowed()
+            check_produced(request.headers.get("accept", ""), JSON)
             return Response(200, orjson.dumps(dict(self._version), option=orjson.OPT_INDENT_2))
         if path == "metrics/slis":
             return Response(200, self._health.indicators().encode(), CONTENT_TYPE)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.http.formats.negotiation import clauses, not_acceptable
+from apiserver.http.formats.negotiation import check_produced
 from apiserver.messages import Request, Response
 
 Json = dict[str, Any]
@@ -31,9 +31,7 @@ class Issuer:
     def answer(self, request: Request, path: str) -> Response:
         """Raises 406."""
         wanted = _KEYS_TYPE if path == _KEYS else "application/json"
-        accepted = [clause.media for clause in clauses(request.headers.get("accept", ""))]
-        if accepted and not {wanted, "*/*", "application/*"} & set(accepted):
-            raise not_acceptable(wanted)
+        check_produced(request.headers.get("accept", ""), wanted)
         body = {"keys": self._keys()} if path == _KEYS else self._configuration()
         return Response(200, orjson.dumps(body), wanted, _CACHED)
 

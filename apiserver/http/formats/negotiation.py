@@ -78,10 +78,19 @@ def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True, 
     accept = headers.get("accept", "")
     if accept and accept != JSON and not _is_listed(accept, _PRODUCED | {_TEXT} if text else _PRODUCED):
         available = f"{ACCEPTED}, {STREAMED}" if verb in ("list", "watch") else ACCEPTED
-        available = f"{_TEXT}, {available}" if text else available
-        raise StatusError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {available}", {})
+        raise _not_produced(f"{_TEXT}, {available}" if text else available)
     if (text or (not tables and "as=Table" in accept)) and negotiate(accept).shape == "Table":
         raise not_acceptable()
+
+
+def check_produced(accept: str, media: str) -> None:
+    """What upstream's router says where a document has one form alone. Raises StatusError."""
+    if accept and not _is_listed(accept, frozenset({media, "*/*"})):
+        raise _not_produced(media)
+
+
+def _not_produced(available: str) -> StatusError:
+    return StatusError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {available}", {})
 
 
 @remembered(_CACHED)

@@ -49,7 +49,8 @@ APPLY: Final = "application/apply-patch+yaml"
 PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 MAX_OPERATIONS: Final = 10_000
 #: What an operation of a JSON patch has.
-_OPERATION: Final = frozenset({"op", "path", "from", "value"})
+_TEXTS: Final = frozenset({"op", "path", "from"})
+_OPERATION: Final = _TEXTS | {"value"}
 
 
 async def patch(store: Store, ctx: Context, request: Request) -> Result:
@@ -227,19 +228,19 @@ class JsonPatch(Patch):
     def read(self) -> list[str]:
         loaded = self.load()
         operations = loaded.value
-        if operations is not None and not isinstance(operations, list):
-            raise bad_request(f"error decoding patch: {unmarshal_error(operations, '[]handlers.jsonPatchOp')}")
+        if self.validation == "Ignore":
+            if operations is not None and not isinstance(operations, list):
+                raise bad_request(unmarshal_error(operations, "jsonpatch.Patch"))
+        elif wrong := _mistyped(operations):
+            raise bad_request(f"error decoding patch: {wrong}")
         self.patch = operations = operations or []
-        for operation in operations:
-            if operation is not None and not isinstance(operation, dict):
-                raise bad_request(f"error decoding patch: {unmarshal_error(operation, 'handlers.jsonPatchOp')}")
         if len(operations) > MAX_OPERATIONS:
             text = (
                 f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got"
                 f" {len(operations)}"
             )
             raise StatusError(413, "RequestEntityTooLarge", text)
-        return _problems_of_operations(operations, repeated_fields(loaded))
+        return _problems_of_operations(operations, repeated_fields(loaded)) if self.validation != "Ignore" else []
 
     apply = staticmethod(json_patch)
 
@@ -282,6 +283,19 @@ class StrategicMerge(Patch):
 
 
 _HUB_FIELDS: Final = frozenset({"kind", "apiVersion", *ObjectMeta.fields})
+
+
+def _mistyped(operations: Any) -> str:
+    """What is first of a wrong type in a JSON patch, for a reader who looks; empty where nothing is."""
+    if operations is not None and not isinstance(operations, list):
+        return unmarshal_error(operations, "[]handlers.jsonPatchOp")
+    for operation in operations or ():
+        if operation is not None and not isinstance(operation, dict):
+            return unmarshal_error(operation, "handlers.jsonPatchOp")
+        for name, value in (operation or {}).items():
+            if name in _TEXTS and not (value is None or isinstance(value, str)):
+                return unmarshal_error(value, "string", f"jsonPatchOp.{name}")
+    return ""
 
 
 def _problems_of_operations(operations: list[Any], repeated: list[str]) -> list[str]:
