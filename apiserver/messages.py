@@ -55,6 +55,7 @@ class Request:
         "annotations",
         "audit_id",
         "body",
+        "constraint",
         "fault",
         "headers",
         "impersonator",
@@ -77,6 +78,8 @@ class Request:
         self.info = _NOT_PARSED
         #: who acts as the user, where that is somebody else.
         self.impersonator: User | None = None
+        #: the verb of constrained impersonation by which that was allowed.
+        self.constraint = ""
         #: who is at the other end of the connection, where it showed a certificate.
         self.peer: Peer | None = None
         self.warnings: Sequence[str] = ()

@@ -84,6 +84,7 @@ def test_what_is_refused_is_noted_and_whom_a_user_acts_as(server: tuple[Child, E
     child.wire("root").get(f"{MAPS}/other", Impersonate_User="alice")
     (event,) = events(lambda event: event.get("objectRef", {}).get("name") == "other")
     assert (event["user"]["username"], event["impersonatedUser"]["username"]) == ("root", "alice")
+    assert event["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
 
     child.wire("alice").get(f"{MAPS}/third", Impersonate_User="root")
     (event,) = events(lambda event: event.get("objectRef", {}).get("name") == "third")

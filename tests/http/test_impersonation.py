@@ -5,6 +5,7 @@ refuses.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ import pytest
 from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.authorization.configuration import of_modes
-from apiserver.http.handlers.impersonation import impersonate, requested_identity
+from apiserver.http.handlers.impersonation import Impersonation, impersonate, requested_identity
 from apiserver.messages import User
-from apiserver.registry.authority import Question
+from apiserver.registry.authority import Decision, Question
 from tests.support.server import Running, serve
 
 MASTER = User("root", "", ("system:masters", "system:authenticated"))
@@ -28,7 +29,7 @@ def become(
 ) -> User:
     who = requested_identity(headers, constrained=constrained)
     assert who is not None
-    return impersonate(ROLES, user, who, question, "/version", "GET", constrained=constrained)
+    return impersonate(ROLES, user, who, question, "/version", "GET", constrained=constrained).user
 
 
 def refusal(headers: dict[str, str], *, constrained: bool = True, question: Question | None = LIST) -> StatusError:
@@ -100,16 +101,10 @@ def test_without_the_gate_a_refusal_names_the_user() -> None:
 
 
 def test_a_refusal_does_not_look_like_html() -> None:
+    who = requested_identity({"impersonate-user": "x"}, constrained=False)
+    assert who is not None
     with pytest.raises(StatusError) as caught:
-        impersonate(
-            ROLES,
-            User("<b>&"),
-            requested_identity({"impersonate-user": "x"}, constrained=False),
-            LIST,
-            "",
-            "GET",
-            constrained=False,
-        )  # type: ignore[arg-type]
+        impersonate(ROLES, User("<b>&"), who, LIST, "", "GET", constrained=False)
     assert 'User "&lt;b&gt;&amp;"' in caught.value.message
 
 
@@ -134,6 +129,101 @@ def test_companions_without_a_name_are_a_bad_request(constrained: bool, text: st
 
 def test_no_headers_ask_for_nobody() -> None:
     assert requested_identity({"user-agent": "kubectl"}, constrained=True) is None
+
+
+class Allowing:
+    """An authorizer that allows some things, as `verb resource/subresource name`, and remembers what it was asked."""
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed, self.asked, self.users = set(allowed), list[str](), list[User]()
+
+    def decide(self, user: User, question: Question) -> Decision:
+        what = "/".join(filter(None, (question.resource, question.subresource)))
+        self.asked.append(" ".join(filter(None, (question.verb, what, question.name))))
+        self.users.append(user)
+        return Decision(self.asked[-1] in self.allowed)
+
+
+AGENT = User(
+    "system:serviceaccount:ns:agent",
+    extra={"authentication.kubernetes.io/node-name": ("n1",), "authentication.kubernetes.io/pod-name": ("p",)},
+)
+ON_LIST = "impersonate-on:{}:list resourceclaims"
+
+
+def act(authorizer: Allowing, headers: dict[str, str], user: User = AGENT) -> Impersonation:
+    who = requested_identity(headers, constrained=True)
+    assert who is not None
+    return impersonate(authorizer, user, who, LIST, "", "GET", constrained=True)  # type: ignore[arg-type]
+
+
+def test_a_service_account_may_act_as_the_node_that_its_pod_is_on() -> None:
+    """Whoever decides sees which claims its token has, not what they say: the answer holds on all nodes."""
+    node = {"impersonate-user": "system:node:n1"}
+    authorizer = Allowing(ON_LIST.format("associated-node"), "impersonate:associated-node nodes *")
+    found = act(authorizer, node)
+    assert (found.user.name, found.constraint) == ("system:node:n1", "impersonate:associated-node")
+    assert found.user.groups == ("system:nodes", "system:authenticated")
+    keys = ("authentication.kubernetes.io/node-name", "authentication.kubernetes.io/pod-name")
+    assert {tuple(user.extra.items()) for user in authorizer.users} == {
+        (("authentication.kubernetes.io/associated-node-keys", keys),)
+    }
+    others = Allowing(ON_LIST.format("arbitrary-node"), "impersonate:arbitrary-node nodes n1", "impersonate users x")
+    assert act(others, node).constraint == "impersonate:arbitrary-node"
+    assert others.asked[0] == ON_LIST.format("associated-node")
+    with pytest.raises(StatusError, match="cannot impersonate-on:associated-node:list resource"):
+        act(Allowing(), node)
+    for user, name in ((AGENT, "n2"), (replace(AGENT, name="agent"), "n1"), (replace(AGENT, extra={}), "n1")):
+        with pytest.raises(StatusError, match="cannot impersonate-on:arbitrary-node:list resource"):
+            act(authorizer, {"impersonate-user": f"system:node:{name}"}, user)
+
+
+def test_what_the_old_verb_allows_has_no_constraint() -> None:
+    assert act(Allowing("impersonate users bob"), {"impersonate-user": "bob"}).constraint == ""
+
+
+@pytest.mark.parametrize(
+    ("headers", "one"),
+    [
+        ({"impersonate-group": "a\nb\nc\nd"}, "groups *"),
+        ({"impersonate-extra-x.io%2fa": "1\n2", "impersonate-extra-x.io%2fb": "3\n4"}, "userextras/* *"),
+    ],
+)
+def test_four_claims_of_a_kind_are_one_for_whoever_may_claim_any(headers: dict[str, str], one: str) -> None:
+    allowed = (ON_LIST.format("user-info"), "impersonate:user-info users bob", f"impersonate:user-info {one}")
+    authorizer = Allowing(*allowed)
+    found = act(authorizer, {"impersonate-user": "bob", **headers})
+    assert (found.constraint, len(authorizer.asked)) == ("impersonate:user-info", 3)
+    fewer = {name: value.rpartition("\n")[0] or value for name, value in headers.items()}
+    with pytest.raises(StatusError):
+        act(Allowing(*allowed), {"impersonate-user": "bob", **dict(list(fewer.items())[:1])})
+
+
+@pytest.mark.parametrize(
+    ("headers", "problem"),
+    [
+        ({"impersonate-group": "a\n"}, "impersonating the empty string group is not allowed"),
+        ({"impersonate-group": "system:masters"}, "impersonating the system:masters group is not allowed"),
+        ({"impersonate-extra-": "a"}, "impersonating the empty string key in extra is not allowed"),
+        (
+            {"impersonate-extra-a": "a"},
+            (
+                'impersonating an invalid key in extra is not allowed: extra.key: Invalid value: "a": must be a'
+                ' domain-prefixed path (such as "acme.io/foo")'
+            ),
+        ),
+        (
+            {"impersonate-extra-x.io%2fA": "a"},
+            'impersonating a non-lowercase key in extra is not allowed: "x.io/A"',
+        ),
+        ({"impersonate-extra-x.io%2fa": "a\n"}, "impersonating the empty string value in extra is not allowed"),
+    ],
+)
+def test_some_things_nobody_may_claim_by_a_constrained_verb(headers: dict[str, str], problem: str) -> None:
+    allowed = [ON_LIST.format("user-info"), "impersonate:user-info users bob", "impersonate:user-info groups a"]
+    with pytest.raises(StatusError) as caught:
+        act(Allowing(*allowed), {"impersonate-user": "bob", **headers})
+    assert caught.value.message.endswith(f": {problem}")
 
 
 @pytest.fixture(scope="module")

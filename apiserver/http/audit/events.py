@@ -84,6 +84,8 @@ class Event:
         request, known = self._request, self._known
         if request.impersonator is not None:
             known["impersonatedUser"] = _user(request.user)
+            if request.constraint:
+                known["authenticationMetadata"] = {"impersonationConstraint": request.constraint}
         if request.info.verb not in _WITH_BODY or not request.body or "objectRef" not in known:
             return
         sent = self._parsed(request.body, request.headers.get("content-type", ""))

@@ -48,10 +48,12 @@ class Authentication:
         if who is None:
             return user
         request.impersonator = user
-        return impersonate(
+        found = impersonate(
             self._authorizer, user, who, question_of(request), request.path, request.method,
             constrained=self._constrained,
         )  # fmt: skip
+        request.constraint = found.constraint
+        return found.user
 
 
 def _check_timeout(request: Request) -> None:

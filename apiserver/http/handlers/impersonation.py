@@ -1,18 +1,20 @@
 """Acting as somebody else: the Impersonate-* headers, who may use them, and whom they make.
 
-From 1.36 on (gate ConstrainedImpersonation) a user is first asked whether it may impersonate in a mode of its own for
-this very request (`impersonate-on:MODE:VERB` on what is asked for, then `impersonate:MODE` on each thing claimed), and
-then, as ever, whether it may `impersonate` each thing. The refusal tells of the first. Texts and order of checks:
-k8s.io/apiserver, endpoints/filters/impersonation.
+From 1.36 on (gate ConstrainedImpersonation) a user is first asked whether it may impersonate in the modes for such a
+user, for this very request (`impersonate-on:MODE:VERB` on what is asked for, then `impersonate:MODE` on each thing
+claimed), and then, as ever, whether it may `impersonate` each thing. The refusal tells of the first. Texts and order of
+checks: k8s.io/apiserver, endpoints/filters/impersonation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from apiserver.api.names import dns_subdomain
+from apiserver.api.fielderrors import Path, aggregate, go_quote
+from apiserver.api.names import dns_subdomain, domain_prefixed_path
 from apiserver.api.status import StatusError, bad_request
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.http.handlers.authorization import denied, denied_path
@@ -23,6 +25,12 @@ _EXTRA: Final = "impersonate-extra-"
 _AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"
 _MASTERS: Final = "system:masters"
 _AUTHENTICATION: Final = "authentication.k8s.io"
+#: A service account that acts as the node that its pod is on, as its token says.
+_ASSOCIATED: Final = "associated-node"
+_NODE_NAME: Final = "authentication.kubernetes.io/node-name"
+_NODE_KEYS: Final = "authentication.kubernetes.io/associated-node-keys"
+#: From so many claims of a kind on it is asked first whether any of it may be claimed.
+_MANY: Final = 4
 
 
 class RequestedIdentity(NamedTuple):
@@ -76,6 +84,13 @@ def requested_identity(headers: Mapping[str, str], *, constrained: bool) -> Requ
     raise bad_request(f"requested {claimed}")
 
 
+class Impersonation(NamedTuple):
+    """The user that a request becomes, and the constrained verb that allowed it; "" where the old one did."""
+
+    user: User
+    constraint: str = ""
+
+
 def impersonate(
     authorizer: Authorizer,
     user: User,
@@ -85,34 +100,45 @@ def impersonate(
     method: str,
     *,
     constrained: bool,
-) -> User:
+) -> Impersonation:
     """The user that the request becomes. `question` is what it asks of resources, None where it asks for a path. Raises
     403.
     """
     refusal: StatusError | None = None
-    mode = _mode(who) if constrained else ""
-    if mode:
+    for mode in _modes(user, who) if constrained else ():
+        asking = _of_any_node(user) if mode == _ASSOCIATED else user
+        verb = f"impersonate:{mode}"
         try:
-            _check_request(authorizer, user, mode, question, path, method)
-            _check_limits(user, who, f"impersonate:{mode}")
-            _check(authorizer, user, _claims(who, f"impersonate:{mode}", constrained=True))
-            return _become(who, ("system:nodes",) if who.node else None)
+            _check_request(authorizer, asking, mode, question, path, method)
+            _check_claims(authorizer, asking, who, verb)
         except StatusError as error:
-            refusal = error
+            refusal = refusal or error
+        else:
+            return Impersonation(_become(who, ("system:nodes",) if who.node else None), verb)
     try:
-        _check(authorizer, user, _claims(who, "impersonate", constrained=False))
+        _check(authorizer, user, _claims(who))
     except StatusError as error:
         raise refusal or error from None
-    return _become(who, None)
+    return Impersonation(_become(who, None))
 
 
-def _mode(who: RequestedIdentity) -> str:
-    """The constrained mode that can make this user; "" where only the old way can."""
+def _modes(user: User, who: RequestedIdentity) -> tuple[str, ...]:
+    """The constrained modes that may make this user, in the order in which they are tried; none where only the old way
+    can.
+    """
     if who.node:
-        return "arbitrary-node" if who.only_named else ""
+        if not who.only_named:
+            return ()
+        asking = RequestedIdentity(user.name).service_account and user.extra.get(_NODE_NAME) == (who.node,)
+        return (_ASSOCIATED, "arbitrary-node") if asking else ("arbitrary-node",)
     if who.service_account:
-        return "serviceaccount" if who.only_named else ""
-    return "user-info"
+        return ("serviceaccount",) if who.only_named else ()
+    return ("user-info",)
+
+
+def _of_any_node(user: User) -> User:
+    """A service account that acts as its own node, as authorizers see it: alike on all nodes."""
+    return replace(user, extra={_NODE_KEYS: tuple(sorted(user.extra))})
 
 
 def _check_request(
@@ -134,40 +160,73 @@ def _check(authorizer: Authorizer, user: User, questions: Iterator[Question]) ->
             raise denied(user, question, decision.reason)
 
 
-def _check_limits(user: User, who: RequestedIdentity, verb: str) -> None:
-    """What the constrained modes let nobody claim."""
-    if _MASTERS in who.groups:
-        raise denied(
-            user,
-            Question(verb, _AUTHENTICATION, "groups", name=_MASTERS),
-            "impersonating the system:masters group is not allowed",
-        )
-    if "" in who.groups:
-        raise denied(
-            user, Question(verb, _AUTHENTICATION, "groups"), "impersonating the empty string group is not allowed"
-        )
-    if any("" in values for values in who.extra.values()):
-        raise denied(
-            user,
-            Question(verb, _AUTHENTICATION, "userextras"),
-            "impersonating the empty string value in extra is not allowed",
-        )
-
-
-def _claims(who: RequestedIdentity, verb: str, *, constrained: bool) -> Iterator[Question]:
-    """Everything that is claimed, as questions."""
-    group = _AUTHENTICATION if constrained else ""
+def _check_claims(authorizer: Authorizer, user: User, who: RequestedIdentity, verb: str) -> None:
+    """Whether everything may be claimed by a constrained verb. Raises 403."""
     account = who.service_account
     if account is not None:
-        yield Question(verb, group, "serviceaccounts", "", *account)
-    elif constrained and who.node:
-        yield Question(verb, group, "nodes", name=who.node)
+        named = Question(verb, _AUTHENTICATION, "serviceaccounts", "", *account)
+    elif who.node:
+        named = Question(verb, _AUTHENTICATION, "nodes", name="*" if verb.endswith(_ASSOCIATED) else who.node)
     else:
-        yield Question(verb, group, "users", name=who.name)
+        named = Question(verb, _AUTHENTICATION, "users", name=who.name)
+    _check(authorizer, user, iter([named]))
+    if who.uid:
+        _check(authorizer, user, iter([Question(verb, _AUTHENTICATION, "uids", name=who.uid)]))
+    _check_limits(user, who, verb)
+    groups = [Question(verb, _AUTHENTICATION, "groups", name=name) for name in who.groups]
+    _check_all(authorizer, user, groups, Question(verb, _AUTHENTICATION, "groups", name="*"))
+    if problem := _extra_problem(who.extra):
+        raise denied(user, Question(verb, _AUTHENTICATION, "userextras"), problem)
+    extras = [
+        Question(verb, _AUTHENTICATION, "userextras", key, name=value)
+        for key, values in who.extra.items()
+        for value in values
+    ]
+    _check_all(authorizer, user, extras, Question(verb, _AUTHENTICATION, "userextras", "*", name="*"))
+
+
+def _check_all(authorizer: Authorizer, user: User, questions: list[Question], any_of_them: Question) -> None:
+    """Where there are many, whoever may claim any of them is asked for none."""
+    if len(questions) >= _MANY and authorizer.decide(user, any_of_them).allowed:
+        return
+    _check(authorizer, user, iter(questions))
+
+
+def _check_limits(user: User, who: RequestedIdentity, verb: str) -> None:
+    """The groups that the constrained modes let nobody claim."""
+    question = Question(verb, _AUTHENTICATION, "groups")
+    if "" in who.groups:
+        raise denied(user, question, "impersonating the empty string group is not allowed")
+    if _MASTERS in who.groups:
+        masters = question._replace(name=_MASTERS)
+        raise denied(user, masters, "impersonating the system:masters group is not allowed")
+
+
+def _extra_problem(extra: Mapping[str, tuple[str, ...]]) -> str:
+    """What the constrained modes let nobody claim in extra; "" where all is well."""
+    for key, values in extra.items():
+        if not key:
+            return "impersonating the empty string key in extra is not allowed"
+        if errors := domain_prefixed_path(Path("extra") / "key", key):
+            return f"impersonating an invalid key in extra is not allowed: {aggregate(errors)}"
+        if key != key.lower():
+            return f"impersonating a non-lowercase key in extra is not allowed: {go_quote(key)}"
+        if "" in values:
+            return "impersonating the empty string value in extra is not allowed"
+    return ""
+
+
+def _claims(who: RequestedIdentity) -> Iterator[Question]:
+    """Everything that is claimed, as the old verb asks for it."""
+    verb, account = "impersonate", who.service_account
+    if account is not None:
+        yield Question(verb, "", "serviceaccounts", "", *account)
+    else:
+        yield Question(verb, "", "users", name=who.name)
     if who.uid:
         yield Question(verb, _AUTHENTICATION, "uids", name=who.uid)
     for name in who.groups:
-        yield Question(verb, group, "groups", name=name)
+        yield Question(verb, "", "groups", name=name)
     for key, values in who.extra.items():
         for value in values:
             yield Question(verb, _AUTHENTICATION, "userextras", key, name=value)
