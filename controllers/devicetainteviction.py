@@ -224,10 +224,9 @@ class DeviceTaintEviction(ControllerComponent):
         self._recorder.record(_referred(pod), "Normal", _REASON, "Marking for deletion")
         status = condition_patch(pod, {**_CONDITION, "lastTransitionTime": go_time(clock.now())})
         if status:
-            await self._client.patch(
-                PODS, name, {"metadata": {"uid": uid}, "status": status}, namespace, subresource="status"
-            )
-        await self._client.delete(PODS, name, namespace, uid=uid)
+            body = {"metadata": {"uid": uid}, "status": status}
+            await self._client.patch(PODS, name, body, namespace, subresource="status", wanted=False)
+        await self._client.delete(PODS, name, namespace, uid=uid, wanted=False)
         return True
 
 

@@ -141,8 +141,8 @@ class TaintEviction(ControllerComponent):
             status = condition_patch(fresh, condition)
             if status:
                 body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-                await self._client.patch(PODS, name, body, namespace, subresource="status")
-            await self._client.delete(PODS, name, namespace, uid=pod["metadata"]["uid"])
+                await self._client.patch(PODS, name, body, namespace, subresource="status", wanted=False)
+            await self._client.delete(PODS, name, namespace, uid=pod["metadata"]["uid"], wanted=False)
         except Exception as error:
             if not is_reason(error, "NotFound"):
                 raise

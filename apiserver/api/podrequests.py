@@ -1,8 +1,9 @@
 """What a pod asks of a node, in whole numbers: cpu in thousandths, everything else in units (both rounded up).
 
 A pod's request is the larger of (sum of containers and sidecars) and (peak of init containers on top of the sidecars
-started before them); pod-level requests replace cpu, memory and huge pages; the overhead comes on top. Containers of a
-running pod count what is allocated or actuated if that is more. Facts: Kubernetes 1.36, component-helpers/resource.
+started before them), with what its claims take of the node; pod-level requests replace cpu, memory and huge pages; the
+overhead comes on top. Containers of a running pod count what is allocated or actuated if that is more. Facts:
+Kubernetes 1.36, component-helpers/resource.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ Amounts = dict[str, int]
 
 #: What scoring assumes of a container that does not say.
 ASSUMED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
+#: The field of a pod's status that says what its claims take of its node.
+CLAIM_STATUSES = "nodeAllocatableResourceClaimStatuses"
 _MILLI = -3
 
 
@@ -71,7 +74,7 @@ class _Containers:
         return requests
 
 
-_NOTHING: Mapping[str, int] = {}
+_NOTHING: Mapping[str, Any] = {}
 
 
 def pod_requests(pod: Json, assumed: Mapping[str, int] = _NOTHING) -> Amounts:
@@ -83,6 +86,8 @@ def pod_requests(pod: Json, assumed: Mapping[str, int] = _NOTHING) -> Amounts:
         _add(total, containers.of(container, True))
     if init := spec.get("initContainers"):
         _raise_to(total, _peak(init, containers, total))
+    for taken in (pod.get("status") or _NOTHING).get(CLAIM_STATUSES) or ():
+        _add(total, amounts(taken.get("resources")))
     pod_level = (spec.get("resources") or {}).get("requests") or {}
     for name, quantity in pod_level.items():
         if name in ("cpu", "memory") or name.startswith("hugepages-"):

@@ -48,6 +48,8 @@ class Inventory:
         self.class_revision = 0
         """Changes with every change of a class."""
         self.slices: dict[str, Slice] = {}
+        self.mapped: set[str] = set()
+        """The slices of devices that stand for resources of their node."""
         self._shared: dict[str, Slice] = {}
         self._local: dict[str, dict[str, Slice]] = {}
         self._pools: dict[PoolID, dict[str, Slice]] = {}
@@ -96,8 +98,21 @@ class Inventory:
             self._invalidate({previous.pool_id})
             self._unlink(previous)
 
+    def device(self, driver: str, pool: str, name: str) -> Object | None:
+        """A device as it was published."""
+        for item in self._pools.get((driver, pool), {}).values():
+            for device in item.raw["spec"].get("devices") or ():
+                if device["name"] == name:
+                    found: Object = device
+                    return found
+        return None
+
     def _link(self, item: Slice) -> None:
         self.slices[item.name] = item
+        if any(device.get("nodeAllocatableResourceMappings") for device in item.raw["spec"].get("devices") or ()):
+            self.mapped.add(item.name)
+        else:
+            self.mapped.discard(item.name)
         self._pools.setdefault(item.pool_id, {})[item.name] = item
         node = item.local_node
         if node is not None:
@@ -108,6 +123,7 @@ class Inventory:
 
     def _unlink(self, item: Slice) -> None:
         del self.slices[item.name]
+        self.mapped.discard(item.name)
         _drop(self._pools, item.pool_id, item.name)
         node = item.local_node
         if node is not None:

@@ -168,7 +168,9 @@ class Kubelet:
             return again
         meta = pod["metadata"]
         try:
-            await self._host.client.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"], grace_period=0)
+            await self._host.client.delete(
+                PODS, meta["name"], meta["namespace"], uid=meta["uid"], grace_period=0, wanted=False
+            )
         except Exception as error:
             if not is_reason(error, "NotFound", "Conflict"):
                 raise

@@ -187,10 +187,11 @@ class Client:
         resource_version: str = "",
         grace_period: int | None = None,
         propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
+        wanted: bool = True,
     ) -> Json:
-        """DELETE, refused (Conflict) if the object is not the one of that uid or version."""
-        path = self._path(kind, namespace, name)
-        return await self.request("DELETE", path, "", _delete_options(uid, resource_version, grace_period, propagation))
+        """DELETE, refused (Conflict) if the object is not the one of that uid or version. `wanted` as for `request`."""
+        options = _delete_options(uid, resource_version, grace_period, propagation)
+        return await self.request("DELETE", self._path(kind, namespace, name), "", options, wanted=wanted)
 
     async def delete_collection(
         self,

@@ -28,6 +28,7 @@ from controllers.scheduler.gangs import GATE as GROUPS_GATE
 from controllers.scheduler.gangs import PREEMPTION_GATE, Gangs
 from controllers.scheduler.grouppreemption import GroupPreemption
 from controllers.scheduler.groups import PodGroups
+from controllers.scheduler.nodeallocatable import GATE as NODE_RESOURCES_GATE
 from controllers.scheduler.nodes import Cache, Nominator
 from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding
@@ -140,6 +141,7 @@ class Shared:
             arguments.filter_timeout,
             self.classes,
             arguments.binding_timeout,
+            stand_for_resources=self.options.features.enabled(NODE_RESOURCES_GATE),
         )
         claim_writer = ClaimWriter(self.client, self.claims, devices, RESOURCE_CLAIMS)
         return Parts(

@@ -37,6 +37,7 @@ from controllers.scheduler.extended import (
     special_claim,
 )
 from controllers.scheduler.framework import SKIP, PluginError, Skip
+from controllers.scheduler.nodeallocatable import NodeResources, with_statuses
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Rejection
@@ -99,6 +100,8 @@ class DynamicState:
     """Allocated claims that some node could not use, by position."""
     reserved: dict[int, tuple[Json, Json]] = field(default_factory=dict)
     """Claims and allocations made in Reserve, by position."""
+    statuses: list[Json] = field(default_factory=list)
+    """What those claims take of the node's resources, as the pod's status says it."""
 
     @property
     def some_allocated(self) -> bool:
@@ -125,9 +128,14 @@ class DynamicResources:
         filter_timeout: timedelta | None = FILTER_TIMEOUT,
         classes: ClassNames | None = None,
         binding_timeout: timedelta = BINDING_TIMEOUT,
+        *,
+        stand_for_resources: bool = False,
     ) -> None:
-        """`classes` None: devices serve no extended resources."""
+        """`classes` None: devices serve no extended resources. `stand_for_resources`: devices may count against the
+        resources of their node.
+        """
         self.binding_timeout = binding_timeout
+        self.node_resources = NodeResources(allocator.inventory, NAME) if stand_for_resources else None
         self._allocator, self._claims = allocator, claims
         self.conditions, self._filter_timeout = conditions, filter_timeout
         self.classes = classes
@@ -225,7 +233,7 @@ class DynamicResources:
             if not refused.unresolvable:
                 raise PluginError(refused.text)
             return Rejection(NAME, (refused.text,))
-        if state.some_allocated or state.is_stale:
+        if state.some_allocated or state.is_stale or (self.node_resources and self.node_resources.concerned):
             state.shape = None
         else:
             containers = containers_shape(pod) if state.special is not None else None
@@ -323,10 +331,48 @@ class DynamicResources:
 
     def rejection(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
         """Filter. Raises PluginError."""
+        if self.node_resources is not None and (refused := self._held_by_others(state, pod, node)) is not None:
+            return refused
         found = self.solve(state, pod, node)
         if isinstance(found, Rejection):
             return found
+        if found is not None and self.node_resources is not None and self.node_resources.concerned:
+            variant = self._for_node(state, pod, node)
+            assert not isinstance(variant, Rejection)
+            assert variant.allocator is not None
+            statuses = self._statuses(state, pod, variant, variant.allocator.results(found, node.node or {}))
+            if (refused := self.node_resources.rejection(pod, statuses, node)) is not None:
+                return refused
         return self.reachable(state, node) if state.some_allocated else None
+
+    def _held_by_others(self, state: DynamicState, pod: PodInfo, node: NodeInfo) -> Rejection | None:
+        """Whether an allocated claim that takes resources of the node is another pod's."""
+        assert self.node_resources is not None
+        if not state.some_allocated:
+            return None
+        variant, raw = self._for_node(state, pod, node), node.node or {}
+        if isinstance(variant, Rejection):
+            return variant
+        allocated = (
+            claim
+            for claim, selector in zip(state.claims, state.selectors, strict=True)
+            if (claim.get("status") or {}).get("allocation") and (selector is None or _matches(selector, raw))
+        )
+        return self.node_resources.held_by_others(pod, allocated, node)
+
+    def _statuses(self, state: DynamicState, pod: PodInfo, variant: Variant, results: list[Json]) -> list[Json]:
+        """What the claims take that get these results, and those that another member of the group got. Raises
+        PluginError.
+        """
+        assert self.node_resources is not None
+        taken = [(state.claims[position], allocation) for position, allocation in state.shared.items()]
+        for position, allocation in zip(variant.positions, results, strict=True):
+            taken.append((state.claims[position], allocation))
+        return self.node_resources.statuses(pod, taken)
+
+    def assumed(self, pod: PodInfo, state: DynamicState) -> PodInfo:
+        """The pod as it counts on its node from Reserve on."""
+        return with_statuses(pod, state.statuses) if state.statuses else pod
 
     def score(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> int:
         """How well the node meets the preferences of the pod's requests: 8 for each request whose first alternative was
@@ -359,6 +405,8 @@ class DynamicResources:
             raise PluginError(error.text) from error
         if results is None:
             return False
+        if self.node_resources is not None and self.node_resources.concerned:
+            state.statuses = self._statuses(state, pod, variant, results)
         for position, allocation in zip(variant.positions, results, strict=True):
             claim = variant.special if position == state.special else state.claims[position]
             assert claim is not None

@@ -72,7 +72,7 @@ class Evictions:
             if status:
                 patch = {"metadata": {"uid": victim.uid}, "status": status}
                 await self._client.patch(PODS, victim.name, patch, victim.namespace, subresource="status")
-            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
+            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid, wanted=False)
         except StatusError as error:
             if error.code not in _GONE:
                 raise

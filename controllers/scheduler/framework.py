@@ -257,6 +257,8 @@ class Plugin:
     normalize: Callable[[list[int]], list[int]] | None = None
     weight: int = 1
     reserve: Callable[[PodInfo, Any, NodeInfo], Rejection | None] | None = None
+    assumed: Callable[[PodInfo, Any], PodInfo] | None = None
+    """The pod as it counts on its node once `reserve` went well, where that is more than it says itself."""
     unreserve: Callable[[PodInfo, Any], Awaitable[None]] | None = None
     revert: Callable[[Any], None] | None = None
     """Undoes `reserve` in memory (state), where the attempt was made to see what would be: nobody is told."""

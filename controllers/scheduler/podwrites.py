@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from apiserver import clock
+from apiserver.api.podrequests import CLAIM_STATUSES
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.conditions import condition_patch
@@ -63,6 +64,17 @@ class PodWriter:
             await self._send(pod, status)
         except (StatusError, TransportError) as error:
             raise PluginError(f"update pod {key_of(pod)} ExtendedResourceClaimStatus: {error}") from error
+
+    async def state_node_resources(self, pod: Json, statuses: list[Json]) -> None:
+        """States what the pod's claims take of its node's resources. Raises PluginError."""
+        try:
+            await self._send(pod, {CLAIM_STATUSES: statuses})
+        except (StatusError, TransportError) as error:
+            raise PluginError(f"updating pod {key_of(pod)} NodeAllocatableResourceClaimStatuses: {error}") from error
+
+    async def clear_node_resources(self, pod: Json) -> None:
+        """States that they take nothing after all."""
+        await self._patch(pod, {CLAIM_STATUSES: None})
 
     async def _patch(self, pod: Json, status: Json) -> None:
         try:

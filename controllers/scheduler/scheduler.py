@@ -183,6 +183,8 @@ class Scheduler:
                     raise SchedulingError(f'running Reserve plugin "{plugin.name}": {error}') from error
                 if refused is not None:
                     raise FitError(Diagnosis(1, {node.name: refused}, plugins={plugin.name}))
+                if plugin.assumed is not None and (counted := plugin.assumed(cycle.pod, state)) is not cycle.pod:
+                    self.cache.assume(counted, node.name)
         except BaseException:
             self.cache.forget(cycle.pod.uid)
             await self._unreserve(cycle, taken)

@@ -10,7 +10,14 @@ import pytest
 from apiserver.api.tolerations import COMPARISON_GATE
 from controllers.daemonset.nodes import Eligibility
 from controllers.node.admission import Room
-from controllers.runtime.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
 from controllers.scheduler.plugins.resources import node_resources_fit
@@ -18,6 +25,7 @@ from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.queue import Place, SchedulingQueue
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
+from tests.scheduler.situations import priority_class
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
@@ -84,6 +92,29 @@ def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -
     rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
     restarting["spec"]["containers"][0]["restartPolicyRules"] = [rule]
     assert Cluster(able).refusal(PodInfo(restarting)) == refused
+
+
+def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -> None:
+    async def scenario() -> None:
+        async with World("scheduler", component_gates={"DRAConsumableCapacity": False}) as world:
+            await world.add_nodes(a_node("n", cpu="1"))
+            await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
+            await world.create(PODS, a_pod("p", requests={"cpu": "1"}, priorityClassName="low"))
+            await world.bound("p")
+            await world.create(DEVICE_CLASSES, a_class())
+            await world.create(RESOURCE_SLICES, a_slice("n", 1))
+            claim = a_claim("c")
+            claim["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "1"}}
+            await world.create(RESOURCE_CLAIMS, claim)
+            named = [{"name": "g", "resourceClaimName": "c"}]
+            pod = a_pod("q", requests={"cpu": "1"}, priorityClassName="high", resourceClaims=named)
+            await world.create(PODS, pod)
+            assert await world.unschedulable("q") == (
+                '0/1 nodes are available: 1 Insufficient cpu. preemption: running "DynamicResources" filter plugin: claim'
+                " ns/c, request r: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            )
+
+    run(scenario)
 
 
 def prioritized(cluster: Cluster) -> PodInfo:

@@ -22,6 +22,7 @@ from controllers.runtime.kinds import (
     Kind,
     key_of,
 )
+from controllers.scheduler.claimstate import results_of
 from tests.scheduler.situations import OTHERS, Situation
 from tests.scheduler.world import scheduled
 from tests.support.patience import patience
@@ -79,7 +80,10 @@ def bare(obj: Json) -> Json:
 
 async def prepare(client: Client, situation: Situation) -> dict[str, str]:
     """Creates everything but the pods; gives the uids of workload objects by name."""
-    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    await client.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": labels}}
+    )
     for kind, objects in (
         (DEVICE_CLASSES, situation.classes),
         (RESOURCE_SLICES, situation.slices),
@@ -162,6 +166,9 @@ def told_claim(claim: Json) -> Json:
     metadata, status = claim["metadata"], claim.get("status") or {}
     allocation = dict(status.get("allocation") or {})
     stamped = bool(allocation.pop("allocationTimestamp", None))
+    if any("shareID" in result for result in results_of(allocation)):
+        shown = [{**result, **({"shareID": ""} if "shareID" in result else {})} for result in results_of(allocation)]
+        allocation["devices"] = {**allocation["devices"], "results": shown}
     return {
         "name": metadata.get("generateName") or metadata["name"],
         "annotations": metadata.get("annotations"),

@@ -34,6 +34,8 @@ class ClaimBinding:
         if state.special is not None and state.chosen is not None:
             name = state.claims[state.special]["metadata"]["name"]
             await self._pods.state_extended(pod.pod, name, state.chosen.mappings)
+        if state.statuses:
+            await self._pods.state_node_resources(pod.pod, state.statuses)
         if self._writer.waits_for_devices(state):
             note = f"waiting for binding conditions for device on node {node}"
             self._recorder.record(pod.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
@@ -41,6 +43,8 @@ class ClaimBinding:
 
     async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:
         await self._writer.unreserve(pod, state)
+        if state.statuses:
+            await self._pods.clear_node_resources(pod.pod)
 
     async def post_filter(self, cycle: Cycle, _: Diagnosis) -> PostFilterResult:
         """Gives up an allocation that keeps the pod off every node, so that another can be made."""
@@ -67,10 +71,11 @@ def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = 
     def reserve(pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
         return None if devices.reserve(pod, state, node) else CANNOT_ALLOCATE
 
+    read = (node_field("metadata", "labels"), node_field("status", "allocatable"))
     return Plugin(
         name=NAME,
         # Of the pod only its claims count, and what becomes one: their content is the shape of the state.
-        reads=Reads(node=(node_field("metadata", "labels"), node_field("status", "allocatable")), devices=True),
+        reads=Reads(node=read, devices=True, pods_on_node=devices.node_resources is not None),
         pre_enqueue=lambda pod: not pod.has_claims or devices.problem(pod.pod) is None,
         pre_filter=devices.prefilter,
         shape=_shape,
@@ -80,6 +85,7 @@ def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = 
         normalize=normalized_up,
         weight=2,
         reserve=reserve,
+        assumed=devices.assumed,
         unreserve=binding.unreserve if binding else None,
         revert=devices.unreserve,
         pre_bind=binding.pre_bind if binding else None,

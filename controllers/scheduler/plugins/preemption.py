@@ -105,7 +105,7 @@ class Preemption:
         try:
             return await self._run(cycle, diagnosis)
         except (StatusError, TransportError, SchedulingError) as error:
-            raise PluginError(str(error)) from error
+            raise PluginError(f"preemption: {error}") from error
 
     async def _run(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         plan = await self.plan(cycle, diagnosis)

@@ -1,0 +1,134 @@
+"""Generated situations in which every feature with a gate of its own has something to say: devices that are tainted,
+shared, cut into parts, that stand for resources of their node or have lists for attributes; claims with alternatives,
+for administrators, of groups; pods with resources as a whole, and such as only some nodes can run.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tests.scheduler.objects import a_node, a_pod
+from tests.scheduler.situations import DRIVERS, GPU, Situation, device_class, priority_class
+
+Json = dict[str, Any]
+DRIVER = DRIVERS["gpu"]
+
+
+def _device(rng: random.Random, name: str, *, plain: bool, conditions: bool) -> Json:
+    """A device of which each further field is there or not."""
+    found: Json = {
+        "name": name,
+        "attributes": {
+            f"{DRIVER}/size": {"string": rng.choice(("small", "big"))},
+            f"{DRIVER}/links": {"strings": rng.sample(("a", "b", "c"), rng.randint(1, 2))},
+        },
+        "capacity": {"memory": {"value": rng.choice(("8Gi", "16Gi"))}},
+    }
+    if rng.random() < 0.3 and not plain:
+        effect = rng.choice(("NoSchedule", "NoExecute"))
+        found["taints"] = [{"key": "bad", "effect": effect, "timeAdded": "2026-01-01T00:00:00Z"}]
+    if rng.random() < 0.3:
+        found["allowMultipleAllocations"] = True
+    if rng.random() < 0.2:
+        found["nodeAllocatableResourceMappings"] = {"cpu": {"allocationMultiplier": str(rng.randint(1, 3))}}
+    if conditions and rng.random() < 0.4:
+        found["bindingConditions"] = ["ready"]
+        found["bindingFailureConditions"] = ["broken"]
+    return found
+
+
+def _slices(rng: random.Random, node: str, *, parts: bool, conditions: bool) -> list[Json]:
+    """The pool of a node; with `parts` its devices may be those of one card."""
+
+    def published(number: int, slices: int, **fields: Any) -> Json:
+        pool = {"name": node, "generation": 1, "resourceSliceCount": slices}
+        metadata = {"name": f"slice-{node}-{number}"}
+        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **fields}
+        return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
+
+    devices = [_device(rng, f"gpu-{number}", plain=parts, conditions=conditions) for number in range(rng.randint(1, 4))]
+    if not parts or rng.random() < 0.3:
+        return [published(0, 1, devices=devices)]
+    for device in devices:
+        if not device.get("allowMultipleAllocations"):
+            value = {"value": str(rng.randint(1, 2))}
+            device["consumesCounters"] = [{"counterSet": "card", "counters": {"parts": value}}]
+    counters = [{"name": "card", "counters": {"parts": {"value": str(rng.randint(1, 3))}}}]
+    return [published(0, 2, devices=devices), published(1, 2, sharedCounters=counters)]
+
+
+def _exactly(rng: random.Random) -> Json:
+    found: Json = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": rng.choice((1, 1, 2))}
+    if rng.random() < 0.4:
+        size = rng.choice(("small", "big"))
+        found["selectors"] = [{"cel": {"expression": f"device.attributes['{DRIVER}'].size == '{size}'"}}]
+    if rng.random() < 0.3:
+        found["tolerations"] = [{"key": "bad", "operator": "Exists"}]
+    if rng.random() < 0.25:
+        found["capacity"] = {"requests": {"memory": rng.choice(("4Gi", "8Gi"))}}
+    return found
+
+
+def _claim(rng: random.Random, name: str, *, plain: bool, lists: bool) -> Json:
+    requests: list[Json] = []
+    for number in range(rng.choice((1, 1, 2))):
+        if rng.random() < 0.3:
+            choices = [{"name": f"s{position}", **_exactly(rng)} for position in range(rng.randint(1, 3))]
+            requests.append({"name": f"r{number}", "firstAvailable": choices})
+        else:
+            exactly = _exactly(rng)
+            if not plain and rng.random() < 0.2:
+                exactly["adminAccess"] = True
+            requests.append({"name": f"r{number}", "exactly": exactly})
+    devices: Json = {"requests": requests}
+    if rng.random() < 0.25 and not plain:
+        devices["constraints"] = [{"matchAttribute": f"{DRIVER}/{rng.choice(('links', 'size')) if lists else 'size'}"}]
+    metadata = {"name": name, "namespace": "ns"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata,
+            "spec": {"devices": devices}}  # fmt: skip
+
+
+def _pod(rng: random.Random, name: str) -> Json:
+    requests = {"cpu": f"{rng.randint(1, 6) * 250}m", "memory": f"{rng.randint(1, 4) * 256}Mi"}
+    made = a_pod(name, requests=requests, terminationGracePeriodSeconds=0)
+    spec, container = made["spec"], made["spec"]["containers"][0]
+    if rng.random() < 0.25:
+        spec["resources"] = {"requests": {"cpu": f"{rng.randint(6, 10) * 250}m", "memory": "1200Mi"}}
+    if rng.random() < 0.25:
+        container["resources"]["limits"] = {GPU: str(rng.randint(1, 2))}
+        container["resources"]["requests"][GPU] = container["resources"]["limits"][GPU]
+    if rng.random() < 0.15:
+        rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+        container |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    if rng.random() < 0.3:
+        spec["priorityClassName"] = rng.choice(("low", "high"))
+    return made
+
+
+def features(rng: random.Random, *, conditions: bool = False, lists: bool = False) -> Situation:
+    """Of everything something. `conditions`: also devices that have to be made ready before a pod is bound, for
+    schedulers that do not heed that. `lists`: also constraints on lists, which 1.36.2 does not heed with their gate.
+    """
+    found = Situation(classes=[device_class("gpu", GPU)])
+    found.others = [priority_class("low", 1), priority_class("high", 2)]
+    # 1.36.2 takes counters for administrators, and for candidates that it then refuses (docs/adr/0008): where there are
+    # counters, nothing else refuses.
+    parts = rng.random() < 0.5
+    for number in range(rng.randint(1, 3)):
+        name = f"n{number}"
+        node = a_node(name, cpu=str(3 + 2 * number), memory=f"{5 + 3 * number}Gi", taints=[])
+        if rng.random() < 0.5:
+            node["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
+        found.nodes.append(node)
+        found.slices += _slices(rng, name, parts=parts, conditions=conditions)
+    for number in range(rng.randint(2, 6)):
+        one = _pod(rng, f"p{number}")
+        if rng.random() < 0.7:
+            claim = _claim(rng, f"claim-{number}", plain=parts, lists=lists)
+            found.claims.append(claim)
+            one["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": claim["metadata"]["name"]}]
+            if rng.random() < 0.9:
+                one["spec"]["containers"][0]["resources"]["claims"] = [{"name": "g"}]
+        found.pods.append(one)
+    return found
