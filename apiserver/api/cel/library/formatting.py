@@ -168,7 +168,7 @@ def _as_string(value: Any) -> str:
             try:
                 return text_of(value)
             except CelError as error:
-                raise _Clause(str(error)) from None
+                raise _Clause(f"could not convert argument {go_quote(str(error))} to string") from None
     raise _Clause(_STRING.format(type_name(value)))
 
 

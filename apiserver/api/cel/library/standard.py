@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ TYPE_NAMES: Final[dict[str, Type]] = {
     "google.protobuf.Timestamp": TIMESTAMP, "type": TYPE, "uint": UINT,
 }  # fmt: skip
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: Days of 400 years, after which the calendar repeats itself.
+_CYCLE: Final = 146_097
 _OFFSET: Final = re.compile(r"[+-]?[0-9]+")
 
 
@@ -60,6 +63,10 @@ def _zone(name: str) -> tzinfo:
         return timezone(timedelta(minutes=offset))
     if name in ("", "UTC"):
         return UTC
+    if name == "Local":
+        return datetime.now().astimezone().tzinfo or UTC
+    if ".." in name or name[0] in "/\\":
+        raise CelError("time: invalid location name")
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:
@@ -68,21 +75,28 @@ def _zone(name: str) -> tzinfo:
         raise CelError(f"unknown time zone {name}") from None
 
 
-def _local(moment: Timestamp, zone: str) -> datetime:
+def _local(moment: Timestamp, zone: str) -> tuple[datetime, int]:
+    """A moment in a zone, and the years to add: near both ends of CEL's time, local years are beyond Python's."""
     utc = _EPOCH + timedelta(seconds=moment.nanos // SECOND)
     if zone == "UTC":
-        return utc
-    try:
-        return utc.astimezone(_zone(zone))
-    except (OverflowError, ValueError):
-        raise CelError("timestamp overflow") from None
+        return utc, 0
+    place = _zone(zone)
+    for years, days in ((0, 0), (400, -_CYCLE), (-400, _CYCLE)):
+        with suppress(OverflowError, ValueError):
+            return (utc + timedelta(days=days)).astimezone(place), years
+    raise CelError("timestamp overflow")
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
     def of_timestamp(moment: Timestamp, zone: str = "UTC") -> int:
-        return read(_local(moment, zone))
+        return read(_local(moment, zone)[0])
 
     return of_timestamp
+
+
+def _year(moment: Timestamp, zone: str = "UTC") -> int:
+    local, years = _local(moment, zone)
+    return local.year + years
 
 
 def _milliseconds(moment: Timestamp, zone: str = "UTC") -> int:
@@ -116,7 +130,7 @@ def _times() -> list[Function]:
         return _time_part(name, f"timestamp_to_{stem}", tz_id, read, span)
 
     return [
-        named("getFullYear", "year", _part(lambda local: local.year)),
+        named("getFullYear", "year", _year),
         named("getMonth", "month", _part(lambda local: local.month - 1)),
         named("getDayOfYear", "day_of_year", _part(lambda local: local.timetuple().tm_yday - 1)),
         named("getDayOfMonth", "day_of_month", _part(lambda local: local.day - 1)),
