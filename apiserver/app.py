@@ -13,7 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from apiserver.about import about_of, address_of, keys_address, own_release, pages_of, version_info
+from apiserver.about import about_of, address_of, keys_address, own_release, pages_of, server_id, version_info
 from apiserver.access import Access
 from apiserver.admission.plugins import build
 from apiserver.aggregation.aggregation import Aggregation
@@ -81,6 +81,7 @@ from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.faults import Faults
+    from apiserver.http.tracing.export import Exporter
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -103,6 +104,7 @@ class Server:
         #: Explains a pod, claim or node (kind, namespace, name), where components run in the process.
         self.explain: Callable[[str, str, str], Awaitable[dict[str, Any]]] | None = None
         self._access = access = Access(settings)
+        self._exporter: Exporter | None = None
         self._fairness = Fairness(settings.traffic.seats)
         self._assemble_registry()
         self._access.use(self.registry, self.webhooks)
@@ -176,6 +178,13 @@ class Server:
             strangers = AuditOfStrangers(settings.audit_policy, self.registry.kinds, self._audit)
             audit = Audit(settings.audit_policy, self.registry.kinds, authorizer, self._audit)
             links = [Errors(), strangers, self._authentication, audit]
+        if settings.tracing is not None:
+            from apiserver.http.tracing.export import Exporter
+            from apiserver.http.tracing.handler import Tracing
+
+            resource = {"service.name": "apiserver", "service.instance.id": server_id(self._host)}
+            self._exporter = Exporter(settings.tracing.endpoint, resource)
+            links.append(Tracing(self._exporter, settings.tracing.per_million))
         if settings.traffic.seats:
             links.append(self._fairness)
         if authorizer.needed:
@@ -276,6 +285,8 @@ class Server:
         for reloaded in server._access.followed(server._host):
             server.metrics.include(reloaded.families)
             server._upkeep.append(asyncio.create_task(reloaded.follow()))
+        if server._exporter is not None:
+            server._upkeep.append(asyncio.create_task(server._exporter.follow()))
         if server._lease is not None:
             server._upkeep.append(asyncio.create_task(server._lease.keep()))
         if settings.compaction_interval:
@@ -331,6 +342,8 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self.webhooks.close()
+        if self._exporter is not None:
+            await self._exporter.close()
         await self.log.close()
         for file in self._logs:
             file.close()

@@ -18,8 +18,10 @@ __all__ = [
     "ADMISSION",
     "AUTHENTICATION",
     "AUTHORIZATION",
+    "EGRESS",
     "EVENT_LIMITS",
     "QUOTA",
+    "TRACING",
     "WEBHOOKS",
     "Configuration",
     "ConfigurationError",
@@ -222,6 +224,29 @@ ADMISSION: Final = _kind(
             configuration=(RAW, "Its configuration, in place of a file.", True),
         )),
         "The plugins that are configured.",
+    ),
+)  # fmt: skip
+TRACING: Final = _kind(
+    "TracingConfiguration", "TracingConfiguration says where spans of requests are sent.",
+    endpoint=(STRING, "Who takes them, by OTLP over gRPC without TLS; localhost:4317.", True),
+    samplingRatePerMillion=(INT32, "Of how many requests whose sender does not say whether; 0.", True),
+)  # fmt: skip
+EGRESS: Final = _kind(
+    "EgressSelectorConfiguration", "EgressSelectorConfiguration says how other networks are reached.",
+    egressSelections=(
+        ListOf(_struct(
+            "EgressSelection", "EgressSelection says how one network is reached.",
+            name=(STRING, "controlplane, etcd or cluster."),
+            connection=(
+                _struct(
+                    "Connection", "Connection is the way there.",
+                    proxyProtocol=(STRING, "Direct; others are not built."),
+                    transport=(RAW, "How the proxy is reached.", True),
+                ),
+                "The way there.",
+            ),
+        )),
+        "The networks.",
     ),
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ from apiserver import (
     networkflags,
     tlsflags,
     tokenflags,
+    tracingflags,
     trafficflags,
 )
 from apiserver.admission.plugins import BUILT
@@ -144,6 +145,7 @@ def _add_running_flags(kube: argparse._ArgumentGroup) -> None:
     metricflags.add_flags(kube)
     trafficflags.add_flags(kube)
     kubeletflags.add_flags(kube)
+    tracingflags.add_flags(kube)
     kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")
     kube.add_argument(
         "--etcd-compaction-interval",

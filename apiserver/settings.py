@@ -33,6 +33,7 @@ from apiserver.networkflags import NetworkSettings, read_network
 from apiserver.serving import parse_runtime_config
 from apiserver.tlsflags import TlsSettings, read_tls
 from apiserver.tokenflags import TokenSettings, read_token_settings
+from apiserver.tracingflags import TracingSettings, read_tracing
 from apiserver.trafficflags import TrafficSettings, read_traffic
 from apiserver.virtualloop import START
 from apiserver.webhooks.services import Services, parse_service_addresses
@@ -61,6 +62,8 @@ class Settings:
     metrics: MetricSettings
     traffic: TrafficSettings
     kubelets: KubeletSettings
+    #: None: nothing is traced.
+    tracing: TracingSettings | None
     enable_plugins: tuple[str, ...]
     disable_plugins: tuple[str, ...]
     port: int
@@ -158,6 +161,7 @@ def read(arguments: Sequence[str]) -> Settings:
         access = read_access(given, features)
         admission = read_admission(given.admission_control_config_file)
         metrics, traffic, kubelets = read_metrics(given), read_traffic(given), read_kubelets(given)
+        tracing = read_tracing(given)
         others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))
     except ValueError as error:
         raise SettingsError(str(error)) from error
@@ -185,6 +189,7 @@ def read(arguments: Sequence[str]) -> Settings:
         metrics=metrics,
         traffic=traffic,
         kubelets=kubelets,
+        tracing=tracing,
         enable_plugins=enable,
         disable_plugins=disable,
         port=given.port,

@@ -1,0 +1,114 @@
+"""Sends spans in batches, by OTLP over gRPC without TLS. The gRPC library is loaded with the first batch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from apiserver.clock import Timer, outside, timers
+from apiserver.http.tracing.spans import Attributes, Span, request_of
+
+if TYPE_CHECKING:
+    from grpclib.client import Channel
+
+__all__ = ["Exporter"]
+
+log = logging.getLogger(__name__)
+
+_METHOD: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+_SCOPE: Final = "kubedra"
+#: As in the library that upstream uses: spans that wait, that are sent at once, seconds between two batches, and for
+#: one.
+_WAITING: Final = 2048
+_AT_ONCE: Final = 512
+_PAUSE: Final = 5.0
+_LONGEST: Final = 10.0
+#: Seconds that the last batch has when the server ends.
+_LAST: Final = 1.0
+
+
+class _Batch:
+    """A message that is made already."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def encode(self) -> bytes:
+        return self._body
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        return cls(data)
+
+
+class Exporter:
+    """`endpoint` is a host with a port, or the path of a unix socket; `resource` says whose spans these are."""
+
+    def __init__(self, endpoint: tuple[str, int] | str, resource: Attributes) -> None:
+        self._endpoint, self._resource = endpoint, resource
+        self._spans: list[Span] = []
+        self._some, self._many = asyncio.Event(), asyncio.Event()
+        self._channel: Channel | None = None
+        self._failing = False
+
+    def add(self, span: Span) -> None:
+        """Sends a span with others. When too many wait it is lost."""
+        if len(self._spans) < _WAITING:
+            self._spans.append(span)
+            self._some.set()
+            if len(self._spans) >= _AT_ONCE:
+                self._many.set()
+
+    async def follow(self) -> None:
+        """Sends what there is, for ever."""
+        while True:
+            await self._some.wait()
+            with timers(Timer.MACHINE):
+                try:
+                    async with asyncio.timeout(_PAUSE):
+                        await self._many.wait()
+                except TimeoutError:
+                    pass
+            await self._send(_LONGEST)
+
+    async def close(self) -> None:
+        """Sends what is left."""
+        if self._spans:
+            await self._send(_LAST)
+        if self._channel is not None:
+            self._channel.close()
+
+    async def _send(self, seconds: float) -> None:
+        batch, self._spans = self._spans[:_AT_ONCE], self._spans[_AT_ONCE:]
+        if len(self._spans) < _AT_ONCE:
+            self._many.clear()
+        if not self._spans:
+            self._some.clear()
+        await asyncio.to_thread(import_module, "grpclib.client")
+        try:
+            with outside(), timers(Timer.MACHINE):
+                async with asyncio.timeout(seconds):
+                    await self._call(request_of(batch, self._resource, _SCOPE), seconds)
+        except Exception as error:  # noqa: BLE001 - whatever it is, requests go on
+            if not self._failing:  # once, until it works again
+                log.warning("traces cannot be sent to %s: %s", self._shown(), str(error) or type(error).__name__)
+            self._failing = True
+        else:
+            self._failing = False
+
+    async def _call(self, body: bytes, seconds: float) -> None:
+        from grpclib.client import Channel, UnaryUnaryMethod
+
+        from kubedra.driver.codec import MessageCodec
+
+        if self._channel is None:
+            where: dict[str, Any] = {"path": self._endpoint}
+            if isinstance(self._endpoint, tuple):
+                where = {"host": self._endpoint[0], "port": self._endpoint[1]}
+            self._channel = Channel(codec=MessageCodec(), **where)
+        await UnaryUnaryMethod(self._channel, _METHOD, _Batch, _Batch)(_Batch(body), timeout=seconds + 1)
+
+    def _shown(self) -> str:
+        return self._endpoint if isinstance(self._endpoint, str) else f"{self._endpoint[0]}:{self._endpoint[1]}"
