@@ -7,10 +7,13 @@ the whole chain of handlers; only the bytes' way through a socket is left out.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
 
 from apiserver.http.handlers.chain import HandlerChain
 from apiserver.messages import ConnectionClosed, Request, Response, Stream, User
 
+#: Type and object.
+Event = tuple[str, dict[str, Any]]
 Headers = Iterable[tuple[str, str]]
 
 
@@ -49,6 +52,20 @@ class InProcess:
             answer.inside = True
             return answer.status, answer.headers, self._chunks(answer)
         return answer.status, answer.headers, _whole(answer.body)
+
+    async def watch(
+        self, path: str, query: str, headers: Mapping[str, str]
+    ) -> tuple[int, Headers, AsyncIterator[bytes] | AsyncIterator[list[Event]]]:
+        """As `stream` of a GET, but for chunks that are lists of events, where the server has these at hand. Their
+        objects are the server's own: they must not be changed.
+        """
+        answer = await self._answer(Request("GET", path, query, headers, b"", self._user))
+        if not isinstance(answer, Stream):
+            return answer.status, answer.headers, _whole(answer.body)
+        answer.inside = True
+        if answer.objects is None:
+            return answer.status, answer.headers, self._chunks(answer)
+        return answer.status, answer.headers, answer.objects()
 
     async def _chunks(self, stream: Stream) -> AsyncIterator[bytes]:
         try:

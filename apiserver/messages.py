@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from apiserver.requestinfo import RequestInfo
@@ -114,8 +114,9 @@ class Response:
 class Stream:
     """An answer in chunks (a watch), which are set once it is made. `close` ends it; the server ends it by finishing
     the iterator. `sent` counts the bytes of the chunks so far; each of `when_ended` is called once when there are no
-    more. `inside`: for a client in this process. With status 101 it takes the connection over: `incoming` gets what the
-    client sends from then on.
+    more. `inside`: for a client in this process, which may have the events of a watch with `objects` instead of
+    `chunks`, as types and objects that nobody may change; None where there are none, or something was done to the
+    chunks. With status 101 it takes the connection over: `incoming` gets what the client sends from then on.
     """
 
     status: int
@@ -125,6 +126,7 @@ class Stream:
     sent: int = 0
     incoming: Callable[[bytes], object] | None = None
     inside: bool = False
+    objects: Callable[[], AsyncGenerator[list[tuple[str, dict[str, Any]]], None]] | None = None
     when_ended: list[Callable[[], object]] = field(default_factory=list)
 
     async def close(self) -> None:

@@ -118,6 +118,11 @@ class DeviceTaintEviction(ControllerComponent):
 
     # What happened, and which pods have to be looked at again.
 
+    @property
+    def _calm(self) -> bool:
+        """No claim demands that anybody goes, and nobody is about to: no pod has to be looked at."""
+        return self._evictions.none and not self._due
+
     def _slice(self, old: Json | None, new: Json | None) -> None:
         for claim in self._evictions.set_slice(old, new):
             self._check_users(claim)
@@ -137,11 +142,15 @@ class DeviceTaintEviction(ControllerComponent):
         claim = new or old
         assert claim is not None, "a change has a before or an after"
         self._evictions.set_claim(key_of(claim), new)
+        if self._calm:
+            return
         if old is not None and (_users(old) != _users(claim) or is_for_any_pod(old) != is_for_any_pod(claim)):
             self._check_users(old)
         self._check_users(claim)
 
     def _pod_updated(self, old: Json, pod: Json) -> None:
+        if self._calm:
+            return
         names = [(item.get("status") or {}).get("resourceClaimStatuses") for item in (old, pod)]
         if old["spec"].get("nodeName") != pod["spec"].get("nodeName") or not pod_statuses_equal(*names):
             self._check(pod)
@@ -166,6 +175,8 @@ class DeviceTaintEviction(ControllerComponent):
                     self._check(pod)
 
     def _check(self, pod: Json) -> None:
+        if self._calm:
+            return
         item, eviction = _pod_item(pod), self._evictions.of_pod(pod)
         if eviction is None:
             if self._due.pop(item, None) is not None:

@@ -81,8 +81,15 @@ class NodeLifecycle(ComponentOfSeveral):
     # Pods of nodes that are not ready.
 
     def _pod_changed(self, pod: Json) -> None:
-        if pod["spec"].get("nodeName"):
+        name = pod["spec"].get("nodeName")
+        if name and (name not in self._nodes.objects or self._is_unready(name)):
             self._marking.queue.add(key_of(pod))
+
+    def _is_unready(self, name: str) -> bool:
+        """Whether a node is known and says that it is not ready."""
+        node = self._nodes.get(name)
+        ready = condition_of(node, "Ready") if node is not None else None
+        return ready is not None and ready["status"] != "True"
 
     def _pod_updated(self, before: Json, pod: Json) -> None:
         if pod["spec"].get("nodeName") != before["spec"].get("nodeName"):
@@ -96,9 +103,7 @@ class NodeLifecycle(ComponentOfSeveral):
     async def mark(self, key: str) -> timedelta | None:
         """A pod on a node that is not ready is not ready."""
         pod = self._pods.get(key)
-        node = self._nodes.get(pod["spec"].get("nodeName", "")) if pod is not None else None
-        ready = condition_of(node, "Ready") if node is not None else None
-        if pod is None or ready is None or ready["status"] == "True" or not is_ready(pod):
+        if pod is None or not self._is_unready(pod["spec"].get("nodeName", "")) or not is_ready(pod):
             return None
         conditions = [
             {**each, "status": "False", "lastTransitionTime": self._monitor.now()} if each["type"] == "Ready" else each

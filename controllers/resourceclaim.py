@@ -127,7 +127,8 @@ class ResourceClaims(ControllerComponent):
             self._controller.queue.add(f"claim:{pod['metadata']['namespace']}/{name}")
 
     def _claim_changed(self, claim: Json) -> None:
-        self._controller.queue.add(f"claim:{key_of(claim)}")
+        if self._claim_needs_work(claim):
+            self._controller.queue.add(f"claim:{key_of(claim)}")
         self._claim_deleted(claim)
 
     def _claim_deleted(self, claim: Json) -> None:
@@ -136,6 +137,18 @@ class ResourceClaims(ControllerComponent):
             self._pod_changed(pod)
         if self._groups is not None:
             self._groups.claim_changed(claim)
+
+    def _claim_needs_work(self, claim: Json) -> bool:
+        """Whether a look at the claim could find anything to do. What happens to its users later queues it again."""
+        if not self._pods.synced:
+            return True
+        users = claim.get("status", {}).get("reservedFor") or ()
+        if users:
+            return not all(self._is_known_user(claim, user) for user in users)
+        finalizer = FINALIZER in (claim["metadata"].get("finalizers") or ())
+        if finalizer and claim["metadata"].get("deletionTimestamp"):
+            return True
+        return (self._for_workloads and is_for_any_pod(claim)) or self._is_unused(claim)
 
     def _template_changed(self, template: Json) -> None:
         for pod in self._pods_of_template.get(key_of(template)):
@@ -271,29 +284,38 @@ class ResourceClaims(ControllerComponent):
             await self._delete_if_unused(claim)
 
     async def _in_use(self, claim: Json, ref: Json) -> bool:
-        """Whether a reservation still holds. Consumers of unknown kinds are never ours to judge."""
-        if (ref.get("apiGroup", ""), ref["resource"]) == ("", PODS.plural):
-            informer, kind = self._pods, PODS
-        elif self._groups is not None and (ref.get("apiGroup", ""), ref["resource"]) == (
-            POD_GROUPS.group,
-            POD_GROUPS.plural,
-        ):
-            informer, kind = self._groups.informer, POD_GROUPS
-        else:
-            return True
-        if ref["uid"] in self._gone:
-            return False
-        namespace = claim["metadata"]["namespace"]
-        user = informer.get(f"{namespace}/{ref['name']}")
-        if user is not None:
-            return bool(user["metadata"]["uid"] == ref["uid"]) and not (kind is PODS and is_done(user))
+        """Whether a reservation still holds."""
+        known = self._is_known_user(claim, ref)
+        if known is not None:
+            return known
+        kind = PODS if ref["resource"] == PODS.plural else POD_GROUPS
         try:
-            live = await self._client.get(kind, ref["name"], namespace)
+            live = await self._client.get(kind, ref["name"], claim["metadata"]["namespace"])
         except Exception as error:
             if is_reason(error, "NotFound"):
                 return False
             raise
         return bool(live["metadata"]["uid"] == ref["uid"])
+
+    def _is_known_user(self, claim: Json, ref: Json) -> bool | None:
+        """Whether a reservation still holds, None where the server has to be asked. Consumers of unknown kinds are
+        never ours to judge.
+        """
+        if (ref.get("apiGroup", ""), ref["resource"]) == ("", PODS.plural):
+            informer = self._pods
+        elif self._groups is not None and (ref.get("apiGroup", ""), ref["resource"]) == (
+            POD_GROUPS.group,
+            POD_GROUPS.plural,
+        ):
+            informer = self._groups.informer
+        else:
+            return True
+        if ref["uid"] in self._gone:
+            return False
+        user = informer.get(f"{claim['metadata']['namespace']}/{ref['name']}")
+        if user is None:
+            return None
+        return bool(user["metadata"]["uid"] == ref["uid"]) and not (informer is self._pods and is_done(user))
 
     async def _release(self, claim: Json, users: list[Json], *, deallocate: bool) -> Json:
         status = {
@@ -315,14 +337,18 @@ class ResourceClaims(ControllerComponent):
         """A claim generated for a pod that is done, or was replaced, goes; with the pod gone it is the garbage
         collector's.
         """
-        owner = controller_of(claim)
-        if owner is None or (owner["apiVersion"], owner["kind"]) != ("v1", "Pod"):
-            return
-        namespace, name = split_key(key_of(claim))
-        pod = self._pods.get(f"{namespace}/{owner['name']}")
-        if pod is not None and (pod["metadata"]["uid"] != owner["uid"] or is_done(pod)):
+        if self._is_unused(claim):
+            namespace, name = split_key(key_of(claim))
             try:
                 await self._client.delete(RESOURCE_CLAIMS, name, namespace)
             except Exception as error:
                 if not is_reason(error, "NotFound"):
                     raise
+
+    def _is_unused(self, claim: Json) -> bool:
+        """Whether a claim was generated for a pod that is done, or was replaced."""
+        owner = controller_of(claim)
+        if owner is None or (owner["apiVersion"], owner["kind"]) != ("v1", "Pod"):
+            return False
+        pod = self._pods.get(f"{claim['metadata']['namespace']}/{owner['name']}")
+        return pod is not None and (pod["metadata"]["uid"] != owner["uid"] or is_done(pod))

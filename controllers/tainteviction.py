@@ -88,8 +88,10 @@ class TaintEviction(ControllerComponent):
             self._node_changed(node)
 
     def _pod_changed(self, pod: Json) -> None:
-        if pod["spec"].get("nodeName"):
-            self._controller.queue.add(key_of(pod))
+        """Nothing is due of nearly all pods, and nothing evicts them; a node that comes later queues its pods."""
+        key, node = key_of(pod), self._nodes.get(pod["spec"].get("nodeName", ""))
+        if key in self._due or (node is not None and no_execute(node)):
+            self._controller.queue.add(key)
 
     def _pod_gone(self, pod: Json) -> None:
         self._controller.queue.drop(key_of(pod))

@@ -165,6 +165,11 @@ class Evictions:
             self._users.setdefault(pool_id, set()).add(key)
         self._judge([key])
 
+    @property
+    def none(self) -> bool:
+        """Whether nobody has to go."""
+        return not self._of_claim
+
     def of_claim(self, key: str) -> Eviction | None:
         """The eviction of whoever uses the claim."""
         return self._of_claim.get(key)

@@ -128,9 +128,13 @@ class NodeAgent(ControllerComponent):
             running.stop()
 
     def _pod_changed(self, pod: Json) -> None:
-        if pod["spec"].get("nodeName"):
+        name = pod["spec"].get("nodeName")
+        if name:
             self._addresses.note(pod)
-            self._controller.queue.add(f"pod:{key_of(pod)}")
+            node = self._nodes.get(name)
+            if node is not None and self._is_mine(node):
+                # The pods of a node that comes later are queued then.
+                self._controller.queue.add(f"pod:{key_of(pod)}")
 
     def _pod_updated(self, old: Json, pod: Json) -> None:
         if old["metadata"]["uid"] != pod["metadata"]["uid"]:

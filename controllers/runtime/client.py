@@ -246,12 +246,20 @@ class Client:
             timeoutSeconds=str(int(lasting.total_seconds())) if lasting else "",
             watch="true",
         )
-        status, answered, chunks = await self.transport.stream("GET", self._path(kind, namespace), query, self._headers)
+        path = self._path(kind, namespace)
+        # A server in this process hands its own objects over, which nobody has to encode and to parse.
+        near = getattr(self.transport, "watch", None)
+        status, answered, chunks = await (
+            near(path, query, self._headers) if near else self.transport.stream("GET", path, query, self._headers)
+        )
         try:
             if status >= 400:
                 raise _as_error(status, answered, b"".join([chunk async for chunk in chunks]))
             rest = b""
             async for chunk in chunks:
+                if isinstance(chunk, list):
+                    yield _events(chunk)
+                    continue
                 lines = (rest + chunk if rest else chunk).split(b"\n")
                 rest = lines.pop()
                 for batch in _batches(lines):
@@ -272,9 +280,17 @@ def _batches(lines: list[bytes]) -> Iterable[Batch]:
 
 def _event(line: bytes) -> WatchEvent:
     parsed = loads(line)
-    if parsed["type"] == "ERROR":
-        raise _from_status(parsed["object"], ())
-    return WatchEvent(parsed["type"], parsed["object"])
+    return _told(parsed["type"], parsed["object"])
+
+
+def _events(pairs: list[tuple[str, Json]]) -> Batch:
+    return [_told(what, obj) for what, obj in pairs]
+
+
+def _told(what: str, obj: Json) -> WatchEvent:
+    if what == "ERROR":
+        raise _from_status(obj, ())
+    return WatchEvent(what, obj)
 
 
 async def _close(chunks: AsyncIterator[bytes]) -> None:

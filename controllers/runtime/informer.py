@@ -102,7 +102,7 @@ class Informer:
     def index(self, name: str, values: Callable[[Json], Iterable[str]]) -> Index:
         """The index of that name; made now if there is none."""
         if name not in self._indexes:
-            index = self._indexes[name] = Index(values)
+            index = self._indexes[name] = Index(values, self._objects)
             for key, obj in self._objects.items():
                 index.replace(key, obj)
         return self._indexes[name]

@@ -12,7 +12,8 @@ import asyncio
 import random
 from collections.abc import Sequence
 from itertools import compress, islice
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, cast
 
 from apiserver.clock import stopwatch
 from controllers.scheduler.extenders import NAME as EXTENDER
@@ -28,6 +29,7 @@ Json = dict[str, Any]
 _FEWEST_NODES, _LEAST_PERCENT, _MOST_PERCENT, _NODES_PER_PERCENT = 100, 5, 50, 125
 _PIECE = 0.002
 """Seconds of work on the loop before others get their turn."""
+_NAME = attrgetter("name")
 Scorer = tuple[Plugin, Any]
 """With its state."""
 
@@ -230,12 +232,11 @@ class Evaluator:
         pod = cycle.pod
         kept, live = self._scorers(cycle)
         try:
-            known = cycle.known
-            rows = [known[node.name].scores or _scored(pod, kept, node, known[node.name]) for node in nodes]
-            totals = [row[0] for row in rows]
+            rows = _rows(pod, kept, nodes, cycle.known.scores)
+            totals = list(map(itemgetter(0), rows))
             columns = [plugin for plugin, _ in kept if plugin.normalize is not None]
             for column, plugin in enumerate(columns, 1):
-                _add(totals, plugin, [row[column] for row in rows])
+                _add(totals, plugin, list(map(itemgetter(column), rows)))
             for plugin, state in live:
                 if plugin.scores is not None:
                     _add(totals, plugin, plugin.scores(pod, state, nodes))
@@ -268,8 +269,21 @@ class Evaluator:
         return kept, live
 
 
-def _scored(pod: PodInfo, scorers: list[Scorer], node: NodeInfo, outcome: Outcome) -> tuple[int, ...]:
-    """`outcome.scores`, made."""
+def _rows(
+    pod: PodInfo, scorers: list[Scorer], nodes: list[NodeInfo], known: dict[str, tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """The remembered scores of the nodes (`Known.scores`); what is missing is made. Nearly all are known: there may be
+    hundreds, and no more than a few changed since the last pod that asked the same.
+    """
+    found = list(map(known.get, map(_NAME, nodes)))
+    for place, node in enumerate(nodes) if None in found else ():
+        if found[place] is None:
+            found[place] = known[node.name] = _scored(pod, scorers, node)
+    return cast("list[tuple[int, ...]]", found)
+
+
+def _scored(pod: PodInfo, scorers: list[Scorer], node: NodeInfo) -> tuple[int, ...]:
+    """What is remembered of one node."""
     total, raw = 0, []
     for plugin, state in scorers:
         assert plugin.score is not None
@@ -278,8 +292,7 @@ def _scored(pod: PodInfo, scorers: list[Scorer], node: NodeInfo, outcome: Outcom
             total += plugin.weight * score
         else:
             raw.append(score)
-    outcome.scores = (total, *raw)
-    return outcome.scores
+    return (total, *raw)
 
 
 def _add(totals: list[int], plugin: Plugin, scores: list[int] | None) -> None:

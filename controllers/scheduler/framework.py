@@ -109,8 +109,6 @@ class Outcome:
     rejection: Rejection | None = None
     complete: bool = False
     """Whether all remembered filters were asked, up to the first that refuses."""
-    scores: tuple[int, ...] | None = None
-    """The weighted sum of the scores that need no normalisation, then the others as they are."""
 
 
 REFUSED, FITS, UNKNOWN = range(3)
@@ -122,10 +120,12 @@ class Known(dict[str, Outcome]):
     a look at each.
     """
 
-    __slots__ = ("_marks", "_order")
+    __slots__ = ("_marks", "_order", "scores")
 
     def __init__(self) -> None:
         super().__init__()
+        #: By node: the weighted sum of the scores that need no normalisation, then the others as they are.
+        self.scores: dict[str, tuple[int, ...]] = {}
         self._order: list[NodeInfo] | None = None
         self._marks = bytearray()
 
@@ -147,11 +147,13 @@ class Known(dict[str, Outcome]):
 
     def forget(self, name: str, order: list[NodeInfo], position: int | None) -> None:
         """Where the node has its place now, if it has one."""
+        self.scores.pop(name, None)
         if self.pop(name, None) is not None and position is not None and self._order is order:
             self._marks[position] = UNKNOWN
 
     def forget_all(self) -> None:
         self.clear()
+        self.scores.clear()
         self._order = None
 
 

@@ -91,6 +91,15 @@ class View:
         obj: dict[str, Any] = loads_stored(self.object(entry))
         return obj
 
+    def shared(self, event: WatchEvent) -> Json:
+        """A watch event's object as a dict whose parts belong to all who read: nobody may change them."""
+        entry = event.entry
+        if entry is None:
+            return event.status or self.bookmark(event)
+        if self.stored:
+            return {"kind": self.resource.kind, "apiVersion": self.api_version, **entry.obj}
+        return self.dict(entry)
+
     def list(self, listing: Listing) -> bytes:
         """The whole list as JSON, put together in one copy."""
         head = self.list_opening + orjson.dumps(self.list_meta(listing)) + b',"items":['

@@ -6,7 +6,7 @@ What is made of an event is made once for all watchers that see the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -20,8 +20,11 @@ from apiserver.registry.results import WatchEvent
 from apiserver.registry.table import row_of, table_of
 from apiserver.storage.entry import Batch
 
+Json = dict[str, Any]
+
 _SHAPED_EVENTS: Final = 100
 _PLAIN_EVENTS: Final = 1000
+_OBJECTS: Final = 64
 #: A batch that is larger is joined for each watcher anew, rather than kept until the next one.
 _SHARED_BYTES: Final = 1024 * 1024
 
@@ -79,6 +82,32 @@ async def chunks(
         if close is not None:
             await close()
         stream.finish()
+
+
+async def objects(
+    stream: Stream, events: AsyncIterator[list[WatchEvent]], view: View
+) -> AsyncGenerator[list[tuple[str, Json]], None]:
+    """The same as types and objects, for a client in this process: nothing is encoded for it. The objects are those of
+    the cache, which nobody may change. Not many at a time, as a reader may want to let others have their turn.
+    """
+    try:
+        async for batch in events:
+            for start in range(0, len(batch), _OBJECTS):
+                piece = batch[start : start + _OBJECTS] if len(batch) > _OBJECTS else batch
+                stream.sent += sum(_size(view, event) for event in piece)
+                yield [(event.type, view.shared(event)) for event in piece]
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+        stream.finish()
+
+
+def _size(view: View, event: WatchEvent) -> int:
+    """Bytes of the event's line; those of a bookmark or an error, of which there are few, are not counted."""
+    if event.entry is None:
+        return 0
+    return len('{"type":"","object":}\n') + len(event.type) + len(view.opening) + len(view.tail(event.entry))
 
 
 def together(events: Sequence[WatchEvent], key: Hashable, make: Callable[[WatchEvent], bytes]) -> bytes:

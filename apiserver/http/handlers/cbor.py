@@ -110,6 +110,7 @@ class Cbor:
         if isinstance(answer, Stream):
             if _first(wanted, None):
                 answer.content_type, answer.chunks = _SEQUENCE, self._events(answer.chunks)
+                answer.objects = None
             return answer
         body = await asyncio.to_thread(loads, answer.body) if len(answer.body) > LONG else loads(answer.body)
         if not _first(wanted, _shape_of(body)):

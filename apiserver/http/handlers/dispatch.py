@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -16,13 +17,14 @@ from apiserver.api.status import StatusError
 from apiserver.http.documents.index import Documents
 from apiserver.http.formats.answers import json_response, list_response, object_response
 from apiserver.http.formats.negotiation import (
+    JSON,
     PLAIN,
     PROTOBUF,
     ResponseFormat,
     negotiate_stream,
     response_format,
 )
-from apiserver.http.formats.watch import chunks, event_encoder
+from apiserver.http.formats.watch import chunks, event_encoder, objects
 from apiserver.http.formats.websocket import asks_for_websocket, over_websocket
 from apiserver.http.handlers.routes import Endpoint, Routes
 from apiserver.messages import MAX_BODY, Request, Response, Stream
@@ -142,6 +144,8 @@ class Dispatch:
         encoder, content_type = event_encoder(request, chosen, endpoint.view)
         stream = Stream(200, content_type)
         stream.chunks = chunks(stream, events, encoder, self._clock)
+        if not chosen.shape and chosen.media == JSON:
+            stream.objects = partial(objects, stream, events, endpoint.view)
         if "upgrade" in request.headers and asks_for_websocket(request.headers):
             stream = over_websocket(stream, request.headers, binary=chosen.media == PROTOBUF)
         return self._kept(stream, request)

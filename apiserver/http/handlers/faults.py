@@ -195,6 +195,7 @@ class Faults:
         answer = await self.next.handle(request)
         if isinstance(answer, Stream) and (rule.close or rule.watch_end):
             end = rule.watch_end or "close"
+            answer.objects = None
             answer.chunks = _ending(answer.chunks, end, rule.watch_seconds, request.headers.get("accept", ""))
         elif rule.close:
             raise ConnectionClosed(rule.id)

@@ -1,0 +1,84 @@
+"""Watches of clients in the server's process: its own objects instead of bytes, and otherwise what everybody gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import aclosing
+from typing import Any, cast
+
+import pytest
+
+from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.inprocess import InProcess
+from controllers.runtime.client import Client
+from controllers.runtime.kinds import RESOURCE_CLAIMS, Kind
+from controllers.runtime.transport import Transport
+from tests.support.server import Running, serve
+
+Json = dict[str, Any]
+CLAIM = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {
+    "deviceClassName": "gpu"}}]}}}  # fmt: skip
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+OLDER = Kind("resource.k8s.io", "v1beta1", "resourceclaims", "ResourceClaim")
+
+
+class WithoutShortcut:
+    """The same transport, but for watches."""
+
+    def __init__(self, inside: InProcess) -> None:
+        self.request, self.stream, self.close = inside.request, inside.stream, inside.close
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    with serve("--runtime-config=api/all=true") as server:
+        yield server
+
+
+def seen(running: Running, kind: Kind, *, shortcut: bool) -> list[tuple[str, Json]]:
+    """The events of a new watch until the claim is deleted."""
+
+    async def watch() -> list[tuple[str, Json]]:
+        inside = InProcess(running.server.chain, ADMIN)
+        client = Client(cast("Transport", inside if shortcut else WithoutShortcut(inside)), "inside")
+        events: list[tuple[str, Json]] = []
+        async with aclosing(client.watch(kind, resource_version="1")) as batches:
+            async for batch in batches:
+                events += batch
+                if events[-1][0] == "DELETED":
+                    break
+        return events
+
+    return running.call(watch)
+
+
+def claim_that_came_and_went(running: Running) -> None:
+    wire = running.wire()
+    wire.post(CLAIMS, CLAIM)
+    wire.request("PATCH", f"{CLAIMS}/c", {"metadata": {"labels": {"a": "b"}}}, {
+        "Content-Type": "application/merge-patch+json"})  # fmt: skip
+    wire.request("DELETE", f"{CLAIMS}/c")
+
+
+@pytest.mark.parametrize("kind", [RESOURCE_CLAIMS, OLDER], ids=["as stored", "in another version"])
+def test_a_client_inside_sees_what_a_reader_of_the_bytes_sees(running: Running, kind: Kind) -> None:
+    claim_that_came_and_went(running)
+    events = seen(running, kind, shortcut=True)
+    assert [what for what, _ in events] == ["ADDED", "MODIFIED", "DELETED"]
+    assert events == seen(running, kind, shortcut=False)
+
+
+def test_the_objects_are_those_of_the_server(running: Running) -> None:
+    claim_that_came_and_went(running)
+    one, other = (seen(running, RESOURCE_CLAIMS, shortcut=True) for _ in range(2))
+    assert all(mine["metadata"] is theirs["metadata"] for (_, mine), (_, theirs) in zip(one, other, strict=True))
+
+
+def test_its_record_tells_as_many_bytes(running: Running) -> None:
+    claim_that_came_and_went(running)
+    for shortcut in (True, False):
+        seen(running, RESOURCE_CLAIMS, shortcut=shortcut)
+    records = running.wire().get("/-/requests?userAgent=inside").json
+    ended = [record["bytes"] for record in records if record["stage"] == "ResponseComplete"]
+    assert len(ended) == 2
+    assert ended[0] == ended[1] > 0
