@@ -134,8 +134,11 @@ class GarbageCollector(ControllerComponent):
 
     def _seen(self, kind: Kind, obj: Json, old: Json | None = None) -> None:
         meta = obj["metadata"]
-        before, after = _owners(old) if old else {}, _owners(obj)
         node = self._graph.get(meta["uid"])
+        if old is not None and node is not None and _stands_alike(old["metadata"], meta):
+            node.obj = obj
+            return
+        before, after = _owners(old) if old else {}, _owners(obj)
         if node is None:
             node = self._graph[meta["uid"]] = Node()
         node.kind, node.obj = kind, obj
@@ -322,6 +325,15 @@ class GarbageCollector(ControllerComponent):
 
 def _kind_key(ref: Json) -> tuple[str, str]:
     return ref["apiVersion"].rpartition("/")[0], ref["kind"]
+
+
+def _stands_alike(before: Json, after: Json) -> bool:
+    """Whether nothing of what the graph goes by changed between two states: nearly always."""
+    return (
+        before["uid"] == after["uid"]
+        and "deletionTimestamp" not in after
+        and before.get("ownerReferences") == after.get("ownerReferences")
+    )
 
 
 def _owners(obj: Json) -> dict[str, Json]:

@@ -51,7 +51,7 @@ class ServicePods:
                 self._changed(key_of(service))
 
     def _pod_updated(self, before: Json, pod: Json) -> None:
-        if _seen(before) != _seen(pod):
+        if self._services_in.count(pod["metadata"]["namespace"]) and _seen(before) != _seen(pod):
             self._pod_changed(before)
             self._pod_changed(pod)
 
