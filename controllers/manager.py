@@ -169,8 +169,3 @@ class Manager:
     async def wait_ready(self) -> None:
         """Returns once every collection has been read that the server serves."""
         await self.informers.wait_answered()
-
-
-async def run(client: Client, options: Options, names: Sequence[str]) -> None:
-    """Runs the named components until cancelled."""
-    await Manager(client, options, names).run()

@@ -17,7 +17,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Stream
 
-from apiserver.api.metrics import Counter, Family
+from apiserver.api.metrics import Counter
 from controllers.node.dra.cache import ClaimInfo
 from controllers.node.dra.manager import DraError, DraManager
 from controllers.runtime.kinds import Json
@@ -73,7 +73,7 @@ class PodResources:
         }
 
     @property
-    def metrics(self) -> tuple[Family, ...]:
+    def metrics(self) -> tuple[Counter, ...]:
         return tuple(self._counters.values())
 
     async def run(self, directory: Path) -> None:

@@ -48,12 +48,16 @@ class Log:
         """From the thread."""
         self._file.write(f"{at.isoformat()} {text}\n")
         self._file.flush()
-        self._loop.call_soon_threadsafe(self._take, (at, text))
+        self._on_loop(self._take, (at, text))
 
     def close(self) -> None:
         """From the thread: nothing follows."""
         self._file.close()
-        self._loop.call_soon_threadsafe(self._close)
+        self._on_loop(self._close)
+
+    def _on_loop(self, do: Callable[..., None], *what: Line) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the file alone is left to read
+            self._loop.call_soon_threadsafe(do, *what)
 
     def lines(self, since: int = 0) -> tuple[list[Line], int]:
         """The lines from a place on, and the place after them."""
