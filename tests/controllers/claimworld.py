@@ -27,11 +27,11 @@ from controllers.runtime.transport import NoTransport
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run
 
-GROUPS = {"DRAWorkloadResourceClaims": True, "GenericWorkload": True, "GangScheduling": True}
+GROUPS: dict[str, Any] = {"DRAWorkloadResourceClaims": True, "GenericWorkload": True, "GangScheduling": True}
 FROM_TEMPLATE = {"name": "gpu", "resourceClaimTemplateName": "t"}
 BY_NAME = {"name": "gpu", "resourceClaimName": "c"}
 UNKNOWN = {"resource": "jobs", "apiGroup": "batch", "name": "j", "uid": "j"}
-ALLOCATED = {"allocation": {"devices": {"results": []}}}
+ALLOCATED: dict[str, Any] = {"allocation": {"devices": {"results": []}}}
 
 
 class World:

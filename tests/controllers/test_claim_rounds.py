@@ -158,8 +158,8 @@ def test_what_cannot_be_made_is_said_and_tried_again() -> None:
     played(scenario)
 
 
-ADMIN = {"devices": {"requests": [{"name": "a"}, {"name": "r", "exactly": {"adminAccess": True}}]}}
-FIRST = {"devices": {"requests": [{"name": "a"}, {"name": "r", "firstAvailable": [{}]}]}}
+ADMIN: Json = {"devices": {"requests": [{"name": "a"}, {"name": "r", "exactly": {"adminAccess": True}}]}}
+FIRST: Json = {"devices": {"requests": [{"name": "a"}, {"name": "r", "firstAvailable": [{}]}]}}
 
 
 @pytest.mark.parametrize(

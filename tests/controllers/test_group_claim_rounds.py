@@ -131,7 +131,7 @@ def test_a_groups_reservation_holds_while_the_group_is_there() -> None:
 
 def test_a_claim_for_a_workload_is_open_to_its_pods_and_given_back_when_the_reference_is_gone() -> None:
     async def scenario() -> None:
-        open_to_all = {"allocation": {"devices": {}, "reservedForAnyPod": True}}
+        open_to_all: Json = {"allocation": {"devices": {}, "reservedForAnyPod": True}}
         world = World(DRAReservedForWorkloads=True).has(claim(**open_to_all, ours=True))
         assert [verb for verb, *_ in await world.look("claim:ns/c")] == ["update/status", "update"]
         assert await World().has(claim(**open_to_all, ours=True)).look("claim:ns/c") == []

@@ -303,8 +303,7 @@ async def test_a_command_reads_what_is_sent_until_that_is_closed(tmp_path: Path)
 
 async def test_a_command_that_is_not_to_read_finds_nothing_to_read(tmp_path: Path) -> None:
     async with a_running_node(tmp_path) as node:
-        for options in ({}, {"stdin": "false"}):
-            command = Exec(node, "/bin/cat", **options)
+        for command in (Exec(node, "/bin/cat"), Exec(node, "/bin/cat", stdin="false")):
             await command.open()
             command.send(0, b"x")
             assert await command.outcome() == SUCCESS

@@ -70,13 +70,17 @@ class Node:
         self.addresses, self.pod = PodAddresses(), pod()
         timings = Timings(timedelta(seconds=60), timedelta(seconds=10))
         self.wrote: list[Json] = []
-        host = Host(self.client, self.addresses, timings, lambda: jitter, lambda pod: self.wrote.append(pod) or pod)  # type: ignore[arg-type, func-returns-value]
+        host = Host(self.client, self.addresses, timings, lambda: jitter, self._wrote)  # type: ignore[arg-type]
         self.kubelet = Kubelet(host, self.claims, self.told, **how)  # type: ignore[arg-type]
 
     def _patched(self, what: Any) -> Json:
         _, body = what
         self.pod = {**self.pod, "status": {**self.pod["status"], **body.get("status", {})}}
         return self.pod
+
+    def _wrote(self, found: Json) -> Json:
+        self.wrote.append(found)
+        return found
 
     async def step(self, found: Json | None = None, node: Json = NODE) -> timedelta | None:
         self.pod = found if found is not None else self.pod
@@ -274,7 +278,8 @@ def test_a_pod_that_is_deleted_goes_once_its_containers_have_stopped() -> None:
         assert await node.step() is None
         [report] = node.reports
         assert report["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
-        assert node.deletions == [("ns/p", {"uid": "u", "grace_period": 0})]
+        [(name, how)] = node.deletions
+        assert (name, how["uid"], how["grace_period"]) == ("ns/p", "u", 0)
 
     run(scenario)
 

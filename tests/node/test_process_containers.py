@@ -16,6 +16,7 @@ from apiserver.api.status import StatusError
 from controllers.node.containers import KILLED, ContainerError, End
 from controllers.node.dra.manager import DraError
 from controllers.node.run.containers import ProcessContainers
+from controllers.node.run.process import Process
 from tests.controllers.oneround import Noted
 from tests.support.patience import become
 
@@ -61,6 +62,10 @@ class Node:
         assert process is not None
         await become(lambda: process.end is not None and process.log.closed, "it has ended")
         return [text for _, text in process.log.lines()[0]]
+
+    async def up(self, process: Process) -> None:
+        """Returns once it has written something."""
+        await become(lambda: process.log.lines()[0], "it is up")
 
     def alive(self, found: Json, name: str = "c") -> int:
         """The number of a container's process, which runs."""
@@ -201,7 +206,7 @@ async def test_a_process_that_is_stopped_is_told_and_then_killed(tmp_path: Path)
             node.containers.start(found, found["spec"]["containers"][0], 0)
             process = node.containers.process(found, "c")
             assert process is not None
-            await become(lambda seen=process: seen.log.lines()[0], "it is up")
+            await node.up(process)
             asked = clock.now()
             assert node.containers.stopped(found, {"name": "c"}, asked, asked + timedelta(seconds=grace)) is None
             assert await node.over(found) == code
@@ -257,7 +262,7 @@ async def test_what_containers_read_is_fetched_before_they_start_and_not_while_a
         with pytest.raises(ContainerError, match='configmap "cm" not found'):
             node.containers.start(found, found["spec"]["containers"][0], 0)
         node.client.there["ConfigMap", "cm"] = {"data": {"a": "one"}}
-        waiting = {"state": {"waiting": {}}}
+        waiting: Json = {"state": {"waiting": {}}}
         for statuses in ([], [{"state": {"running": {}}}, waiting], [waiting]):
             found["status"] = {"containerStatuses": statuses}
             node.client.there["ConfigMap", "cm"]["data"]["a"] = f"with {len(statuses)}"

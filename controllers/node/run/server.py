@@ -35,6 +35,7 @@ class RunServer:
     def __init__(self, announcements: Path, find: FindPod) -> None:
         self._announcements, self._find = announcements, find
         self._server: asyncio.Server | None = None
+        self._opening = asyncio.Lock()  # nodes are announced at the same time
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._announced: set[Path] = set()
 
@@ -46,12 +47,13 @@ class RunServer:
             log.warning("node %s: no logs and no exec: %s", node, error)
 
     async def _announce(self, node: str) -> None:
-        if self._server is None:
-            # In a directory of its own with mode 0700; short, for the paths of sockets are.
-            self._directory = tempfile.TemporaryDirectory(prefix="kubedra-run-")
-            path = Path(self._directory.name) / "s"
-            self._server = await asyncio.start_unix_server(self._serve, path, limit=_LONGEST_HEAD)
-            path.chmod(0o600)
+        async with self._opening:
+            if self._server is None:
+                # In a directory of its own with mode 0700; short, for the paths of sockets are.
+                self._directory = tempfile.TemporaryDirectory(prefix="kubedra-run-")
+                path = Path(self._directory.name) / "s"
+                self._server = await asyncio.start_unix_server(self._serve, path, limit=_LONGEST_HEAD)
+                path.chmod(0o600)
         assert self._directory is not None, "made with the server"
         self._announcements.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = self._announcements / node
