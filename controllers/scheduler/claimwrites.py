@@ -147,9 +147,10 @@ class ClaimWriter:
         deadline = clock.now() + self._devices.binding_timeout
         keys = [f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" for claim in state.claims]
         while not self._ready(keys):
-            if clock.now() + _POLL > deadline:
+            left = deadline - clock.now()
+            await asyncio.sleep(max(0, min(_POLL, left).total_seconds()))
+            if left <= _POLL:
                 raise PluginError("device binding timeout: context deadline exceeded")
-            await asyncio.sleep(_POLL.total_seconds())
 
     def _ready(self, keys: list[str]) -> bool:
         everything = True

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
+from tests.scheduler.test_configuration import document, parse, profile
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import run
 
@@ -73,6 +77,19 @@ def test_a_device_that_is_not_ready_in_ten_minutes_is_given_up() -> None:
             message = await world.unschedulable("p", within=601)
             assert message.startswith('running PreBind plugin "DynamicResources": device binding timeout: ')
             await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seconds", [3, 5, 12])
+def test_a_device_has_the_whole_of_the_time_that_is_given(seconds: int) -> None:
+    async def scenario() -> None:
+        given = parse(document(profile(None, DynamicResources={"bindingTimeout": f"{seconds}s"})))
+        async with World("scheduler", configuration=given) as world:
+            await prepare(world)
+            began = asyncio.get_running_loop().time()
+            assert "device binding timeout: context deadline exceeded" in await world.unschedulable("p")
+            assert asyncio.get_running_loop().time() - began == pytest.approx(seconds, abs=0.1)
 
     run(scenario)
 

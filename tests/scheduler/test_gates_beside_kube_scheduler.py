@@ -33,15 +33,18 @@ GATES = {
     "DRADeviceTaints": "DRADeviceTaintRules",
     "DRAExtendedResource": "",
     "DRAPartitionableDevices": "",
-    "DRAResourceClaimDeviceStatus": "DRADeviceBindingConditions",
+    "DRAResourceClaimDeviceStatus": "DRADeviceBindingConditions,DRAResourceClaimGranularStatusAuthorization",
     "DRASchedulerFilterTimeout": "",
     "NominatedNodeNameForExpectation": "",
     "ClearingNominatedNodeNameAfterBinding": "",
     "OpportunisticBatching": "",
     "SchedulerAsyncPreemption": "",
     "SchedulerPopFromBackoffQ": "",
-    "PodLevelResources": "",
-    "NodeDeclaredFeatures": "",
+    "PodLevelResources": "InPlacePodLevelResourcesVerticalScaling",
+    "NodeDeclaredFeatures": (
+        "InPlacePodVerticalScalingInitContainers,RestartAllContainersOnContainerExits,ExtendWebSocketsToKubelet,"
+        "InPlacePodLevelResourcesVerticalScaling"
+    ),
     "SchedulerAsyncAPICalls": "",
     "DRAListTypeAttributes": "",
     "DRANodeAllocatableResources": "",

@@ -181,6 +181,23 @@ def test_a_pod_that_is_not_bound_after_all_takes_nothing() -> None:
     run(scenario)
 
 
+def test_it_counts_before_it_is_written() -> None:
+    async def scenario() -> None:
+        async with World("scheduler", gates=GATE) as world:
+            await world.create(DEVICE_CLASSES, a_class())
+            await world.create(RESOURCE_SLICES, a_slice("n", 1, nodeAllocatableResourceMappings=TWO_CORES))
+            await claim(world, "c")
+            await world.create(PODS, using("p", "c", "1"), a_pod("q", requests={"cpu": "1500m"}))
+            await passes(1)
+            # Both are tried when their node comes, one right after the other.
+            await world.add_nodes(a_node("n", cpu="4"))
+            await passes(5)
+            pods = (await world.client.list(PODS, "ns"))["items"]
+            assert len([pod for pod in pods if pod["spec"].get("nodeName")]) == 1
+
+    run(scenario)
+
+
 def test_without_the_gate_devices_are_devices() -> None:
     async def scenario() -> None:
         gates = {"DRANodeAllocatableResources": False}
