@@ -1,0 +1,169 @@
+"""ResourceQuota: what a quota counts, what it refuses, and what is written of it."""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from apiserver.admission.resource_quota import ResourceQuota
+from apiserver.api.status import StatusError
+from tests.admission.asking import Json, Situation
+
+
+def quota(hard: Json, used: Json | None = None, *, name: str = "q", namespace: str = "n", **spec: Any) -> Json:
+    status = {"hard": hard, **({} if used is None else {"used": used})}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"hard": hard, **spec}, "status": status}
+
+
+def pod(cpu: str | None = None, **more: Any) -> Json:
+    resources = {"requests": {"cpu": cpu}} if cpu else {}
+    return {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "resources": resources}], **more}}
+
+
+def charged(
+    quotas: list[Json],
+    new: Json,
+    old: Json | None = None,
+    *,
+    plural: str = "pods",
+    plugin: ResourceQuota | None = None,
+    **more: Any,
+) -> dict[str, Json] | str:
+    """What is used afterwards of each quota that was written, or why the request was refused."""
+    written: dict[str, Json] = {}
+    stored = {each["metadata"]["name"]: each for each in deepcopy(more.pop("stored", quotas))}
+
+    async def rewrite(group: str, plural: str, namespace: str, name: str, change: Any) -> None:
+        assert (group, plural, namespace) == ("", "resourcequotas", "n")
+        written[name] = change(stored[name])["status"]["used"]
+
+    situation = Situation({"resourcequotas": quotas}, dry_run=more.pop("dry_run", False), rewrite=rewrite)
+    operation: Any = "CREATE" if old is None else "UPDATE"
+    try:
+        waiting = (plugin or ResourceQuota()).validate(situation.request(operation, plural, new, old, **more))
+        if waiting is not None:
+
+            async def waited() -> None:
+                await waiting
+
+            asyncio.run(waited())
+    except StatusError as error:
+        return error.message.partition(" is forbidden: ")[2] or f"{error.code} {error.message}"
+    return written
+
+
+def test_a_new_object_is_charged_to_each_quota_that_limits_it() -> None:
+    quotas = [
+        quota({"pods": "2", "requests.cpu": "1"}, {"pods": "1", "requests.cpu": "500m", "secrets": "7"}),
+        quota({"pods": "9"}, {"pods": "0"}, name="r"),
+        quota({"secrets": "1"}, {"secrets": "1"}, name="other"),
+        quota({"pods": "0"}, {"pods": "0"}, name="elsewhere", namespace="m"),
+    ]
+    assert charged(quotas, pod("500m")) == {
+        "q": {"pods": "2", "requests.cpu": "1", "secrets": "7"}, "r": {"pods": "1"},
+    }  # fmt: skip
+    assert charged(quotas, pod("500m"), dry_run=True) == {}
+    assert charged(quotas, pod("500m"), subresource="binding") == {}
+    assert charged([], pod()) == {}
+
+
+def test_what_is_too_much_is_refused_with_all_that_is_exceeded() -> None:
+    one = quota(
+        {"pods": "1", "requests.cpu": "1", "count/pods": "9"}, {"pods": "1", "requests.cpu": "1", "count/pods": "0"}
+    )
+    assert charged([one], pod("2")) == (
+        "exceeded quota: q, requested: pods=1,requests.cpu=2, used: pods=1,requests.cpu=1, limited: pods=1,requests.cpu=1"
+    )
+    assert charged([quota({"pods": "1"}, {"pods": "0"})], pod()) == {"q": {"pods": "1"}}
+
+
+def test_who_was_first_is_seen_when_the_quota_is_written() -> None:
+    seen, stored = quota({"pods": "1"}, {"pods": "0"}), quota({"pods": "1"}, {"pods": "1"})
+    assert charged([seen], pod(), stored=[stored]) == (
+        "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+    )
+
+
+def test_a_pod_says_what_a_quota_counts_and_a_quota_has_been_counted() -> None:
+    limits = quota({"requests.cpu": "9", "limits.memory": "9"}, {"requests.cpu": "0", "limits.memory": "0"})
+    assert charged([limits], pod("1")) == "failed quota: q: must specify limits.memory for: c"
+    assert charged([limits], pod()) == ("failed quota: q: must specify limits.memory for: c; requests.cpu for: c")
+    assert charged([quota({"pods": "1"})], pod()) == "status unknown for quota: q, resources: pods"
+    half = quota({"pods": "1", "requests.cpu": "1"}, {"pods": "0"})
+    assert charged([half], pod("1")) == "status unknown for quota: q, resources: pods,requests.cpu"
+    uncounted = quota({"pods": "1"})
+    uncounted["status"] = {}
+    assert charged([uncounted], pod()) == {}
+
+
+def test_a_quota_with_a_scope_counts_what_is_in_it() -> None:
+    short = quota({"pods": "0"}, {"pods": "0"}, scopes=["Terminating"])
+    assert charged([short], pod()) == {}
+    assert "exceeded quota" in charged([short], pod(activeDeadlineSeconds=5))
+
+
+def claim(size: str, **more: Any) -> Json:
+    return {"metadata": {"name": "x"}, "spec": {"resources": {"requests": {"storage": size}}, **more}}
+
+
+def test_an_update_is_charged_what_it_takes_more() -> None:
+    quotas = [quota({"requests.storage": "5Gi", "persistentvolumeclaims": "1"}, {"requests.storage": "1Gi", "persistentvolumeclaims": "1"})]  # fmt: skip
+    of: Json = {"plural": "persistentvolumeclaims"}
+    assert charged(quotas, claim("3Gi"), claim("1Gi"), **of) == {
+        "q": {"requests.storage": "3Gi", "persistentvolumeclaims": "1"}
+    }
+    assert charged(quotas, claim("1Gi"), claim("3Gi"), **of) == charged(quotas, claim("1Gi"), claim("1Gi"), **of) == {}
+    assert charged(quotas, claim("6Gi"), claim("1Gi"), **of) == (
+        "exceeded quota: q, requested: requests.storage=5Gi, used: requests.storage=1Gi, limited: requests.storage=5Gi"
+    )
+
+
+NEEDING: Json = {"resource": "pods", "matchContains": ["cpu"]}
+
+
+def test_what_needs_a_quota_is_refused_where_none_limits_it() -> None:
+    plugin = ResourceQuota([NEEDING])
+    assert plugin.configured_by is None
+    assert ResourceQuota().configured_by == ("", "resourcequotas")
+    words = "insufficient quota to consume: cpu,requests.cpu"
+    assert charged([], pod("1"), plugin=plugin) == words
+    assert charged([], pod(), plugin=plugin) == {}
+    assert charged([quota({"pods": "1"}, {"pods": "0"})], pod("1"), plugin=plugin) == words
+    both = {"cpu": "9", "requests.cpu": "9"}
+    assert charged([quota(both, {"cpu": "0", "requests.cpu": "0"})], pod("1"), plugin=plugin) == {
+        "q": {"cpu": "1", "requests.cpu": "1"}
+    }
+    for other in ({"resource": "services"}, {"apiGroup": "apps"}, {"matchContains": ["memory"]}):
+        assert charged([], pod("1"), plugin=ResourceQuota([NEEDING | other])) == {}
+
+
+def test_a_scope_that_needs_a_quota_has_one() -> None:
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["high", "top"]}
+    plugin = ResourceQuota([{"resource": "pods", "matchScopes": [scope]}])
+    assert charged([], pod(priorityClassName="high"), plugin=plugin) == (
+        "500 insufficient quota to match these scopes: [{PriorityClass In [high top]}]"
+    )
+    assert charged([], pod(priorityClassName="low"), plugin=plugin) == {}
+    covering = quota({"pods": "1"}, {"pods": "0"}, scopeSelector={"matchExpressions": [scope]})
+    assert charged([covering], pod(priorityClassName="top"), plugin=plugin) == {"q": {"pods": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("group", "plural", "namespaced", "operations"),
+    [
+        ("", "pods", True, ["CREATE", "UPDATE"]),
+        ("resource.k8s.io", "resourceclaims", True, ["CREATE", "UPDATE"]),
+        ("", "secrets", True, ["CREATE"]),
+        ("", "nodes", False, []),
+        ("", "events", True, []),
+    ],
+)
+def test_what_takes_room_is_counted_when_it_is_made_and_where_a_change_may_take_more(
+    group: str, plural: str, namespaced: bool, operations: list[str]
+) -> None:
+    resource = Situation().request("CREATE", plural, {}, group=group, namespace="n" if namespaced else "").resource
+    everything: Any = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+    assert [operation for operation in everything if ResourceQuota().wants(resource, operation)] == operations
