@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from apiserver.storage import FutureRevision
+from apiserver.storage import Expired, FutureRevision
 from apiserver.storage.entry import Entry, Event
 from apiserver.storage.types import Record
 from apiserver.storage.window import Cursor, Progress, Window
@@ -57,5 +57,163 @@ def test_who_no_longer_waits_is_forgotten():
         window = Window(progress)
         assert not await Cursor(window, 2).wait(timeout=0)
         assert window.waiters == set()
+
+    asyncio.run(run())
+
+
+def bytes_of(size: int) -> int:
+    """What an event of a state of so many bytes takes of the room: the revision has two digits and is part of it."""
+    progress = Progress(0)
+    Window(progress).add(sized(10, size))
+    return progress.held
+
+
+def revisions(window: Window) -> list[int]:
+    return [event.revision for event in window.events]
+
+
+def test_as_many_as_are_allowed_stay_and_one_more_makes_an_eighth_go():
+    window = Window(Progress(0), max_events=16, max_bytes=1 << 20)
+    for revision in range(1, 17):
+        window.add(sized(revision, 0))
+    assert (revisions(window), window.room(), window.floor) == (list(range(1, 17)), 0, 0)
+    window.add(sized(17, 0))
+    assert (revisions(window), window.room(), window.floor, window.end) == (list(range(4, 18)), 2, 3, 17)
+
+
+def test_as_many_bytes_as_are_allowed_stay_and_one_more_makes_an_eighth_go():
+    each, progress = bytes_of(100), Progress(0)
+    window = Window(progress, max_events=999, max_bytes=16 * each)
+    for revision in range(11, 27):
+        window.add(sized(revision, 100))
+    assert (revisions(window), window.held) == (list(range(11, 27)), 16 * each)
+    window.add(sized(27, 100))
+    assert (revisions(window), window.held) == (list(range(14, 28)), 14 * each)
+    assert progress.held == window.held
+    assert window.shrink()
+    assert (revisions(window), window.held, progress.held) == (list(range(16, 28)), 12 * each, 12 * each)
+
+
+def test_what_is_brought_back_may_fill_the_room_to_the_last_event_and_byte():
+    each = bytes_of(100)
+    for limits, fits in (
+        ({"max_events": 3, "max_bytes": 99 * each}, 2), ({"max_events": 9, "max_bytes": 3 * each}, 2),
+        ({"max_events": 2, "max_bytes": 99 * each}, 1), ({"max_events": 9, "max_bytes": 3 * each - 1}, 1),
+    ):  # fmt: skip
+        window = Window(Progress(19), **limits)
+        window.add(sized(20, 100))
+        older = [sized(18, 100), sized(19, 100)]
+        assert window.extend_back(older, 17) is (fits == 2)
+        assert revisions(window) == ([18, 19, 20] if fits == 2 else [20])
+        assert window.held == window.progress.held == len(window.events) * each
+
+
+def test_all_windows_share_the_room_and_the_largest_gives_way():
+    each = bytes_of(100)
+    progress = Progress(0, max_total=10 * each)
+    small, large, third = Window(progress), Window(progress), Window(progress)
+    for revision in range(11, 19):
+        large.add(sized(revision, 100))
+    small.add(sized(19, 100))
+    third.add(sized(20, 100))
+    assert (len(large.events), progress.held) == (8, 10 * each), "as much as there is room for stays"
+    small.add(sized(21, 100))
+    assert (revisions(large), len(small.events), len(third.events)) == (list(range(12, 19)), 2, 1)
+    progress.leave(large)
+    assert (large.held, progress.held) == (0, 3 * each)
+    progress.leave(large)
+    assert progress.held == 3 * each, "it may leave again"
+    large.close()
+    large.add(sized(22, 100))
+    assert len(large.events) == 7, "one that has ended takes none"
+
+
+def test_events_that_are_not_among_the_newest_let_go_of_what_can_be_made_again(monkeypatch):
+    forgotten: list[int] = []
+    monkeypatch.setattr(Event, "forget", lambda self: forgotten.append(self.revision))
+    each = bytes_of(100)
+    for limit, most in (("WARM_EVENTS", 3), ("WARM_BYTES", 3 * each)):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"apiserver.storage.window.{limit}", most)
+            forgotten.clear()
+            window = Window(Progress(0))
+            for revision in range(1, 6):
+                window.add(sized(revision, 100))
+            assert forgotten == [1, 2]
+
+
+def test_what_was_compacted_goes_but_for_the_newest_events(monkeypatch):
+    monkeypatch.setattr("apiserver.storage.window.MIN_EVENTS", 2)
+    progress = Progress(0)
+    window, other = Window(progress), Window(progress)
+    for revision in range(1, 6):
+        window.add(sized(revision, 100))
+    other.add(sized(6, 100))
+    assert not window.retire(0)
+    progress.retire(2)
+    assert (revisions(window), window.floor, revisions(other)) == ([3, 4, 5], 2, [6])
+    progress.retire(9)
+    assert (revisions(window), window.floor, revisions(other)) == ([4, 5], 3, [6])
+    assert not window.retire(9)
+
+
+def test_a_place_is_that_of_the_next_event_and_lost_with_what_was_before_it():
+    window = Window(Progress(4))
+    assert window.place_after(4) == window.place_after(9) == 0
+    with pytest.raises(Expired) as lost:
+        window.place_after(3)
+    assert (lost.value.revision, lost.value.bound) == (3, 4)
+    for revision in (5, 7, 9):
+        window.add(sized(revision, 0))
+    assert [window.place_after(revision) for revision in range(4, 11)] == [0, 1, 1, 2, 2, 3, 3]
+    assert [[event.revision for event in window.since(revision)] for revision in (4, 5, 9)] == [[5, 7, 9], [7, 9], []]
+    cursor = Cursor(window, 9)
+    window.clear(12)
+    assert (window.events, window.held, window.floor, window.progress.held) == ([], 0, 12, 0)
+    with pytest.raises(Expired):
+        cursor.next_batch()
+
+
+def test_readers_of_the_same_events_share_them_until_these_change():
+    window = Window(Progress(0))
+    for revision in (1, 2, 3):
+        window.add(sized(revision, 0))
+    first = window.read(0, 2)
+    assert [event.revision for event in first] == [1, 2]
+    assert window.read(0, 2) is first
+    assert [event.revision for event in window.read(0, 9)] == [1, 2, 3]
+    assert [event.revision for event in window.read(1, 2)] == [2, 3]
+    shared = window.read(1, 2)
+    window.retire(0)
+    assert window.extend_back([sized(0, 0)], -1)
+    assert window.read(1, 2) is not shared
+
+
+def test_a_wait_ends_by_an_event_by_its_time_or_by_the_end_and_leaves_no_timer():
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        timers: list[asyncio.TimerHandle] = []
+        later = loop.call_later
+
+        def call_later(*arguments: object) -> asyncio.TimerHandle:
+            timers.append(later(*arguments))  # type: ignore[arg-type]
+            return timers[-1]
+
+        loop.call_later = call_later  # type: ignore[method-assign]
+        window = Window(Progress(0))
+        cursor = Cursor(window, 0)
+        waiting = asyncio.ensure_future(cursor.wait(60))
+        await asyncio.sleep(0)
+        window.add(sized(1, 0))
+        window.wake()
+        assert await waiting
+        assert [timer.cancelled() for timer in timers] == [True]
+        assert await cursor.wait(60), "what is pending is not waited for"
+        assert len(timers) == 1
+        cursor.next_batch()
+        waiting = asyncio.ensure_future(cursor.wait())
+        await asyncio.sleep(0)
+        window.close()
+        assert (await waiting, cursor.closed, await cursor.wait()) == (False, True, False)
 
     asyncio.run(run())
