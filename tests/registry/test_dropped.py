@@ -1,0 +1,44 @@
+"""Fields that disabled gates drop: who is told, and how many losses are remembered."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from apiserver.registry.dropped import MOST_FIELDS, DroppedField, DroppedFields
+
+NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
+FIELD = DroppedField("spec.a", "Gate")
+
+
+def test_the_latest_losses_are_remembered_one_for_each_object() -> None:
+    dropped = DroppedFields(most=2)
+    for name in ("a", "b", "a"):
+        dropped.note("g", "Kind", "n", name, NOW, [FIELD])
+    assert [loss.name for loss in dropped.losses()] == ["a", "b"]
+    dropped.note("g", "Kind", "n", "c", NOW, [FIELD])
+    assert [loss.name for loss in dropped.losses()] == ["c", "a"]
+    dropped.clear()
+    assert dropped.losses() == []
+
+
+def test_losses_are_found_by_kind_namespace_and_name() -> None:
+    dropped = DroppedFields()
+    for kind, namespace, name in (("K", "n", "a"), ("K", "m", "a"), ("L", "n", "b")):
+        dropped.note("g", kind, namespace, name, NOW, [FIELD])
+    for wanted, found in (
+        ({}, ["Lnb", "Kma", "Kna"]),
+        ({"kind": "K"}, ["Kma", "Kna"]),
+        ({"namespace": "n"}, ["Lnb", "Kna"]),
+        ({"name": "a"}, ["Kma", "Kna"]),
+        ({"kind": "K", "namespace": "n", "name": "a"}, ["Kna"]),
+        ({"kind": "x"}, []),
+    ):
+        assert [loss.kind + loss.namespace + loss.name for loss in dropped.losses(**wanted)] == found
+
+
+def test_so_many_fields_of_a_loss_are_remembered_and_the_writer_reads_of_each() -> None:
+    dropped = DroppedFields(warns=True)
+    dropped.note("g", "K", "n", "a", NOW, [FIELD] * (MOST_FIELDS + 1))
+    (loss,) = dropped.losses()
+    assert (len(loss.fields), loss.when) == (MOST_FIELDS, NOW)
+    assert FIELD.warning == "spec.a: dropped, the feature gate Gate is disabled"

@@ -1,0 +1,125 @@
+"""Patches: what is made of a name that is not there, what is said of repeated fields, which media types there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from apiserver.registry.verbs.patch import _patch_type, _problems_of_operations
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+APPLY, STRATEGIC, MERGE, OPERATIONS = (
+    f"application/{kind}"
+    for kind in ("apply-patch+yaml", "strategic-merge-patch+json", "merge-patch+json", "json-patch+json")
+)
+
+
+async def patched(world: Any, body: Any, media: str, query: str = "") -> Json:
+    result = await world.call("patch", "configmaps", "a", body, query, content_type=media)
+    obj: Json = result.entry.obj
+    return obj
+
+
+def configuration(**metadata: Any) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}, "data": {"k": "v"}}
+
+
+def test_an_apply_makes_an_object_in_the_namespace_of_its_path(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        for wrong, code, words in (
+            (
+                configuration(namespace="other"),
+                400,
+                "the namespace of the provided object does not match the namespace",
+            ),
+            (configuration(name="b"), 400, "the name of the object (b) does not match the name on the URL (a)"),
+            (configuration(uid="u"), 409, "uid mismatch: the provided object specified uid u, and no existing object"),
+        ):
+            with pytest.raises(StatusError) as refused:
+                await patched(world, wrong, APPLY, "fieldManager=m")
+            assert refused.value.code == code
+            assert words in refused.value.message
+        made = await patched(world, configuration(), APPLY, "fieldManager=m")
+        assert made["metadata"]["namespace"] == "default"
+        for media in (STRATEGIC, MERGE):
+            with pytest.raises(StatusError, match='configmaps "b" not found'):
+                await world.call("patch", "configmaps", "b", {}, "", content_type=media)
+
+    play(scenario)
+
+
+def test_what_a_patch_says_twice_is_ignored_warned_about_or_refused(play: Play) -> None:
+    body = b'{"data":{"x":"1","x":"2"}}'
+    operations = b'[{"op":"add","path":"/data/x","value":"1","value":"2","more":3}]'
+
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}})
+        for media, text, said in (
+            (STRATEGIC, body, ['duplicate field "data.x"']),
+            (MERGE, body, ['duplicate field "data.x"']),
+            (OPERATIONS, operations, ['json patch duplicate field "[0].value"', 'json patch unknown field "[0].more"']),
+        ):
+            assert (await patched(world, text, media, "dryRun=All"))["data"] == {"k": "v", "x": "2"}
+            assert sorted(world.warnings) == said
+            await patched(world, text, media, "dryRun=All&fieldValidation=Ignore")
+            assert world.warnings == []
+            with pytest.raises(StatusError) as refused:
+                await patched(world, text, media, "fieldValidation=Strict")
+            assert refused.value.code in (400, 422)
+            assert all(words in refused.value.message for words in said)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("operations", "repeated", "found"),
+    [
+        ([{"op": "add"}], [], []),
+        ([{"op": "add", "x": 1}, None, {"y": 2}], [], ["unknown 0 x", "unknown 2 y"]),
+        ([{"op": "add", "value": 1}], ["[0].value", "[0].value.a", "[0].value[1]", "[0].values"], ["duplicate 0 value"] * 3),
+        ([{"op": "add"}, {"value": 1}], ["[0].value"], []),
+    ],
+)  # fmt: skip
+def test_each_operation_of_a_patch_is_read_strictly(
+    operations: list[Any], repeated: list[str], found: list[str]
+) -> None:
+    problems = _problems_of_operations(operations, [f'duplicate field "{path}"' for path in repeated])
+    assert len(problems) == len(found)
+    for problem, wanted in zip(problems, found, strict=True):
+        kind, index, key = wanted.split()
+        assert problem.startswith(f'json patch {kind} field "[{index}].{key}')
+
+
+def test_objects_of_custom_kinds_are_not_merged_strategically() -> None:
+    assert [_patch_type(media, custom=False) for media in (f"{STRATEGIC}; charset=utf-8", MERGE, OPERATIONS, APPLY)] == [
+        STRATEGIC, MERGE, OPERATIONS, APPLY,
+    ]  # fmt: skip
+    assert _patch_type(MERGE, custom=True) == MERGE
+    for media, custom in (("application/json", False), (STRATEGIC, True)):
+        with pytest.raises(StatusError) as refused:
+            _patch_type(media, custom=custom)
+        assert (refused.value.code, refused.value.reason) == (415, "UnsupportedMediaType")
+        assert refused.value.message.startswith(
+            "the body of the request was in an unknown format - accepted media types"
+        )
+        assert (STRATEGIC in refused.value.message) is not custom
+        assert MERGE in refused.value.message
+
+
+def test_a_patch_that_is_none_is_refused_as_what_it_is(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}})
+        for media, body in ((STRATEGIC, b"["), (MERGE, b"{"), (OPERATIONS, b"{}"), (STRATEGIC, b"[]"), (APPLY, b"[]")):
+            with pytest.raises(StatusError) as refused:
+                await patched(world, body, media, "fieldManager=m" if media == APPLY else "")
+            assert refused.value.code == 400, (media, body)
+        assert await patched(world, b"null", STRATEGIC) == (await world.call("get", "configmaps", "a")).obj
+        assert json.loads(json.dumps(await patched(world, b"{}", MERGE)))["data"] == {"k": "v"}
+
+    play(scenario)

@@ -1,0 +1,49 @@
+"""Resources that store nothing: what a function shows of them is read and listed like anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from apiserver.registry.catalog import Catalog
+from tests.registry.conftest import CATALOG
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+
+async def states(store: Any, ctx: Any) -> list[Json]:
+    return [{"metadata": {"name": name, "labels": {"first": str(name == "a").lower()}}} for name in ("a", "b")]
+
+
+STATES = replace(
+    CATALOG[1], kind="State", plural="states", singular="state", namespaced=False, storage_prefix="states", shown=states
+)
+
+
+def names(listing: Any) -> list[str]:
+    return [entry.obj["metadata"]["name"] for entry in listing.entries]
+
+
+def test_what_is_shown_is_read_by_name_and_listed_by_selectors(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await Catalog(world.registry).add(STATES)
+        assert (await world.get("states", "b"))["metadata"]["labels"] == {"first": "false"}
+        with pytest.raises(StatusError, match='state "c" not found'):
+            await world.get("states", "c")
+        for query, found in (
+            ("", ["a", "b"]),
+            ("labelSelector=first%3Dtrue", ["a"]),
+            ("fieldSelector=metadata.name%3Db", ["b"]),
+            ("fieldSelector=metadata.name!%3Db", ["a"]),
+            ("labelSelector=first%3Dtrue&fieldSelector=metadata.name%3Db", []),
+        ):
+            listing = await world.list("states", query)
+            assert (names(listing), listing.revision, listing.continue_token) == (found, 0, "")
+        assert "states" not in world.registry.counts(), "there is nothing to count"
+
+    play(scenario)
