@@ -35,6 +35,7 @@ __all__ = [
     "decode_exactly",
     "encode",
     "encode_exactly",
+    "encode_plain",
     "go_kind",
     "interpret",
     "loads",
@@ -70,6 +71,16 @@ def encode_exactly(obj: Any) -> bytes:
         return orjson.dumps(obj, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
     except TypeError:
         return dumps_folded(fold(obj), orjson.OPT_PASSTHROUGH_SUBCLASS, _deep_as_written) + MARK
+
+
+def encode_plain(obj: Any) -> bytes | None:
+    """What `encode_exactly` writes, if all who read it get what it was given; None where something knows how it was
+    written, or is deep.
+    """
+    try:
+        return orjson.dumps(obj, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except TypeError:
+        return None
 
 
 def _as_written(value: Any) -> Any:

@@ -12,11 +12,12 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.codec import encode_plain
 from apiserver.api.nesting import loads_stored
 from apiserver.api.objects import Hub, Shared, Stored
 from apiserver.api.status import StatusError, insufficient_storage, unavailable
 from apiserver.clock import now
-from apiserver.registry.body.convert import ExpectedBody, Form, api_version, encode_stored, normalizer_of
+from apiserver.registry.body.convert import ExpectedBody, Form, api_version, as_stored, encode_stored, normalizer_of
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.chance import Chance
@@ -29,7 +30,7 @@ from apiserver.registry.resource import Resource
 from apiserver.registry.strategy import Strategy
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import FutureRevision, StorageFull, StorageUnavailable, Write, WriteRefused
-from apiserver.turns import call_on_loop, on_loop
+from apiserver.turns import LONG, call_on_loop, on_loop
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -309,9 +310,26 @@ class Store:
         converted = self.resource.conversion is not None
         if converted:
             obj = await stored(self, ctx, obj)
-        value = self.encode(key, obj, keep_managers=keep_managers)
-        entry = await self.append(Write(key, value, expected, frees=frees))
+        value = None
+        if self.cache.followers and not (converted or self.resource.stored_mark):
+            value = self._handed_over(key, obj)
+        if value is None:
+            value = self.encode(key, obj, keep_managers=keep_managers)
+        try:
+            entry = await self.append(Write(key, value, expected, frees=frees))
+        except BaseException:
+            self.cache.take_back(key)
+            raise
         return await shown(self, ctx, entry) if converted else entry
+
+    def _handed_over(self, key: str, obj: Hub) -> Stored | None:
+        """The bytes of an object that readers in this process need not decode; None where there is more to it."""
+        made = as_stored(obj)
+        value = encode_plain(made)
+        if value is not None and len(value) <= LONG:
+            self.cache.hand_over(key, value, made)
+            return Stored(value)
+        return None
 
     @on_loop
     async def append(self, write: Write) -> Entry:

@@ -9,7 +9,7 @@ before the write that made the row was answered. An operation touches only the k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apiserver.storage.entry import Decode, Entry, Event, FleetingEvent
 from apiserver.storage.feed import check_past
@@ -37,6 +37,10 @@ class Listing(NamedTuple):
     revision: int
     entries: list[Entry]
     remaining: int = 0
+
+
+#: Handed over by nobody.
+_NOTHING: tuple[bytes | None, Any] = (None, None)
 
 
 class Cache:
@@ -70,6 +74,9 @@ class Cache:
         self._window = Window(progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
         self._when_changed: Callable[[bool], object] | None = None
+        #: How many in this process follow the objects themselves, and what writers hand over for them, by key.
+        self.followers = 0
+        self._handed_over: dict[str, tuple[bytes, Any]] = {}
 
     # The present
 
@@ -214,10 +221,25 @@ class Cache:
 
     # Fed by WatchCache
 
+    def hand_over(self, key: str, value: bytes, obj: Any) -> None:
+        """What is about to be stored under a key, as `value` and as the object that was encoded so, which nobody
+        changes from now on: where somebody follows the objects, it need not be decoded.
+        """
+        if self.followers:
+            self._handed_over[key] = value, obj
+
+    def take_back(self, key: str) -> None:
+        """It was not stored after all."""
+        self._handed_over.pop(key, None)
+
     def apply(self, record: Record) -> None:
         """Takes the next row of this prefix."""
         key = record.key
         entry = Entry(record, self._decode) if self._present is None else self._converted(record)
+        if self._handed_over:
+            value, obj = self._handed_over.pop(key, _NOTHING)
+            if value is record.value and not record.deleted:
+                entry.prime({**obj, "metadata": {"resourceVersion": str(record.revision), **obj["metadata"]}})
         entries = self._entries
         old = entries.get(key)
         if record.deleted:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
+import orjson
 import pytest
 
+from apiserver.api.status import StatusError
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.inprocess import InProcess
 from controllers.runtime.client import Client
@@ -82,3 +85,48 @@ def test_its_record_tells_as_many_bytes(running: Running) -> None:
     ended = [record["bytes"] for record in records if record["stage"] == "ResponseComplete"]
     assert len(ended) == 2
     assert ended[0] == ended[1] > 0
+
+
+REVISIONS = Kind("apps", "v1", "controllerrevisions", "ControllerRevision")
+REVISION = {"metadata": {"name": "c"}, "revision": 1, "data": {"spec": {"a": [1, {"b": "c"}]}}}
+
+
+async def followed(running: Running, kind: Kind, objects: Sequence[Json]) -> list[tuple[Json, Json, bool]]:
+    """Objects that are created under a watch inside: as it shows them, as a reader gets them, and whether their bytes
+    were decoded for that.
+    """
+    store = running.server.registry.stores[kind.group, kind.plural]
+    cache, decoded = store.cache, []
+    decode = cache._decode
+    cache._decode = lambda text: decoded.append(text) or decode(text)
+    client, found = Client(InProcess(running.server.chain, ADMIN), "inside"), []
+    async with aclosing(client.watch(kind, resource_version=str(cache.revision))) as batches:
+        first = asyncio.ensure_future(anext(batches))
+        while not cache.followers:  # noqa: ASYNC110 - it takes some turns of the loop
+            await asyncio.sleep(0)
+        for obj in objects:
+            made = await client.request("POST", kind.path("default"), "", obj)
+            ((_, seen),) = await first
+            found.append((seen, made, bool(decoded)))
+            first = asyncio.ensure_future(anext(batches))
+        with pytest.raises(StatusError):
+            await client.request("POST", kind.path("default"), "", objects[-1])
+        first.cancel()
+        await asyncio.wait([first])
+    assert not cache.followers
+    assert not cache._handed_over
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "decoded"),
+    [(RESOURCE_CLAIMS, CLAIM, False), (REVISIONS, REVISION, True)],
+    ids=["what was made is what reading gives", "something knows how it was written"],
+)
+def test_what_is_written_under_a_watch_inside_is_shown_as_everybody_reads_it(
+    running: Running, kind: Kind, obj: Json, decoded: bool
+) -> None:
+    ((seen, made, was_decoded),) = running.call(lambda: followed(running, kind, [obj]))
+    assert seen == made
+    assert orjson.dumps(seen, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    assert was_decoded == decoded

@@ -18,6 +18,7 @@ from apiserver.http.formats.view import PARTIAL, View, partial
 from apiserver.messages import Request, Stream
 from apiserver.registry.results import WatchEvent
 from apiserver.registry.table import row_of, table_of
+from apiserver.storage.cache import Cache
 from apiserver.storage.entry import Batch
 
 Json = dict[str, Any]
@@ -85,11 +86,12 @@ async def chunks(
 
 
 async def objects(
-    stream: Stream, events: AsyncIterator[list[WatchEvent]], view: View
+    stream: Stream, events: AsyncIterator[list[WatchEvent]], view: View, cache: Cache
 ) -> AsyncGenerator[list[tuple[str, Json]], None]:
     """The same as types and objects, for a client in this process: nothing is encoded for it. The objects are those of
     the cache, which nobody may change. Not many at a time, as a reader may want to let others have their turn.
     """
+    cache.followers += 1
     try:
         async for batch in events:
             for start in range(0, len(batch), _OBJECTS):
@@ -97,6 +99,7 @@ async def objects(
                 stream.sent += sum(_size(view, event) for event in piece)
                 yield [(event.type, view.shared(event)) for event in piece]
     finally:
+        cache.followers -= 1
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()

@@ -145,7 +145,7 @@ class Dispatch:
         stream = Stream(200, content_type)
         stream.chunks = chunks(stream, events, encoder, self._clock)
         if not chosen.shape and chosen.media == JSON:
-            stream.objects = partial(objects, stream, events, endpoint.view)
+            stream.objects = partial(objects, stream, events, endpoint.view, endpoint.store.cache)
         if "upgrade" in request.headers and asks_for_websocket(request.headers):
             stream = over_websocket(stream, request.headers, binary=chosen.media == PROTOBUF)
         return self._kept(stream, request)

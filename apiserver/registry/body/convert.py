@@ -30,6 +30,7 @@ __all__ = [
     "ExpectedBody",
     "Form",
     "api_version",
+    "as_stored",
     "copy_of",
     "encode_stored",
     "exact_copy",
@@ -93,13 +94,18 @@ def exact_copy(obj: Hub) -> Hub:
 
 def encode_stored(obj: Hub) -> Stored:
     """The bytes that are stored: metadata first, in order, without a resource version."""
+    return Stored(encode_exactly(as_stored(obj)))
+
+
+def as_stored(obj: Hub) -> Json:
+    """What is stored of an object. Its parts are those of the object."""
     metadata = obj["metadata"]
     present = tuple(filter(metadata.__contains__, _ORDER))
     stored: Json = {"metadata": dict(zip(present, map(metadata.__getitem__, present), strict=True))}
     for name in obj:
         if name != "metadata" and name != "kind" and name != "apiVersion":
             stored[name] = obj[name]
-    return Stored(encode_exactly(stored))
+    return stored
 
 
 def to_version(resource: Resource, version: Version, obj: Hub) -> Versioned:
