@@ -310,7 +310,7 @@ def test_a_pod_is_marked_and_deleted_once_when_its_time_is_over() -> None:
         await asyncio.sleep(40)
         assert await evicting.look(patient, "a") is None
         (verb, _, (_, body)), (last, _, (name, more)) = client.writes
-        assert (verb, last, name, more) == ("patch/status", "delete", "ns/p", {"uid": "u"})
+        assert (verb, last, name, more["uid"]) == ("patch/status", "delete", "ns/p", "u")
         [condition] = [each for each in body["status"]["conditions"] if each["type"] == "DisruptionTarget"]
         assert condition["observedGeneration"] == 3
         assert condition["reason"] == "DeletionByTaintManager"
