@@ -9,7 +9,7 @@ Kubernetes 1.36, component-helpers/resource.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from apiserver.api.quantity import Quantity
 from apiserver.api.remembering import remembered
@@ -77,7 +77,19 @@ class _Containers:
 _NOTHING: Mapping[str, Any] = {}
 
 
-def pod_requests(pod: Json, assumed: Mapping[str, int] = _NOTHING) -> Amounts:
+class Counts(NamedTuple):
+    """What counts that has a feature gate of its own."""
+
+    pod_level: bool = True
+    """What the pod requests as a whole (PodLevelResources)."""
+    claims: bool = True
+    """What its claims take of the node (DRANodeAllocatableResources)."""
+
+
+EVERYTHING = Counts()
+
+
+def pod_requests(pod: Json, assumed: Mapping[str, int] = _NOTHING, counts: Counts = EVERYTHING) -> Amounts:
     """The pod's request; `assumed` is used for a container that does not state a resource."""
     spec = pod["spec"]
     containers = _Containers(pod, assumed)
@@ -86,12 +98,13 @@ def pod_requests(pod: Json, assumed: Mapping[str, int] = _NOTHING) -> Amounts:
         _add(total, containers.of(container, True))
     if init := spec.get("initContainers"):
         _raise_to(total, _peak(init, containers, total))
-    for taken in (pod.get("status") or _NOTHING).get(CLAIM_STATUSES) or ():
-        _add(total, amounts(taken.get("resources")))
-    pod_level = (spec.get("resources") or {}).get("requests") or {}
-    for name, quantity in pod_level.items():
-        if name in ("cpu", "memory") or name.startswith("hugepages-"):
-            total[name] = amount(name, quantity)
+    if counts.claims:
+        for taken in (pod.get("status") or _NOTHING).get(CLAIM_STATUSES) or ():
+            _add(total, amounts(taken.get("resources")))
+    if counts.pod_level and (resources := spec.get("resources")):
+        for name, quantity in (resources.get("requests") or {}).items():
+            if name in ("cpu", "memory") or name.startswith("hugepages-"):
+                total[name] = amount(name, quantity)
     if overhead := spec.get("overhead"):
         _add(total, amounts(overhead))
     return total

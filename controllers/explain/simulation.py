@@ -157,7 +157,7 @@ class Simulation:
         pods = [self._arrived(pod) for pod in pods]
         for pod in pods:
             world.set(PODS, key_of(pod), pod)
-        members = in_order(QueuedPod(PodInfo(pod), LONG_AGO) for pod in pods)
+        members = in_order(QueuedPod(scheduler.info(pod), LONG_AGO) for pod in pods)
         outcome = Outcome([], text=self._incomplete(members[0].info))
         if not outcome.text:
             scheduler.claims.begin_group()

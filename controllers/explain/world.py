@@ -163,7 +163,7 @@ class World:
         """Asks every node, whatever limits the scheduler's own search has; with `first`, until one fits. `within`: the
         names of the nodes that there are for the pod.
         """
-        info = PodInfo(pod)
+        info = self.scheduler.info(pod)
         trial = Trial(info, Cycle(info, within=within))
         profile = self.scheduler.profiles[info.spec.get("schedulerName") or SCHEDULER_NAME]
         for plugin in profile.plugins:

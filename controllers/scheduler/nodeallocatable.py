@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from apiserver.api.podrequests import CLAIM_STATUSES, Amounts, pod_requests
+from apiserver.api.podrequests import CLAIM_STATUSES, Amounts, Counts, pod_requests
 from apiserver.api.quantity import Quantity
 from controllers.allocator.inventory import Inventory
 from controllers.claims.pods import ClaimReferenceError, claim_reference
@@ -101,7 +101,7 @@ class NodeResources:
 
 def with_statuses(pod: PodInfo, statuses: list[Json]) -> PodInfo:
     """The pod as it counts on a node when its claims take this of it."""
-    return PodInfo({**pod.pod, "status": {**(pod.pod.get("status") or {}), CLAIM_STATUSES: statuses}})
+    return PodInfo({**pod.pod, "status": {**(pod.pod.get("status") or {}), CLAIM_STATUSES: statuses}}, pod.counts)
 
 
 def _left(node: NodeInfo, resource: str) -> int:
@@ -157,7 +157,7 @@ def _amount(claim: Json, resource: str, mapping: Json, result: Json) -> Quantity
 
 def _beyond_pod_level(pod: PodInfo, wanted: Amounts) -> str | None:
     """The resource of which the containers and claims take more than the pod as a whole requests."""
-    if not (pod.spec.get("resources") or {}).get("requests"):
+    if not (pod.counts.pod_level and (pod.spec.get("resources") or {}).get("requests")):
         return None
-    summed = pod_requests({**pod.pod, "spec": {**pod.spec, "resources": None}})
+    summed = pod_requests(pod.pod, counts=Counts(pod_level=False))
     return next((name for name in sorted(wanted) if summed.get(name, 0) > wanted[name]), None)

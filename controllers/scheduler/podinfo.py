@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from apiserver.api.nodeselector import PreferredTerms, RequiredNodeAffinity
-from apiserver.api.podrequests import ASSUMED, Amounts, pod_requests
+from apiserver.api.podrequests import ASSUMED, EVERYTHING, Amounts, Counts, pod_requests
 from controllers.scheduler.terms import Term, parse_terms
 from controllers.volumes import pod_claims
 
@@ -16,11 +16,11 @@ Port = tuple[str, str, int]
 
 
 class PodInfo:
-    """One version of a pod."""
+    """One version of a pod. `counts`: which of the things count that have feature gates."""
 
-    def __init__(self, pod: Json) -> None:
+    def __init__(self, pod: Json, counts: Counts = EVERYTHING) -> None:
         metadata = pod["metadata"]
-        self.pod = pod
+        self.pod, self.counts = pod, counts
         self.uid: str = metadata["uid"]
         self.name: str = metadata["name"]
         self.namespace: str = metadata["namespace"]
@@ -35,12 +35,12 @@ class PodInfo:
     @cached_property
     def requests(self) -> Amounts:
         """What it asks for, zeros left out."""
-        return {name: value for name, value in pod_requests(self.pod).items() if value}
+        return {name: value for name, value in pod_requests(self.pod, counts=self.counts).items() if value}
 
     @cached_property
     def assumed_requests(self) -> tuple[int, int]:
         """Cpu and memory with the defaults that scoring assumes."""
-        requests = pod_requests(self.pod, ASSUMED)
+        requests = pod_requests(self.pod, ASSUMED, self.counts)
         return requests.get("cpu", 0), requests.get("memory", 0)
 
     @property

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from apiserver.api.metrics import Family
+from apiserver.api.podrequests import Counts
 from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.client import Client
@@ -29,6 +30,7 @@ from controllers.scheduler.framework import EVERY_EVENT, Cycle, Plugin, PluginEr
 from controllers.scheduler.groupcycle import GroupCycle
 from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.inorder import InOrder
+from controllers.scheduler.nodeallocatable import GATE as NODE_RESOURCES_GATE
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.podwrites import PodWriter
@@ -50,6 +52,7 @@ class Scheduler:
         client = client.named("kube-scheduler")
         gates = options.features
         self._expects = gates.enabled("NominatedNodeNameForExpectation")
+        self._counts = Counts(gates.enabled("PodLevelResources"), gates.enabled(NODE_RESOURCES_GATE))
         configuration = options.scheduler or Configuration()
         shared = Shared.make(client, informers, options, configuration)
         self.allocator, self.cache, self.nominator = shared.allocator, shared.cache, shared.nominator
@@ -80,6 +83,10 @@ class Scheduler:
             status = GroupStatus(client, self.gangs.informer, self._writes)
             self.group_cycle = GroupCycle(self, self.gangs, status, shared.choice, gates.enabled)
         self._binding: set[asyncio.Task[None]] = set()
+
+    def info(self, pod: Json) -> PodInfo:
+        """The pod as this scheduler counts it."""
+        return PodInfo(pod, self._counts)
 
     def profile_of(self, info: PodInfo) -> Profile:
         """The profile that the pod chose."""
@@ -299,7 +306,7 @@ class Scheduler:
             return
         else:
             pod = current
-            queued.info = PodInfo(current)
+            queued.info = self.info(current)
             self.queue.put_back(queued, plugins, backoff=backoff)
         if nominated is not None and self.queue.get(info.uid) is queued:
             # A pod that went meanwhile waits for no node: nobody would ever take it off again.

@@ -187,10 +187,10 @@ class Watching:
             return
         node = pod["spec"].get("nodeName")
         if node:
-            self._cache.set_pod(PodInfo(pod), node)
+            self._cache.set_pod(self._scheduler.info(pod), node)
             self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
         elif self._is_ours(pod):
-            self._queue.add(PodInfo(pod))
+            self._queue.add(self._scheduler.info(pod))
             if self._grouped and pod["spec"].get("schedulingGroup"):
                 self._queue.notify(Event(ClusterEvent.GROUP_MEMBER_ADD, None, pod))
 
@@ -202,7 +202,7 @@ class Watching:
             self._cache.forget(pod["metadata"]["uid"])
             return
         before, node = old["spec"].get("nodeName"), pod["spec"].get("nodeName")
-        info = PodInfo(pod)
+        info = self._scheduler.info(pod)
         if node:
             self._cache.set_pod(info, node)
             if not before:

@@ -38,6 +38,8 @@ CONTROLLERS = (
     "persistentvolume-binder-controller,volume-provisioner"
 )
 ROUNDS = int(os.environ.get("KUBEDRA_SITUATIONS", "12"))
+#: The seeds of the situations.
+SEEDS = range(first := int(os.environ.get("KUBEDRA_FIRST_SITUATION", "0")), first + ROUNDS)
 
 pytestmark = [
     pytest.mark.skipif(KUBE_SCHEDULER is None, reason="no kube-scheduler on PATH"),
@@ -113,13 +115,13 @@ async def compare(
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_both_schedulers_say_and_do_the_same(kind: Callable[[random.Random], Situation], tmp_path: Path) -> None:
-    recorded = asyncio.run(compare(tmp_path, [kind(random.Random(seed)) for seed in range(ROUNDS)]))
+    recorded = asyncio.run(compare(tmp_path, [kind(random.Random(seed)) for seed in SEEDS]))
     if os.environ.get("KUBEDRA_RECORD_VERDICTS"):
         record(kind, recorded)
 
 
 def test_both_schedulers_score_the_room_for_volumes(tmp_path: Path) -> None:
-    situations = [volumes_and_claims(random.Random(seed)) for seed in range(ROUNDS)]
+    situations = [volumes_and_claims(random.Random(seed)) for seed in SEEDS]
     asyncio.run(compare(tmp_path, situations, gates="StorageCapacityScoring=true"))
 
 
@@ -140,7 +142,7 @@ def test_both_schedulers_ask_an_extender(tmp_path: Path) -> None:
             "kind": "KubeSchedulerConfiguration",
             "extenders": [asked],
         }
-        asyncio.run(compare(tmp_path, [labelled(random.Random(seed)) for seed in range(ROUNDS)], configuration))
+        asyncio.run(compare(tmp_path, [labelled(random.Random(seed)) for seed in SEEDS], configuration))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ def test_both_schedulers_place_groups_alike(
     async def scenario() -> int:
         compared = 0
         async with ours(tmp_path, gates=gates) as mine, theirs(tmp_path, gates=gates) as real:
-            for seed in range(ROUNDS):
+            for seed in SEEDS:
                 situation, preempting = kind(random.Random(seed)), gates == PREEMPTION
                 found, expected = await asyncio.gather(
                     *(played_groups(client, situation, preempting=preempting) for client in (mine, real))
@@ -190,9 +192,7 @@ def test_both_schedulers_follow_a_configuration(tmp_path: Path) -> None:
         "percentageOfNodesToScore": 100,
         "profiles": [profile],
     }
-    situations = [
-        kind(random.Random(seed)) for seed in range(ROUNDS) for kind in (devices_and_resources, spread_by_default)
-    ]
+    situations = [kind(random.Random(seed)) for seed in SEEDS for kind in (devices_and_resources, spread_by_default)]
     asyncio.run(compare(tmp_path, situations, configuration))
 
 
@@ -218,4 +218,10 @@ def test_both_schedulers_follow_further_arguments(tmp_path: Path) -> None:
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"schedulerName": "default-scheduler", **profile}],
     }
-    asyncio.run(compare(tmp_path, [neighbours(random.Random(seed)) for seed in range(ROUNDS * 2)], configuration))
+    asyncio.run(
+        compare(
+            tmp_path,
+            [neighbours(random.Random(seed)) for seed in range(SEEDS.start, SEEDS.stop + ROUNDS)],
+            configuration,
+        )
+    )

@@ -94,6 +94,23 @@ def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -
     assert Cluster(able).refusal(PodInfo(restarting)) == refused
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool) -> None:
+    async def scenario() -> None:
+        gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
+        async with World("scheduler", component_gates=gates) as world:
+            await world.add_nodes(a_node("n", cpu="2"))
+            await world.create(PODS, a_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}}))
+            await world.bound("p")
+            await world.create(PODS, a_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
+            if on:
+                assert "Insufficient cpu" in await world.unschedulable("q")
+            else:
+                await world.bound("q")
+
+    run(scenario)
+
+
 def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -> None:
     async def scenario() -> None:
         async with World("scheduler", component_gates={"DRAConsumableCapacity": False}) as world:
