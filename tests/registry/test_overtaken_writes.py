@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from apiserver.api.status import StatusError
+from apiserver.messages import User
+from apiserver.registry.verbs.replace import replace_object
 from apiserver.storage.types import KeyMissing, RevisionConflict
 
 Json = dict[str, Any]
@@ -103,6 +106,37 @@ def test_what_another_writer_made_or_deleted_first_is_there_or_not(play: Play) -
         overtake(world, "leases", lambda: world.delete("leases", "l"))
         with pytest.raises(StatusError, match='"l" not found'):
             await world.merge("leases", "l", {"spec": {"holderIdentity": "x"}})
+
+    play(scenario)
+
+
+def test_who_replaces_an_object_does_that_after_the_write_that_is_under_way(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"x": "1"}})
+        store = world.store("configmaps")
+        ctx = store.context(user=User("u"), version="v1", verb="update", namespace="default", name="a")
+
+        def doubled(obj: Any) -> Any:
+            return {**obj, "data": {"x": obj["data"]["x"] * 2}}
+
+        entries = await asyncio.gather(*(replace_object(store, ctx, doubled) for _ in range(3)))
+        assert [entry.obj["data"]["x"] for entry in entries] == ["11", "1111", "11111111"]
+        dry = await replace_object(store, ctx, doubled, dry_run=True)
+        same = await replace_object(store, ctx, lambda obj: obj)
+        assert (len(dry.obj["data"]["x"]), same.revision, len(same.obj["data"]["x"])) == (16, entries[-1].revision, 8)
+        uid, version = same.obj["metadata"]["uid"], same.obj["metadata"]["resourceVersion"]
+        await replace_object(store, ctx, doubled, uid=uid, resource_version=version)
+        for wrong, words in (
+            ({"uid": "v"}, "UID in precondition: v"),
+            ({"resource_version": "1"}, "ResourceVersion in precondition: 1"),
+        ):
+            with pytest.raises(StatusError, match=words):
+                await replace_object(store, ctx, doubled, **wrong)
+        overtake(world, "configmaps", lambda: world.merge("configmaps", "a", {"data": {"x": "y"}}))
+        assert (await replace_object(store, ctx, doubled)).obj["data"] == {"x": "yy"}
+        await world.delete("configmaps", "a")
+        with pytest.raises(StatusError, match="not found"):
+            await replace_object(store, ctx, doubled)
 
     play(scenario)
 

@@ -40,6 +40,7 @@ def test_kinds_are_known_by_version_with_their_lists_and_bodies_of_subresources_
     listed = kinds.schema("g/v1", "ThingList")
     assert listed is not None
     assert listed.name == "io.test.v1.ThingList"
+    assert {name: each.number for name, each in listed.fields.items()}.items() >= {"metadata": 1, "items": 2}.items()
     assert [kinds.schema(*of) for of in (("g/v2", "Own"), ("v2", "Core"), ("other/v7", "Old"))] == [PART] * 3
     kinds.remove(resource("g"))
     gone = [kinds.schema(version, kind) for version in ("g/v1", "g/v2") for kind in ("Thing", "ThingList")]

@@ -114,6 +114,37 @@ def test_initial_events_end_with_a_bookmark(play: Play) -> None:
     play(scenario)
 
 
+def test_initial_events_are_of_a_state_that_is_not_older_than_asked_for(play: Play) -> None:
+    begin = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+
+    async def scenario(world: Any) -> None:
+        await put(world, "a")
+        late = await world.watch("configmaps", f"{begin}&resourceVersion={world.registry.log.revision + 1}")
+        waiting = asyncio.ensure_future(late.take(2))
+        await asyncio.sleep(0)
+        await put(world, "b")
+        assert await waiting == [("ADDED", "a"), ("ADDED", "b")]
+        asked: list[int] = []
+
+        async def consistent() -> None:
+            asked.append(1)
+
+        world.registry.consistent = consistent
+        for query, number in ((begin, 1), (f"{begin}&resourceVersion=1", 0), ("resourceVersion=1", 0)):
+            asked.clear()
+            assert await (await world.watch("configmaps", query)).take(1) == [("ADDED", "a")]
+            assert len(asked) == number, query
+        asked.clear()
+        nothing = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+        watch = await world.watch("configmaps", nothing)
+        following = asyncio.ensure_future(watch.take(1))
+        await asyncio.sleep(0)
+        await put(world, "c")
+        assert (await following, asked[:1]) == ([("ADDED", "c")], [1])
+
+    play(scenario)
+
+
 def test_bookmarks_come_when_nothing_else_does(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apiserver.registry.verbs.watch.BOOKMARK_SECONDS", 0.01)
 
