@@ -40,9 +40,8 @@ from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.authentication import Authentication
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.http.handlers.authorization import Authorization
-from apiserver.http.handlers.chain import HandlerChain, Link
+from apiserver.http.handlers.chain import Errors, HandlerChain, Link
 from apiserver.http.handlers.dispatch import Dispatch
-from apiserver.http.handlers.errors import Errors
 from apiserver.http.handlers.everyanswer import EveryAnswer
 from apiserver.http.handlers.routes import Routes
 from apiserver.http.kubeletendpoints import KubeletEndpoints

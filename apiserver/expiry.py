@@ -1,6 +1,6 @@
 """Objects that live for a time after their last write: events, as upstream's etcd leases end them.
 
-When a row was written is nowhere in the log. A server notes it as rows come by the feed; of objects that were there
+When a row was written is nowhere in the log. A server notes it as rows come to the cache; of objects that were there
 before it started it reads the last write from their metadata.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,7 +19,7 @@ from apiserver.storage.types import StorageError, Write, WriteRefused
 
 if TYPE_CHECKING:
     from apiserver.storage.cache import Cache, Entry
-    from apiserver.storage.types import Record, RevisionLog, Snapshot
+    from apiserver.storage.types import Record, RevisionLog
 
 __all__ = ["Expiry"]
 
@@ -52,7 +51,7 @@ class Expiry:
         self._deadlines: OrderedDict[str, _Deadline] = OrderedDict()
         self._some = asyncio.Event()
         self._read_all()
-        self._unsubscribe = store.subscribe(self._feed, self._replaced)
+        self._end = cache.observe(self._note, self._read_all)
 
     async def run(self) -> None:
         """Until cancelled. A failure is logged and tried again."""
@@ -68,7 +67,7 @@ class Expiry:
                 with timers(Timer.UPKEEP):
                     await asyncio.sleep(pause)
         finally:
-            self._unsubscribe()
+            self._end()
 
     async def _expire(self) -> float:
         """Deletes what is due; gives the seconds until the next look."""
@@ -96,25 +95,14 @@ class Expiry:
         self._tell()
         return 0.0 if len(first) == _AT_ONCE else PACE
 
-    def _feed(self, records: Sequence[Record]) -> None:
-        due, prefix, concerned = 0.0, self._cache.prefix, False
-        for record in records:
-            key = record.key
-            if not key.startswith(prefix):
-                continue
-            concerned = True
-            if record.deleted:
-                self._deadlines.pop(key, None)
-                continue
-            due = due or self._loop.time() + self._seconds
-            self._deadlines[key] = _Deadline(due, record.revision)
-            self._deadlines.move_to_end(key)
-        if concerned:
-            self._tell()
-
-    def _replaced(self, _: Snapshot) -> None:
-        """Rows were missed: what is there now is read again. The cache has the snapshot, as it subscribed earlier."""
-        self._read_all()
+    def _note(self, record: Record) -> None:
+        """A row of the cache: the object has another life, or none."""
+        if record.deleted:
+            self._deadlines.pop(record.key, None)
+        else:
+            self._deadlines[record.key] = _Deadline(self._loop.time() + self._seconds, record.revision)
+            self._deadlines.move_to_end(record.key)
+        self._tell()
 
     def _read_all(self) -> None:
         moment, time = now(), self._loop.time()

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from apiserver.api.dropping import without_gates
 from apiserver.api.features import Features
-from apiserver.api.hidden import without_gates
 from apiserver.registry.resource import Release, Resource, Version
 
 #: What `api/...` keys mean: the stages of version names they cover.

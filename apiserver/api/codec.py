@@ -1,7 +1,8 @@
 """From bytes to an object in normal form, and back.
 
 `loads` parses a body, `decode` brings a value into the normal form of a schema. Normal form is what upstream would
-return after storing the object (except for empty lists that are always written: see `normalized`): unknown fields
+return after storing the object (except for empty lists that are always written: see
+`apiserver.registry.body.convert.normalizer_of`): unknown fields
 removed, zero values written or left out as Go's encoding does, quantities and times canonical, map keys sorted, struct
 fields in schema order. Decoding is idempotent: a value in normal form comes back equal.
 
@@ -39,7 +40,6 @@ __all__ = [
     "go_kind",
     "interpret",
     "loads",
-    "normalized",
     "ordinary",
     "raw_names",
     "raw_size",
@@ -246,33 +246,6 @@ def raw_names(type: Type) -> frozenset[bytes]:
     return known
 
 
-def normalized(schema: Struct, obj: Any) -> Any:
-    """An object as upstream's storage returns it: empty lists and maps of fields that are always written are null
-    (`requests: []` becomes `requests: null`). An object whose encoding has neither `:[]` nor `:{}` is normal already.
-    The result shares every part that does not change."""
-    out = obj
-    for name, item in schema.fields.items():
-        if name not in obj:
-            continue
-        value = obj[name]
-        made = None if not value and isinstance(item.type, ListOf | MapOf) else _normalized(item.type, value)
-        if made is not value:
-            out = {**out, name: made}
-    return out
-
-
-def _normalized(type: Type, value: Any) -> Any:
-    if isinstance(type, Struct):
-        return normalized(type, value) if value else value
-    if isinstance(type, ListOf) and value and not isinstance(type.item, Scalar):
-        made = [_normalized(type.item, item) for item in value]
-        return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
-    if isinstance(type, MapOf) and value and not isinstance(type.value, Scalar):
-        changed = {key: _normalized(type.value, item) for key, item in value.items()}
-        return changed if any(changed[key] is not item for key, item in value.items()) else value
-    return value
-
-
 def raw_size(value: Any) -> int:
     """How many bytes a raw extension was written in."""
     return len(value.written if isinstance(value, RawObject) else dumps(value))
@@ -346,9 +319,12 @@ _Entry = tuple[int, type | None, Reader]
 
 
 def _entry(item: Field) -> _Entry:
-    read = _reader(item.type)
-    if item.pointer and isinstance(item.type, Struct | Scalar):
-        read = _pointer(read)
+    if isinstance(item.type, Struct):
+        read = reader_of(item.type, nullable=item.pointer)
+    else:
+        read = _reader(item.type)
+        if item.pointer and isinstance(item.type, Scalar):
+            read = _pointer(read)
     mode = (
         _ALWAYS
         if not item.omit
@@ -360,20 +336,23 @@ def _entry(item: Field) -> _Entry:
     return mode, plain, read
 
 
-def reader_of(struct: Struct) -> Reader:
-    """The compiled reader of a struct, made on first use."""
-    made: Reader | None = struct.cache.get("decode")
+def reader_of(struct: Struct, *, nullable: bool = False) -> Reader:
+    """The compiled reader of a struct, made on first use. A `nullable` one leaves null as it is, others make an empty
+    object of it.
+    """
+    key = "decode pointer" if nullable else "decode"
+    made: Reader | None = struct.cache.get(key)
     if made is None:
         # A type that contains itself meets this stand-in.
         def later(value: Any) -> Any:
-            return reader_of(struct)(value)
+            return reader_of(struct, nullable=nullable)(value)
 
-        struct.cache["decode"] = later
-        made = struct.cache["decode"] = _compile(struct)
+        struct.cache[key] = later
+        made = struct.cache[key] = _compile(struct, nullable=nullable)
     return made
 
 
-def _compile(struct: Struct) -> Reader:
+def _compile(struct: Struct, *, nullable: bool) -> Reader:
     table = {name: _entry(item) for name, item in struct.fields.items()}
     plans: dict[tuple[str, ...], _Plan] = {}
 
@@ -381,6 +360,8 @@ def _compile(struct: Struct) -> Reader:
         if type(value) is not dict:
             if value is not None:
                 raise Odd
+            if nullable:
+                return None
             value = {}
         names = tuple(value)
         plan = plans.get(names)

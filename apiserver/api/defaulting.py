@@ -13,7 +13,7 @@ from typing import Any
 from apiserver.api.schema import NOW, Field, ListOf, MapOf, Struct, Type, When
 from apiserver.api.times import timestamp
 
-__all__ = ["fill_defaults"]
+__all__ = ["fill_defaults", "filler_of"]
 
 Json = dict[str, Any]
 Filler = Callable[[Json, datetime], None]
@@ -23,14 +23,13 @@ Maker = Callable[[Json, datetime], Any]
 
 def fill_defaults(struct: Struct, obj: Json, now: datetime) -> None:
     """Fills an object of a type, in place."""
-    cache = struct.cache
-    fill = cache["fill"] if "fill" in cache else _filler(struct)
+    fill = filler_of(struct)
     if fill is not None:
         fill(obj, now)
 
 
-def _filler(struct: Struct) -> Filler | None:
-    """None where nothing is ever filled in."""
+def filler_of(struct: Struct) -> Filler | None:
+    """What fills objects of a type, compiled on first use; None where nothing is ever filled in."""
     if "fill" not in struct.cache:
         if _has_defaults(struct, set()):
             struct.cache["fill"] = _later(struct)
@@ -100,7 +99,7 @@ def _one_step(name: str, fill: Callable[[Any, datetime], None]) -> Filler:
 def _below(type_: Type) -> Callable[[Any, datetime], None] | None:
     """What fills the objects that a value holds."""
     if isinstance(type_, Struct):
-        return _filler(type_)
+        return filler_of(type_)
     if not isinstance(type_, ListOf | MapOf):
         return None
     fill = _below(type_.item if isinstance(type_, ListOf) else type_.value)

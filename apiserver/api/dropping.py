@@ -1,5 +1,6 @@
 """What disabled feature gates take from an object, compiled from its type: which fields have which gates, and which use
-in the stored object keeps them, stands in the type alone (`apiserver.api.schema.Gated`).
+in the stored object keeps them, stands in the type alone (`apiserver.api.schema.Gated`). Fields are dropped, or, where
+the gate is kubedra's own, hidden.
 
 Most objects have nothing that is disabled. That is found out in one walk, along the steps that lead to such fields.
 """
@@ -14,7 +15,17 @@ from apiserver.api.features import Features
 from apiserver.api.gating import EVERY_GATE, Gated, Scope
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 
-__all__ = ["ITEMS", "VALUES", "Place", "drop_disabled", "places_of"]
+__all__ = [
+    "ITEMS",
+    "VALUES",
+    "Place",
+    "drop_disabled",
+    "drop_hidden",
+    "keep_hidden",
+    "marks_of",
+    "places_of",
+    "without_gates",
+]
 
 Json = dict[str, Any]
 Steps = tuple[str, ...]
@@ -234,3 +245,91 @@ class _Cut:
         if not self.field.omit:
             return {**value, name: None}
         return {key: item for key, item in value.items() if key != name}
+
+
+# Hidden fields: those of gates that are kubedra's own, which no release of Kubernetes has. While such a gate is off a
+# server works on types without the field: to decoding, managed fields, OpenAPI and protobuf it is a name like any other
+# that nobody knows. Objects that were written while the gate was on keep what they have, unseen.
+
+
+def without_gates(struct: Struct, gates: frozenset[str]) -> Struct:
+    """The type without the fields of some gates: itself where it has none."""
+    key = f"without {' '.join(sorted(gates))}"
+    known: Struct | None = struct.cache.get(key)
+    if known is None:
+        hidden = tuple(place for place in places_of(struct) if gates.intersection(place.gate.gates))
+        known = struct.cache[key] = _without(struct, gates, hidden) if hidden else struct
+    return known
+
+
+def _without(struct: Struct, gates: frozenset[str], hidden: tuple[Place, ...]) -> Struct:
+    made = Struct(
+        struct.name,
+        lambda: tuple(_shown_fields(struct, gates)),
+        gvk=struct.gvk,
+        atomic=struct.atomic,
+        doc=struct.doc,
+        protobuf=struct.protobuf,
+        granular=struct.granular,
+    )
+    made.cache["hidden"] = hidden
+    #: Those outside of lists and maps: what is above them, and their names.
+    made.cache["hidden fields"] = tuple(
+        (place.steps[:-1], place.steps[-1]) for place in hidden if not {ITEMS, VALUES}.intersection(place.steps)
+    )
+    return made
+
+
+def _shown_fields(struct: Struct, gates: frozenset[str]) -> Iterator[Field]:
+    for item in struct.declared:
+        if item.gate is None or not gates.intersection(item.gate.gates):
+            type_ = _shown_type(item.type, gates)
+            yield item if type_ is item.type else item.replaced(type=type_)
+
+
+def _shown_type(type_: Type, gates: frozenset[str]) -> Type:
+    if isinstance(type_, Struct):
+        return without_gates(type_, gates)
+    if isinstance(type_, ListOf):
+        item = _shown_type(type_.item, gates)
+        if item is type_.item:
+            return type_
+        return ListOf(item, type_.kind, type_.keys, type_.merge_key, type_.strategy, type_.go)
+    if isinstance(type_, MapOf):
+        value = _shown_type(type_.value, gates)
+        return type_ if value is type_.value else MapOf(value, type_.atomic, type_.key, type_.go)
+    return type_
+
+
+def keep_hidden(struct: Struct, obj: Json, old: Json) -> None:
+    """Gives an object what the stored one has in fields that its type hides, where their holders are still there.
+    In place. Fields within lists and maps are not kept: there are none.
+    """
+    for above, name in struct.cache.get("hidden fields", ()):
+        before: Json = old
+        for step in above:
+            before = before.get(step) or {}
+        if name in before:
+            holder: Json | None = obj
+            for step in above:
+                holder = (holder or {}).get(step)
+            if holder is not None:
+                holder[name] = before[name]
+
+
+def drop_hidden(struct: Struct, obj: Json) -> None:
+    """Takes what a type hides out of an object. In place. Fields within lists and maps are left: there are none."""
+    for above, name in struct.cache.get("hidden fields", ()):
+        holder = obj
+        for step in above:
+            holder = holder.get(step) or {}
+        holder.pop(name, None)
+
+
+def marks_of(struct: Struct) -> tuple[bytes, ...]:
+    """Texts of which one is in the JSON of every object that has what a type hides; others may have them as well."""
+    opening = {Struct: "{", ListOf: "[", MapOf: "{"}
+    return tuple(
+        f'"{place.steps[-1]}":{opening.get(type(place.field.type), "")}'.encode()
+        for place in struct.cache.get("hidden", ())
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from apiserver.api.nesting import loads_stored
-from apiserver.api.objects import Hub
+from apiserver.api.objects import Hub, Stored
 from apiserver.registry.body.convert import encode_stored
 from apiserver.storage.entry import Entry
 from apiserver.storage.types import Record
@@ -63,10 +63,12 @@ def mark_of(version: str) -> bytes:
     return _KEY + version.encode() + _END
 
 
-def marked(value: bytes, mark: bytes) -> bytes:
-    """A value to be stored, with a mark. A deep value ends with a tab, and still does."""
+def marked(value: Stored, mark: bytes) -> Stored:
+    """A value to be stored, with a mark where there is one. A deep value ends with a tab, and still does."""
+    if not mark:
+        return value
     body = value.rstrip(b"\t")
-    return body[:-1] + mark + value[len(body) :]
+    return Stored(body[:-1] + mark + value[len(body) :])
 
 
 def stored_as(value: bytes) -> str:

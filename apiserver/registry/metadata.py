@@ -30,6 +30,7 @@ __all__ = [
     "fill_system_fields",
     "generate_name",
     "is_terminating",
+    "keep_metadata_for_status",
     "manager_name",
     "validate_manager",
     "validate_metadata",
@@ -49,6 +50,13 @@ _MANAGER_LIMIT: Final = 128
 _UNKNOWN_MANAGER: Final = "unknown"
 _SUBRESOURCE_LIMIT: Final = 256
 _GENERATED_PREFIX: Final = 58
+
+
+#: What a write to /status may not touch (upstream's ResetObjectMetaForStatus); the rest of metadata is the server's
+#: anyway.
+_KEPT_BY_STATUS: Final = (
+    "deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences",
+)  # fmt: skip
 
 
 def generate_name(base: str, suffix: str) -> str:
@@ -270,6 +278,16 @@ def manager_name(given: str, user_agent: str) -> str:
                 break
             kept.append(char)
     return "".join(kept) or _UNKNOWN_MANAGER
+
+
+def keep_metadata_for_status(obj: Json, old: Json) -> None:
+    """Gives an object the metadata of the stored one, but for what a write to /status may change. In place."""
+    metadata, before = obj["metadata"], old["metadata"]
+    for field in filter(metadata.__contains__, _KEPT_BY_STATUS):
+        if field not in before:
+            del metadata[field]
+    for field in filter(before.__contains__, _KEPT_BY_STATUS):
+        metadata[field] = before[field]
 
 
 def validate_manager(manager: str, path: Path) -> list[FieldError]:

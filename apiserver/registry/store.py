@@ -27,7 +27,7 @@ from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.projection import Projector
 from apiserver.registry.resource import Resource
-from apiserver.registry.strategy import Strategy
+from apiserver.registry.strategy import own
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import FutureRevision, StorageFull, StorageUnavailable, Write, WriteRefused
 from apiserver.turns import LONG, call_on_loop, on_loop
@@ -219,13 +219,11 @@ class Store:
         self.reservations = registry.reservations.get((resource.group, resource.plural))
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
         self.choose_handlers()
-        #: the kind's last change of an object, where it makes one.
-        changes = type(self.strategy).canonicalize is not Strategy.canonicalize
-        self.canonicalize = self.strategy.canonicalize if changes else None
-        checks = type(self.strategy).takes_long is not Strategy.takes_long
-        self.takes_long = self.strategy.takes_long if checks else None
-        loses = type(self.strategy).before_storing is not Strategy.before_storing
-        self.before_storing = self.strategy.before_storing if loses else None
+        #: hooks that few kinds have, None for the others.
+        self.canonicalize = own(self.strategy, "canonicalize")
+        self.takes_long = own(self.strategy, "takes_long")
+        self.before_storing = own(self.strategy, "before_storing")
+        self.warnings_on_status_update = own(self.strategy, "warnings_on_status_update")
         #: turns an object into what storing makes of it, where that is not the object itself.
         self.normalize = normalizer_of(resource.hub_schema)
         #: the resource as each version shows it.
@@ -288,19 +286,6 @@ class Store:
             rewrite=registry.rewrite,
         )
 
-    def encode(self, key: str, obj: Hub, *, keep_managers: bool = False) -> Stored:
-        """The bytes of an object to append. Raises StatusError (500) where it is too large."""
-        encoded = self.written(obj)
-        if len(encoded) + 2 * len(key) + ENVELOPE <= REQUEST_LIMIT:
-            return encoded
-        encoded = encode_large(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
-        return Stored(marked(encoded, self.resource.stored_mark)) if self.resource.stored_mark else encoded
-
-    def written(self, obj: Hub) -> Stored:
-        """The bytes of an object, of whatever size."""
-        encoded = encode_stored(obj)
-        return Stored(marked(encoded, self.resource.stored_mark)) if self.resource.stored_mark else encoded
-
     async def put(
         self, ctx: Context, key: str, obj: Hub, expected: int, *, keep_managers: bool = False, frees: bool = False
     ) -> Entry:
@@ -314,7 +299,11 @@ class Store:
         if self.cache.followers and not (converted or self.resource.stored_mark):
             value = self._handed_over(key, obj)
         if value is None:
-            value = self.encode(key, obj, keep_managers=keep_managers)
+            value = encode_stored(obj)
+            if len(value) + 2 * len(key) + ENVELOPE > REQUEST_LIMIT:
+                value = encode_large(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
+            if self.resource.stored_mark:
+                value = marked(value, self.resource.stored_mark)
         try:
             entry = await self.append(Write(key, value, expected, frees=frees))
         except BaseException:

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
+def own(strategy: Strategy, hook: str) -> Any:
+    """A hook where the kind has one of its own, None where it says nothing: such a hook need not be asked."""
+    return None if getattr(type(strategy), hook) is getattr(Strategy, hook) else getattr(strategy, hook)
+
+
 class Strategy:
     """Hooks with upstream's defaults; a kind overrides what differs.
 

@@ -12,10 +12,10 @@ from apiserver.api.names import dns1035_label, dns_subdomain
 from apiserver.api.times import timestamp
 from apiserver.api.types.apiregistration import APIService
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.statuses import keep_metadata_for_status
 
 __all__ = ["API_SERVICES"]
 

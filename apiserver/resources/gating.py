@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.api import dropping
-from apiserver.api.hidden import keep_hidden
+from apiserver.api.dropping import keep_hidden
 from apiserver.registry.context import Context
 from apiserver.registry.dropped import DroppedField
 

@@ -10,10 +10,10 @@ from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invali
 from apiserver.api.names import dns1035_label, dns_subdomain, label_key
 from apiserver.api.types.storageversions import StorageVersion
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.statuses import keep_metadata_for_status
 
 __all__ = ["STORAGE_VERSIONS"]
 

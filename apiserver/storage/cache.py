@@ -77,6 +77,7 @@ class Cache:
         #: How many in this process follow the objects themselves, and what writers hand over for them, by key.
         self.followers = 0
         self._handed_over: dict[str, tuple[bytes, Any]] = {}
+        self._observer: tuple[Callable[[Record], object], Callable[[], object]] | None = None
 
     # The present
 
@@ -121,6 +122,17 @@ class Cache:
         """Tells a listener whether there are any keys: now, and with every change, before anybody can read of it."""
         self._when_changed = listener
         listener(bool(self._entries))
+
+    def observe(self, applied: Callable[[Record], object], loaded: Callable[[], object]) -> Callable[[], None]:
+        """Tells one observer of each row once it is applied, and when all is replaced by another state. Gives what ends
+        that.
+        """
+
+        def end() -> None:
+            self._observer = None
+
+        self._observer = applied, loaded
+        return end
 
     def find(self, index: str, term: str, prefix: str = "") -> Listing:
         """Current entries under a term of an index, in key order."""
@@ -255,6 +267,8 @@ class Cache:
         if self._when_changed is not None:
             self._when_changed(bool(entries))
         self._window.add(self._event(old, entry, record.deleted))
+        if self._observer is not None:
+            self._observer[0](record)
 
     def load(self, records: Iterable[Record], revision: int) -> None:
         """Replaces the contents with the state at a revision; earlier events cannot be read from then on."""
@@ -266,6 +280,8 @@ class Cache:
         self._window.clear(revision)
         if self._when_changed is not None:
             self._when_changed(bool(self._entries))
+        if self._observer is not None:
+            self._observer[1]()
 
     def _converted(self, record: Record) -> Entry:
         """The present state of a key; what is stored of it is kept where that is something else."""

@@ -23,11 +23,21 @@ from apiserver.storage.feed import Publisher, check_past
 from apiserver.storage.heads import Heads
 from apiserver.storage.integrity import record_of
 from apiserver.storage.keys import end_of
-from apiserver.storage.sqlite_engine import Connection, Engine, append_rows, delete_rows, promise, sweep
+from apiserver.storage.sqlite_engine import (
+    Connection,
+    Engine,
+    Reset,
+    answer_all,
+    append_rows,
+    delete_rows,
+    fail,
+    frees,
+    promise,
+    sweep,
+)
 from apiserver.storage.sqlite_place import Place
 from apiserver.storage.sqlite_read import Readers
 from apiserver.storage.sqlite_room import Room
-from apiserver.storage.sqlite_waiting import Reset, answer_all, fail, frees
 from apiserver.storage.types import (
     Compacted,
     Feed,
@@ -75,10 +85,8 @@ class SqliteLog:
         self._compacted: int = compacted
         self._swept: int = swept
         self._waiting: deque[tuple[Write | Reset, asyncio.Future[Any]]] = deque()
-        self._under_way = False
-        self._scheduled = False
+        self._under_way = self._scheduled = self._closed = False
         self._compaction = asyncio.Lock()
-        self._closed = False
         self._drained: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         #: Why nothing can be written any more (the file is gone), and why the last write failed.
@@ -155,8 +163,7 @@ class SqliteLog:
     def _start_batch(self) -> None:
         base = revision = self._publisher.position
         heads, waiting = self._heads, self._waiting
-        rows: list[Record] = []
-        taken = []
+        rows, taken = list[Record](), []
         answers: list[tuple[asyncio.Future[Any], Record | WriteRefused]] = []
         size = 0
         most = 1 if self._room.careful else MAX_BATCH
@@ -175,8 +182,7 @@ class SqliteLog:
 
         def done(_: Any, error: Exception | None) -> None:
             if error is None:
-                self._committed(rows)
-                answer_all(answers)
+                self._committed(rows, answers)
             else:
                 heads.put_back(taken)
                 self._refused([future for future, _ in answers], error)
@@ -196,8 +202,7 @@ class SqliteLog:
             if error is None:
                 for row in rows:
                     self._heads.take(row)
-                self._committed(rows)
-                answer_all([(future, len(rows))])
+                self._committed(rows, [(future, len(rows))])
             else:
                 self._refused([future], error)
             self._next()
@@ -205,11 +210,12 @@ class SqliteLog:
         self._under_way = True
         self._engine.submit(lambda connection: delete_rows(connection, revisions, base), done)
 
-    def _committed(self, rows: list[Record]) -> None:
+    def _committed(self, rows: list[Record], answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
         self._failing = ""
         if self._place is not None:
             self._place.mark.write(rows[-1].revision, self._place.durability)
         self._publisher.publish(rows)
+        answer_all(answers)
 
     def _refused(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
         if isinstance(error, StorageFull):
@@ -220,11 +226,17 @@ class SqliteLog:
             self._failing = str(error)
         fail(futures, error)
 
-    def _next(self) -> None:
-        if self._room.careful and not self._closed:
+    def _next(self, *, tidied: bool = False) -> None:
+        if self._room.careful and not tidied and not self._closed:
             self._tidying = self._loop.create_task(self._tidy())
-        else:
-            self._go_on()
+            return
+        self._under_way = False
+        if self._waiting:
+            if not self._scheduled:
+                self._scheduled = True
+                self._loop.call_soon(self._start)
+        elif self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
 
     async def _tidy(self) -> None:
         """Between two batches where room is short: history goes when there is none, and room is looked for."""
@@ -233,16 +245,7 @@ class SqliteLog:
                 with suppress(StorageError):
                     await self.compact(self._publisher.position)
         finally:
-            self._room.look(self._go_on)
-
-    def _go_on(self) -> None:
-        self._under_way = False
-        if self._waiting:
-            if not self._scheduled:
-                self._scheduled = True
-                self._loop.call_soon(self._start)
-        elif self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
+            self._room.look(partial(self._next, tidied=True))
 
     # Reading
 

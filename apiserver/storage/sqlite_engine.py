@@ -1,4 +1,5 @@
-"""The writer's side of SQLite: one connection, one job at a time, in a thread or on the loop.
+"""The writer's side of SQLite: what waits to be written, and one connection, one job at a time, in a thread or on the
+loop.
 
 A file that must reach the disk is written by a thread of its own. A store in memory, or one that need not survive a
 power cut, is written on the loop: the hand-over to a thread and back costs more than the write (ADR 0002).
@@ -9,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
 
 from apiserver.storage import queries
 from apiserver.storage.integrity import record_of, row_of
-from apiserver.storage.sqlite_room import with_room
-from apiserver.storage.types import Record, StorageFull, StorageUnavailable
+from apiserver.storage.sqlite_room import again, with_room
+from apiserver.storage.types import Record, StorageFull, StorageUnavailable, Write, WriteRefused
 
 Connection = sqlite3.Connection
 Job = Callable[[Connection], Any]
@@ -26,6 +26,39 @@ Done = Callable[[Any, Exception | None], None]
 
 INSERT = f"INSERT INTO log ({queries.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 ADVANCE = "UPDATE counter SET revision = ? WHERE id = 1 AND revision = ?"
+
+
+class Reset:
+    """A reset's place among the waiting writes."""
+
+    __slots__ = ("keep",)
+
+    def __init__(self, keep: tuple[str, ...]) -> None:
+        self.keep = keep
+
+
+def frees(operation: Write | Reset) -> bool:
+    """Whether a write is for having less afterwards."""
+    return isinstance(operation, Reset) or operation.deleted or operation.frees
+
+
+def answer_all(answers: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
+    """Gives those who wait for writes their records, or the reasons for which they were refused."""
+    for future, answer in answers:
+        if future.done():
+            continue  # the asker went away; what was committed stays committed
+        if isinstance(answer, WriteRefused):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+def fail(futures: Iterable[asyncio.Future[Any]], error: Exception) -> None:
+    """The error as StorageUnavailable, one for each: an exception gathers a traceback where it is raised."""
+    made = StorageFull if isinstance(error, StorageFull) else StorageUnavailable
+    for future in futures:
+        if not future.done():
+            future.set_exception(made(str(error)))
 
 
 class Engine(Protocol):
@@ -88,43 +121,40 @@ class ThreadEngine:
         await self._ended
 
 
-def in_transaction(connection: Connection, base: int, revision: int, write: Callable[[], Any]) -> Any:
-    """Runs `write`, again where there was no room, and moves the counter from `base` to `revision`, in one commit.
+def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> None:
+    """Appends rows whose revisions follow `base`, in one commit; again where there was no room.
 
     If the commit fails, the table says whether it happened: raises only when it did not, or when that cannot be told.
     """
-    result = None
-
-    def attempt() -> None:
-        nonlocal result
-        cursor = connection.cursor()
-        try:
-            cursor.execute("BEGIN IMMEDIATE")
-            result = write()
-            if cursor.execute(ADVANCE, (revision, base)).rowcount != 1:
-                raise StorageUnavailable("the database was changed by somebody else; restart the server")
-            cursor.execute("COMMIT")
-        except (sqlite3.Error, StorageUnavailable):
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-
+    values = list(map(row_of, rows))
+    reached = rows[-1].revision
     try:
-        with_room(connection, attempt)
+        try:
+            _commit(connection, values, base, reached)
+        except sqlite3.Error as error:
+            again(connection, error, lambda: _commit(connection, values, base, reached))
     except (sqlite3.Error, StorageUnavailable) as error:
-        (reached,) = connection.execute("SELECT revision FROM counter WHERE id = 1").fetchone()
-        if reached == revision and revision != base:
-            return result
+        (found,) = connection.execute("SELECT revision FROM counter WHERE id = 1").fetchone()
+        if found == reached and reached != base:
+            return
         if isinstance(error, StorageFull):
             raise
         raise StorageUnavailable(f"the write failed: {error}") from error
-    return result
 
 
-def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> None:
-    """Appends rows whose revisions follow `base`."""
-    values = list(map(row_of, rows))  # a list, as it may be written twice: where there is no room at first
-    in_transaction(connection, base, rows[-1].revision, partial(connection.executemany, INSERT, values))
+def _commit(connection: Connection, values: Sequence[Any], base: int, reached: int) -> None:
+    """Writes rows, and moves the counter from `base` to the last of them."""
+    cursor = connection.cursor()
+    try:
+        cursor.execute("BEGIN IMMEDIATE")
+        cursor.executemany(INSERT, values)
+        if cursor.execute(ADVANCE, (reached, base)).rowcount != 1:
+            raise StorageUnavailable("the database was changed by somebody else; restart the server")
+        cursor.execute("COMMIT")
+    except (sqlite3.Error, StorageUnavailable):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 ROWS_AT = """

@@ -26,7 +26,7 @@ from kubedra import private
 if TYPE_CHECKING:
     from apiserver.storage.sqlite_engine import Engine
 
-__all__ = ["RESERVE", "Found", "Reserve", "Room", "find_room", "with_room"]
+__all__ = ["RESERVE", "Found", "Reserve", "Room", "again", "find_room", "with_room"]
 
 #: Bytes kept back: more than SQLite's write-ahead log usually holds (1000 pages and one batch), as all of its pages may
 #: have to find a place in the database before any room comes of it.
@@ -86,15 +86,20 @@ def _is_full(error: BaseException) -> bool:
 
 
 def with_room(connection: sqlite3.Connection, work: Callable[[], Any]) -> Any:
-    """Does the work. Where there is no room for it the write-ahead log is worked off, which finds its pages their
-    places in the database, and it is tried once more. Raises StorageFull.
-    """
+    """Does the work, and what `again` does where there is no room for it. Raises StorageFull."""
     try:
         return work()
     except sqlite3.Error as error:
-        if not _is_full(error):
-            raise
-        full = StorageFull(f"the disk is full: {error}")
+        return again(connection, error, work)
+
+
+def again(connection: sqlite3.Connection, failed: sqlite3.Error, work: Callable[[], Any]) -> Any:
+    """Does work again that found no room: the write-ahead log is worked off, which finds its pages their places in the
+    database. Raises `failed` where that was not the reason, and StorageFull.
+    """
+    if not _is_full(failed):
+        raise failed
+    full = StorageFull(f"the disk is full: {failed}")
     try:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""Objects made from schemas: one with every field set, and arbitrary ones."""
+"""Objects made from schemas: one with every field set, and arbitrary ones; and what storing makes of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from apiserver.api.objects import Hub
 from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.registry.body.convert import exact_copy, normalizer_of
 
 #: A value of each scalar in its canonical form.
 FULL: dict[str, Any] = {
@@ -25,6 +27,14 @@ FULL: dict[str, Any] = {
     "fieldsV1": {"f:spec": {".": {}}},
     "any": [1, "two"],
 }
+
+
+def stored_form(schema: Struct, obj: dict[str, Any]) -> dict[str, Any]:
+    """A copy of an object as it is once it was stored."""
+    made, normalize = exact_copy(Hub(obj)), normalizer_of(schema)
+    if normalize is not None:
+        normalize(made)
+    return made
 
 
 def full(type: Type, within: tuple[Struct, ...] = ()) -> Any:

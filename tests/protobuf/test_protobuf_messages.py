@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.api import protobuf
-from apiserver.api.codec import decode, decode_exactly, encode_exactly, normalized
+from apiserver.api.codec import decode, decode_exactly, encode_exactly
 from apiserver.api.protobuf import WireError
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types import meta
 from apiserver.registry.body.decode import Kinds
 from apiserver.resources import CATALOG
-from tests.codec.schema_objects import FULL, arbitrary, full
+from tests.codec.schema_objects import FULL, arbitrary, full, stored_form
 
 SCHEMAS = [version.schema for resource in CATALOG for version in resource.versions]
 KINDS = Kinds(CATALOG)
@@ -133,7 +133,7 @@ def test_any_object_comes_back_in_normal_form(data: st.DataObject) -> None:
     # Messages know no empty lists: they come back as from upstream's storage, and so does what is nothing else.
     assert protobuf.encode(kind, back) == protobuf.encode(kind, obj)
     assert list(back) == [name for name in obj if name in back]
-    assert normal(kind, back) == back == normalized(kind, back)
+    assert normal(kind, back) == back == stored_form(kind, back)
 
 
 @given(st.data())

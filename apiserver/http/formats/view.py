@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec import decode
-from apiserver.api.hidden import marks_of
+from apiserver.api.dropping import marks_of
 from apiserver.api.nesting import dumps, loads_stored
 from apiserver.registry.body.convert import api_version, read, to_version
 from apiserver.registry.resource import Resource, Version, same_form
@@ -121,7 +121,7 @@ class View:
 
 
 def hides_of(version: Version, cache: Cache) -> bool:
-    """Whether a version hides something that an object in the cache has (`apiserver.api.hidden`)."""
+    """Whether a version hides something that an object in the cache has (`apiserver.api.dropping`)."""
     marks = marks_of(version.schema)
     return bool(marks) and any(mark in entry.tail for entry in cache.list().entries for mark in marks)
 

@@ -18,9 +18,12 @@ from typing import Any, Final, Protocol
 
 from apiserver.api.metrics import Family, Gauge, Labels
 from apiserver.clock import now
+from apiserver.http.formats.errors import error_response
+from apiserver.http.formats.warning import warning_headers
 from apiserver.http.sinks.record import COMPLETE, STARTED, RequestRecord
 from apiserver.messages import ConnectionClosed, Request, Response, Stream
 from apiserver.requestinfo import request_info
+from apiserver.settling import Unsettled, settle_again
 
 #: What can be answered without waiting.
 _FAST_VERBS: Final = frozenset({"get", "list"})
@@ -53,6 +56,40 @@ def anew(handler: Handler, request: Request) -> Awaitable[Response | Stream]:
     """Asks a handler once more: a request that was given up leaves no warnings behind."""
     request.warnings, request.annotations = [], {}
     return handler.handle(request)
+
+
+class Errors:
+    """The link that makes answers of what is raised behind it, and headers of warnings: before it nothing is raised but
+    ConnectionClosed.
+    """
+
+    next: Handler
+
+    def try_fast(self, request: Request) -> Response | None:
+        try:
+            answer = self.next.try_fast(request)
+        except Unsettled:
+            return None
+        except Exception as error:  # noqa: BLE001 - each kind has its answer
+            answer = error_response(request, error)
+        if request.warnings and answer is not None:
+            answer.headers += warning_headers(request.warnings)
+        return answer
+
+    async def handle(self, request: Request) -> Response | Stream:
+        answer: Response | Stream
+        try:
+            try:
+                answer = await self.next.handle(request)
+            except Unsettled as lacking:
+                answer = await settle_again(lacking, lambda: anew(self.next, request))
+        except ConnectionClosed:
+            raise
+        except Exception as error:  # noqa: BLE001 - each kind has its answer
+            answer = error_response(request, error)
+        if request.warnings:
+            answer.headers += warning_headers(request.warnings)
+        return answer
 
 
 class HandlerChain:

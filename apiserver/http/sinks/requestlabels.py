@@ -5,7 +5,6 @@ Facts: apiserver/pkg/endpoints/metrics (metrics.go).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from apiserver.requestinfo import RequestInfo
@@ -13,7 +12,17 @@ from apiserver.requestinfo import RequestInfo
 if TYPE_CHECKING:
     from apiserver.messages import Request
 
-__all__ = ["LONG_RUNNING", "REQUEST", "applies", "dry_run_of", "of_what", "scope_of", "system_client", "verb_of"]
+__all__ = [
+    "APPLY",
+    "LONG_RUNNING",
+    "REQUEST",
+    "SYSTEM",
+    "dry_run_of",
+    "of_what",
+    "scope_of",
+    "system_client",
+    "verb_of",
+]
 
 #: The labels of every metric about requests.
 LONG_RUNNING: Final = ("verb", "group", "version", "resource", "subresource", "scope", "component")
@@ -26,7 +35,10 @@ _VERBS: Final = {
 }  # fmt: skip
 #: Clients of Kubernetes' own that are told apart, by the first word of their user agent.
 _SYSTEM: Final = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler"})
-_APPLY: Final = "application/apply-patch+yaml"
+#: How the user agents of all of them begin.
+SYSTEM: Final = "kube-"
+#: The content type of a patch that is counted with a verb of its own.
+APPLY: Final = "application/apply-patch+yaml"
 
 
 def scope_of(info: RequestInfo) -> str:
@@ -47,10 +59,6 @@ def verb_of(info: RequestInfo, *, applies: bool = False) -> str:
     return _VERBS.get(info.verb, "other")
 
 
-def applies(request: Request) -> bool:
-    return request.headers.get("content-type") == _APPLY
-
-
 def dry_run_of(request: Request) -> str:
     """What `dryRun` says: nothing, All, or something invalid."""
     if "dryRun" not in request.query:
@@ -59,11 +67,10 @@ def dry_run_of(request: Request) -> str:
     return ",".join(sorted(said)) if said <= {"All"} else "invalid"
 
 
-def system_client(headers: Mapping[str, str]) -> str:
-    """The component of Kubernetes itself that asks, "" for anybody else."""
-    agent = headers.get("user-agent", "")
-    if not agent.startswith("kube-"):
-        return ""
+def system_client(agent: str) -> str:
+    """The component of Kubernetes itself that a user agent names, "" for any other, as for each that does not begin
+    with `SYSTEM`.
+    """
     head, slash, _ = agent.partition("/")
     return head if slash and head in _SYSTEM else ""
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from apiserver.api.codec import decode_exactly, encode_exactly, zero
-from apiserver.api.hidden import drop_hidden
+from apiserver.api.defaulting import filler_of
+from apiserver.api.dropping import drop_hidden
 from apiserver.api.nesting import MARK, copied, dumps, folded
 from apiserver.api.objects import Hub, Stored, Versioned
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
@@ -35,6 +36,7 @@ __all__ = [
     "encode_stored",
     "exact_copy",
     "forms_of",
+    "holds_empty",
     "normalizer_of",
     "read",
     "read_compact",
@@ -160,7 +162,7 @@ def _form(resource: Resource, version: Version) -> Form:
 
 
 def _nothing(obj: Json, now: datetime) -> None:
-    """Bodies of subresources have no defaults."""
+    """For what has no defaults."""
 
 
 class ExpectedBody:
@@ -185,7 +187,9 @@ class ExpectedBody:
         self.subresource = subresource
         shown = None if subresource is None else subresource.projection
         self.of = version if shown is None else shown.version
-        self.to_hub, self.fill = version.to_hub, version.fill
+        self.to_hub = version.to_hub
+        #: fills in place what an object leaves out; compiled on first use, as most versions are never written.
+        self.fill: Callable[[Json, datetime], None] = partial(self._compile_fill, version)
         self.accepts = subresource.accepts if subresource is not None else ()
         self.kind, self.group, self.version, self.schema = resource.kind, resource.group, version.name, version.schema
         if subresource is not None and subresource.schema is not None and subresource.kind:
@@ -195,6 +199,10 @@ class ExpectedBody:
             self.to_hub, self.fill = same_form, _nothing
         self.api_version = api_version(self.group, self.version)
         self.custom = resource.custom and self.schema is version.schema
+
+    def _compile_fill(self, version: Version, obj: Json, now: datetime) -> None:
+        self.fill = version.fill if version.default is not None else filler_of(version.schema) or _nothing
+        self.fill(obj, now)
 
 
 def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
@@ -218,28 +226,24 @@ Stripper = Callable[[Any], Any]
 
 
 def normalizer_of(schema: Struct) -> Normalizer | None:
-    """What normalizes objects of a schema; None where storing changes nothing. Made once for each schema."""
+    """What normalizes objects of a schema that hold something empty (`holds_empty`); None where storing changes none.
+    Made once for each schema.
+    """
     cache = schema.cache
     if "normalize object" not in cache:
-        cache["normalize object"] = _of_object(schema) if _concerned(schema, _changes, set()) else None
+        cache["normalize object"] = _of(schema) if _concerned(schema, _changes, set()) else None
     made: Normalizer | None = cache["normalize object"]
     return made
 
 
-def _of_object(schema: Struct) -> Normalizer:
-    normalize = _of(schema)
-
-    def normalize_object(obj: Any) -> None:
-        if _holds_empty(obj):
-            normalize(obj)
-
-    return normalize_object
-
-
-def _holds_empty(obj: Any) -> bool:
+def holds_empty(obj: Any) -> bool:
     """Whether anything but metadata may hold an empty list or map: to look at the encoding costs a tenth of a walk. The
     status that every new object has, `{}`, is neither."""
-    text = dumps({name: part for name, part in obj.items() if name != "metadata" and (part or name != "status")})
+    parts = {name: part for name, part in obj.items() if name != "metadata" and (part or name != "status")}
+    try:
+        text = orjson.dumps(parts)
+    except TypeError:  # it has folded parts
+        text = dumps(parts)
     return text.find(b":[]") >= 0 or text.find(b":{}") >= 0
 
 
@@ -323,7 +327,7 @@ def written(schema: Struct, value: Any) -> Any:
     strip = schema.cache.get("strip")
     if strip is None:
         strip = schema.cache["strip"] = _stripper(schema) or _unchanged
-    return value if strip is _unchanged or not _holds_empty(value) else strip(value)
+    return value if strip is _unchanged or not holds_empty(value) else strip(value)
 
 
 def _unchanged(value: Any) -> Any:

@@ -114,7 +114,10 @@ def _as_set(node: Any) -> FieldSet | None:
 def encode(managers: Managers) -> list[Json]:
     """Entries in upstream's order."""
     entries = []
-    for manager, owned in sorted(managers.items(), key=_order) if len(managers) > 1 else managers.items():
+    if len(managers) > 1:
+        order = [(m.operation, o.time or "", m.name, o.version, m.subresource, m) for m, o in managers.items()]
+        managers = {manager: managers[manager] for *_, manager in sorted(order)}
+    for manager, owned in managers.items():
         entry: Json = {"manager": manager.name, "operation": manager.operation, "apiVersion": owned.version}
         if not manager.name:
             del entry["manager"]
@@ -128,18 +131,9 @@ def encode(managers: Managers) -> list[Json]:
     return entries
 
 
-def _order(item: tuple[Manager, Owned]) -> tuple[str, ...]:
-    manager, owned = item
-    return manager.operation, owned.time or "", manager.name, owned.version, manager.subresource
-
-
 def is_reset(entries: list[Json] | None) -> bool:
     """An empty list, or one with a single empty entry, asks to forget all managers."""
     return entries is not None and (not entries or entries == [{}])
-
-
-def _without_sections(obj: Json, names: frozenset[str]) -> Json:
-    return obj if names.isdisjoint(obj) else {name: obj[name] for name in obj if name not in names}
 
 
 class FieldTracker:
@@ -239,7 +233,8 @@ class FieldTracker:
             before, after = copied([before, after])
         sections, reset = self._resets(writer.subresource)
         if sections:
-            before, after = _without_sections(before, sections), _without_sections(after, sections)
+            before = {name: part for name, part in before.items() if name not in sections}
+            after = {name: part for name, part in after.items() if name not in sections}
         try:
             gained, lost = compare(form.schema, before, written(form.schema, after))
         except (AttributeError, TypeError):

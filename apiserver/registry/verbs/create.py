@@ -16,7 +16,7 @@ from apiserver.api.objects import Hub, Json
 from apiserver.api.status import StatusError, already_exists, method_not_allowed
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.convert import exact_copy
+from apiserver.registry.body.convert import exact_copy, holds_empty
 from apiserver.registry.body.decode import check_media_type, decode_body
 from apiserver.registry.body.options import parse_uint64, write_options
 from apiserver.registry.fields.managers import Manager
@@ -170,7 +170,7 @@ def prepare_new(store: Store, ctx: Context, obj: Json) -> None:
     ctx.warnings += strategy.warnings_on_create(ctx, obj)
     if store.canonicalize is not None:
         store.canonicalize(ctx, obj)
-    if store.normalize is not None:
+    if store.normalize is not None and holds_empty(obj):
         store.normalize(obj)
 
 

@@ -19,10 +19,10 @@ from apiserver.api.status import StatusError, bad_request, conflict, not_found
 from apiserver.api.times import timestamp
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.convert import read
+from apiserver.registry.body.convert import encode_stored, read
 from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body, unregistered
 from apiserver.registry.body.options import DeleteOptions, Preconditions, delete_options
-from apiserver.registry.conversion import shown, stored
+from apiserver.registry.conversion import marked, shown, stored
 from apiserver.registry.metadata import FOREGROUND, ORPHAN
 from apiserver.registry.results import DeleteResult, Unsaved
 from apiserver.storage.types import KeyMissing, RevisionConflict, Write
@@ -175,7 +175,7 @@ async def _write(store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, d
         return entry
     if dry_run:
         return Unsaved(key, obj, entry.revision)
-    value = store.written(await stored(store, ctx, obj))
+    value = marked(encode_stored(await stored(store, ctx, obj)), store.resource.stored_mark)
     try:
         return await shown(store, ctx, await store.append(Write(key, value, entry.revision, frees=True)))
     except (RevisionConflict, KeyMissing) as refused:

@@ -19,7 +19,7 @@ from apiserver.api.codec import Decoded, decode, decode_changed
 from apiserver.api.fielderrors import Path, go_quote, invalid
 from apiserver.api.gojson import unmarshal_error
 from apiserver.api.nesting import LEVELS, TooDeep, bounded, may_be_deep
-from apiserver.api.objects import Hub, UpdateFunc
+from apiserver.api.objects import Hub
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.patch.shown import shown_json_patched, shown_merged
@@ -55,7 +55,9 @@ _OPERATION: Final = _TEXTS | {"value"}
 
 async def patch(store: Store, ctx: Context, request: Request) -> Result:
     """PATCH of an object or of ctx.subresource; an apply makes it when it is missing. Raises StatusError."""
-    media = _patch_type(request.headers.get("content-type", ""), custom=store.resource.custom)
+    media = request.headers.get("content-type", "").partition(";")[0]
+    if media not in PATCH_TYPES or (media == STRATEGIC and store.resource.custom):
+        raise _unknown_type(custom=store.resource.custom)
     apply = media == APPLY
     options = patch_options(request, apply=apply)
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
@@ -63,42 +65,34 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     expected = store.bodies[ctx.version, ctx.subresource]
     projector = store.projectors.get((ctx.version, ctx.subresource))
     about = ctx if projector is None else projector.context(ctx)
-    patched: UpdateFunc
-    if apply:
-        from apiserver.registry.fields.apply import apply_func
-
-        forms, resets = store.forms, store.strategy.reset_fields_of(ctx.subresource)
-        if projector is not None:
-            forms, resets = projector.forms, ()
-        patched = apply_func(forms, resets, about, expected, request.body, options)
-    else:
+    if not apply:
         patched = _PATCHES[media](about, expected, request.body, options.field_validation or "Warn")
+        return await update_object(store, ctx, patched, options)
+    from apiserver.registry.fields.apply import apply_func
+
+    forms, resets = store.forms, store.strategy.reset_fields_of(ctx.subresource)
+    if projector is not None:
+        forms, resets = projector.forms, ()
+    applied = apply_func(forms, resets, about, expected, request.body, options)
 
     def update(old: Hub | None) -> Hub:
-        obj = patched(old)
+        obj = applied(old)
         metadata = obj["metadata"]
-        if old is None and metadata.get("uid"):
-            cause = (
-                f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
-            )
+        if old is None and (uid := metadata.get("uid")):
+            cause = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise conflict(store.resource.plural, store.resource.group, ctx.name, cause)
         ensure_namespace(metadata, ctx.namespace)
         check_name(ctx, metadata)
         return obj
 
-    return await update_object(store, ctx, update, options, create=apply, tracked=apply)
+    return await update_object(store, ctx, update, options, create=True, tracked=True)
 
 
-def _patch_type(content_type: str, *, custom: bool) -> str:
-    """The kind of patch that a Content-Type names; upstream has a text of its own for a wrong one. `custom` objects are
-    not merged strategically.
-    """
-    media = content_type.partition(";")[0]
-    if media not in PATCH_TYPES or (custom and media == STRATEGIC):
-        accepted = ", ".join(name for name in PATCH_TYPES if not custom or name != STRATEGIC)
-        message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-        raise StatusError(415, "UnsupportedMediaType", message)
-    return media
+def _unknown_type(*, custom: bool) -> StatusError:
+    """Upstream's text for a content type that is no patch's. `custom` objects are not merged strategically."""
+    accepted = ", ".join(name for name in PATCH_TYPES if not custom or name != STRATEGIC)
+    message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
 class Patch:
@@ -147,6 +141,23 @@ class Patch:
         expected = self.expected
         if not isinstance(patched, dict):
             raise self.refuse(unmarshal_error(patched, "map[string]interface {}"))
+        if patched.get("apiVersion") == expected.api_version and patched.get("kind") == expected.kind:
+            given = expected
+        else:
+            given = self._claimed(patched)
+        try:
+            decoded = (
+                decode_changed(expected.schema, patched, self.document)
+                if given is expected
+                else decode(given.schema, patched)
+            )
+        except DecodeError as error:
+            raise self.refuse(str(error)) from None
+        return self.finish(given, decoded, patched)
+
+    def _claimed(self, patched: Json) -> ExpectedBody:
+        """What a document says that it is where the patch changed that. Raises StatusError."""
+        expected = self.expected
         try:
             version, kind = claimed_kind(patched)
         except DecodeError as error:
@@ -159,15 +170,7 @@ class Patch:
             raise other_kind(kind, expected, patched)
         if version != given.api_version or kind != given.kind:
             raise self.refuse(unregistered(kind, version, SCHEME))
-        try:
-            decoded = (
-                decode_changed(expected.schema, patched, self.document)
-                if given is expected
-                else decode(given.schema, patched)
-            )
-        except DecodeError as error:
-            raise self.refuse(str(error)) from None
-        return self.finish(given, decoded, patched)
+        return given
 
     def _other_version(self, given: str) -> ExpectedBody:
         """A patch may turn the document into one of another version of its kind, as which it is then read."""
@@ -192,9 +195,13 @@ class Patch:
         if self.repeated or decoded.problems:
             self.report([*(self.repeated or ()), *decoded.problems])
         try:
-            return to_hub(self.ctx, expected, decoded.obj, reset=reset)
+            obj = to_hub(self.ctx, expected, decoded.obj, reset=reset)
         except DecodeError as error:
             raise self.refuse(str(error)) from None
+        metadata = obj["metadata"]
+        ensure_namespace(metadata, self.ctx.namespace)
+        check_name(self.ctx, metadata)
+        return obj
 
     def report(self, found: list[str]) -> None:
         """Unknown and repeated fields: an error, warnings, or nothing."""

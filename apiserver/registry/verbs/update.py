@@ -16,7 +16,7 @@ from apiserver.api.status import MODIFIED, StatusError, bad_request, conflict, n
 from apiserver.api.status import forbidden as forbidden_status
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.convert import read, read_compact
+from apiserver.registry.body.convert import holds_empty, read, read_compact
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.body.options import parse_uint64, write_options
 from apiserver.registry.conversion import shown
@@ -315,11 +315,11 @@ def _prepare(store: Store, ctx: Context, new: Hub, old: Hub, subresource: str) -
         raise invalid_status(resource.kind, store.kind_group, metadata.get("name", ""), errors)
     if not subresource:
         ctx.warnings += strategy.warnings_on_update(ctx, new, old)
-    elif subresource == "status":
-        ctx.warnings += strategy.warnings_on_status_update(ctx, new, old)
+    elif subresource == "status" and store.warnings_on_status_update is not None:
+        ctx.warnings += store.warnings_on_status_update(ctx, new, old)
     if store.canonicalize is not None:
         store.canonicalize(ctx, new)
-    if store.normalize is not None:
+    if store.normalize is not None and holds_empty(new):
         store.normalize(new)
 
 
@@ -361,9 +361,8 @@ def _keep_times(new: Json, old: Json) -> None:
 
 
 def _same_but_managers(new: Json, old: Json) -> bool:
-    for name in new.keys() | old.keys():
-        if name != "metadata" and new.get(name) != old.get(name):
-            return False
+    if any(new.get(name) != old.get(name) for name in new.keys() | old.keys() if name != "metadata"):
+        return False
     after, before = new["metadata"], old["metadata"]
     return all(
         name in ("managedFields", "resourceVersion") or after.get(name) == before.get(name)

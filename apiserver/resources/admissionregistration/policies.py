@@ -12,6 +12,7 @@ from apiserver.api.fielderrors import FieldError, Path, invalid, required
 from apiserver.api.names import dns1035_label, dns_subdomain
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.admissionregistration.bindings import mutating_operation_errors
@@ -26,7 +27,6 @@ from apiserver.resources.admissionregistration.paramaccess import kind_errors
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.customresources.jsonpaths import JsonPathError, compile_path
-from apiserver.resources.statuses import keep_metadata_for_status
 from apiserver.resources.workloads import count_generation
 
 __all__ = ["MUTATING_POLICIES", "VALIDATING_POLICIES"]

@@ -26,13 +26,13 @@ from apiserver.api.types.certificates import (
     PodCertificateRequestStatus,
 )
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.certificates.podkeys import check_issued, check_key
 from apiserver.resources.certificates.signers import signer_name
 from apiserver.resources.columns import NAME
 from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.statuses import keep_metadata_for_status
 from apiserver.resources.workloads import immutable
 
 __all__ = ["POD_CERTIFICATE_REQUESTS"]

@@ -11,6 +11,7 @@ from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.devices import claimstatus, claimvalidation
@@ -18,7 +19,6 @@ from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.access import admin_access_of_requests
 from apiserver.resources.devices.columns import CLAIM_COLUMNS
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
 

@@ -66,7 +66,7 @@ def authorize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
 
 def validate(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     env = Env(ctx.features, obj["spec"], deleted="deletionTimestamp" in obj["metadata"])
-    return RULES.of(TYPES.ResourceClaimStatus).errors(_STATUS, obj["status"], env, old.get("status") or {})
+    return _CHECKS.errors(_STATUS, obj["status"], env, old.get("status") or {})
 
 
 def _devices(at: At) -> list[FieldError]:
@@ -156,3 +156,4 @@ RULES.set(
     by_rules=("tolerations",),
 )  # fmt: skip
 RULES.set(TYPES.DeviceAllocationConfiguration, "source", references, configuration, by_rules=("requests", "opaque"))
+_CHECKS: Final = RULES.of(TYPES.ResourceClaimStatus)

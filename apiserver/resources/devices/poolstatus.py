@@ -16,11 +16,11 @@ from apiserver.api.types.resource.v1alpha3 import (
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import Rules
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices.columns import POOL_STATUS_COLUMNS
-from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
 

@@ -10,12 +10,12 @@ from apiserver.api.times import holds_truncated, timestamp
 from apiserver.api.types.resource import v1alpha3, v1beta2
 from apiserver.api.validation.compile import At
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices.columns import TAINT_RULE_COLUMNS
 from apiserver.resources.devices.devicevalidation import RULES, Env, effect_of_taint
-from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
 

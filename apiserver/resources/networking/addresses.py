@@ -12,10 +12,10 @@ from apiserver.api.networks import canonical_cidr, cidr_family
 from apiserver.api.types.addresses import V1, V1BETA1
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME, name_and_age
-from apiserver.resources.statuses import keep_metadata_for_status
 
 __all__ = ["IP_ADDRESSES", "SERVICE_CIDRS"]
 

@@ -10,13 +10,13 @@ from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import most_items
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.scheduling.groupvalidation import RULES, claim_statuses
-from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
 

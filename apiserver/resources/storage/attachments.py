@@ -8,12 +8,12 @@ from apiserver.api.fielderrors import FieldError, Path, forbidden, required, too
 from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeError
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
+from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.corerules import RULES
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.statuses import keep_metadata_for_status
 from apiserver.resources.volumes.persistentspec import validate_spec
 
 Json = dict[str, Any]
