@@ -25,6 +25,7 @@ _GATE: Final = "MutatingAdmissionPolicy"
 class MutatingAdmissionPolicy(Plugin):
     name = "MutatingAdmissionPolicy"
     configured_by = (GROUP, "mutatingadmissionpolicybindings")  # without any no policy has an effect
+    goes_by = ((GROUP, "mutatingadmissionpolicies"),)
     operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
 
     def __init__(self) -> None:
@@ -40,6 +41,9 @@ class MutatingAdmissionPolicy(Plugin):
         if registry.features.enabled(_GATE):
             self._registry = registry
             self._index = PolicyIndex(registry, "mutatingadmissionpolicies", self.configured_by[1], compiled)
+
+    def concerns(self, attributes: Attributes) -> bool:
+        return self._index is None or self._index.concerns(attributes)
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         return self._index is not None and super().wants(resource, operation) and not is_policy_kind(resource)

@@ -122,6 +122,10 @@ class PolicyIndex:
         labels = labels_of(attributes)
         return tuple([active for active in about if active.policy.matcher.selects(labels)])
 
+    def concerns(self, attributes: Attributes) -> bool:
+        """Whether there are such, as far as is known: before policies can be read there may be."""
+        return bool(self.about(attributes)) or not self._cursors
+
     def about(self, attributes: Attributes) -> tuple[Active, ...]:
         """Those that may be about requests of its kind, whatever labels there are."""
         cursors = self._cursors

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.api.objects import Hub
 from apiserver.api.times import timestamp
-from apiserver.registry.body.convert import api_version, copy_of, to_version, written
+from apiserver.registry.body.convert import copy_of, to_version, written
 from apiserver.registry.body.options import DeleteOptions, WriteOptions
+from apiserver.registry.resource import api_version
 
 if TYPE_CHECKING:
     from apiserver.api.schema import Struct

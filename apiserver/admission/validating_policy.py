@@ -40,7 +40,7 @@ class ValidatingAdmissionPolicy(Plugin):
         self._index = PolicyIndex(registry, "validatingadmissionpolicies", self.configured_by[1], compiled)
 
     def concerns(self, attributes: Attributes) -> bool:
-        return self._index is not None and bool(self._index.about(attributes))
+        return self._index is None or self._index.concerns(attributes)
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         return super().wants(resource, operation) and not is_policy_kind(resource)

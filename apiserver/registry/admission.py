@@ -106,52 +106,54 @@ class Plugin:
 
 
 class Handlers(NamedTuple):
-    """The plugins that one operation on one resource is shown to, in order."""
+    """The plugins that requests of one kind are shown to, in order. `any` tells whether there are any."""
 
     admitting: tuple[Plugin, ...]
     validating: tuple[Plugin, ...]
-
-    def concern(self, attributes: Attributes) -> bool:
-        """Whether any of them may have something to say of such requests."""
-        return any(plugin.concerns(attributes) for plugin in (*self.admitting, *self.validating))
 
 
 class Chain:
     """The enabled plugins, in upstream's order whatever order they were enabled in."""
 
-    __slots__ = ("_lacking", "plugins")
+    __slots__ = ("_judged_by", "_lacking", "plugins")
 
     def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
         self.plugins = tuple(plugins)
         #: What configures plugins and of which there is nothing.
         self._lacking = {plugin.configured_by for plugin in self.plugins if plugin.configured_by is not None}
+        #: What plugins go by that tell which requests concern them.
+        telling = [plugin for plugin in self.plugins if type(plugin).concerns is not Plugin.concerns]
+        self._judged_by = {kind for plugin in telling for kind in (plugin.configured_by, *plugin.goes_by)}
 
     def follows(self, group: str, plural: str) -> bool:
         """Whether objects of a kind say what plugins do."""
         return any((group, plural) in (plugin.configured_by, *plugin.goes_by) for plugin in self.plugins)
 
     def note(self, group: str, plural: str, *, any: bool) -> bool:
-        """There are now objects of a kind that configures plugins, or none any more; `of` answers accordingly. Gives
-        whether that is news.
+        """Objects of a kind that plugins follow have changed: there are `any` now, or none any more. Gives whether `of`
+        may answer otherwise than before.
         """
         kind = (group, plural)
-        if (kind in self._lacking) is not any or all(plugin.configured_by != kind for plugin in self.plugins):
-            return False
-        (self._lacking.discard if any else self._lacking.add)(kind)
-        return True
+        if (kind in self._lacking) is any and kind in {plugin.configured_by for plugin in self.plugins}:
+            (self._lacking.discard if any else self._lacking.add)(kind)
+            return True
+        return kind in self._judged_by
 
     def use(self, registry: ItsRegistry) -> None:
         for plugin in self.plugins:
             plugin.use(registry)
 
-    def of(self, resource: Resource, operation: Operation) -> Handlers:
-        """Who handles an operation on a resource now. A plugin that does not define a step is not asked in it, nor one
-        that nothing configures.
+    def of(self, operation: Operation, ctx: Context) -> Handlers:
+        """Who handles requests as this one now. A plugin that does not define a step is not asked in it, nor one that
+        nothing configures, or whose configuration does not concern such requests.
         """
+        attributes = Attributes(operation, ctx, "", None)
         asked = [
             plugin
             for plugin in self.plugins
-            if plugin.configured_by not in self._lacking and plugin.wants(resource, operation)
+            if plugin.configured_by not in self._lacking
+            and plugin.wants(ctx.resource, operation)
+            and plugin.concerns(attributes)
         ]
         return Handlers(
             tuple(plugin for plugin in asked if type(plugin).admit is not Plugin.admit),

@@ -8,8 +8,8 @@ import orjson
 
 from apiserver.api.status import StatusError
 from apiserver.messages import Request
-from apiserver.registry.body.convert import api_version
 from apiserver.registry.body.options import delete_options
+from apiserver.registry.resource import api_version
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.patch import patch

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.status import conflict, invalid
-from apiserver.registry.body.convert import api_version, copy_of, forms_of, read
+from apiserver.registry.body.convert import copy_of, forms_of, read
 from apiserver.registry.fields.managers import FieldTracker, Manager, Managers, Owned, decode_strictly, encode
 from apiserver.registry.fields.set import contains, difference, of_elements, of_paths
+from apiserver.registry.resource import api_version
 from apiserver.registry.results import Unsaved
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Projector:
 
     @property
     def api_version(self) -> str:
-        return api_version(self.kind.group, self.version.name)
+        return self.kind.api_versions[self.version.name]
 
     def context(self, ctx: Context) -> Context:
         """The request, as one about the projection."""

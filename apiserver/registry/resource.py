@@ -133,6 +133,11 @@ class Subresource:
     tables: bool = True
 
 
+def api_version(group: str, version: str) -> str:
+    """The apiVersion of a group and version: `apps/v1`, or `v1` alone for the core group."""
+    return f"{group}/{version}" if group else version
+
+
 def go_package(group: str) -> str:
     """The package of a group's hub types; events of either group are core's."""
     return "core" if group in ("", "events.k8s.io") else group.partition(".")[0]
@@ -199,12 +204,16 @@ class Resource:
 
     #: The type of what is stored.
     hub_schema: Struct = field(init=False, repr=False, compare=False)
+    #: The apiVersion of each version, by its name.
+    api_versions: Mapping[str, str] = field(init=False, repr=False, compare=False)
     #: Whether an answer takes asking somebody.
     asks: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         hub = next((version for version in self.versions if version.to_hub is same_form), self.versions[0])
         object.__setattr__(self, "hub_schema", hub.schema)
+        names = [version.name for version in self.versions]
+        object.__setattr__(self, "api_versions", {name: api_version(self.group, name) for name in names})
         object.__setattr__(self, "asks", self.conversion is not None or self.shown is not None)
 
     @property
@@ -236,7 +245,7 @@ class Resource:
         what upstream would."""
         before = max((release[0], release[1] - 1), RELEASES[0])
         known = next((version for version in self.versions if version.introduced <= before), self.versions[0])
-        return self.storage_version or (f"{self.group}/{known.name}" if self.group else known.name)
+        return self.storage_version or self.api_versions[known.name]
 
     def storage_hash(self, release: Release) -> str:
         """Discovery's storageVersionHash; empty where nothing is stored (reviews)."""

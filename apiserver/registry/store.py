@@ -17,7 +17,7 @@ from apiserver.api.nesting import loads_stored
 from apiserver.api.objects import Hub, Shared, Stored
 from apiserver.api.status import StatusError, insufficient_storage, unavailable
 from apiserver.clock import now
-from apiserver.registry.body.convert import ExpectedBody, Form, api_version, as_stored, encode_stored, normalizer_of
+from apiserver.registry.body.convert import ExpectedBody, Form, as_stored, encode_stored, normalizer_of
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.chance import Chance
@@ -26,7 +26,7 @@ from apiserver.registry.conversion import marked, shown, stored
 from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.projection import Projector
-from apiserver.registry.resource import Resource
+from apiserver.registry.resource import Resource, api_version
 from apiserver.registry.strategy import own
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import FutureRevision, StorageFull, StorageUnavailable, Write, WriteRefused
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from apiserver.api.features import Features
     from apiserver.api.metrics import Family
     from apiserver.messages import User
-    from apiserver.registry.admission import Chain
+    from apiserver.registry.admission import Chain, Handlers, Operation
     from apiserver.registry.authority import Authority, Identity
     from apiserver.registry.kubelets import KubeletEndpoints, Kubelets
     from apiserver.registry.reservations import Reservations
@@ -144,23 +144,19 @@ class Registry:
         return None
 
     def follow(self, store: Store) -> None:
-        """Where objects of a resource configure admission plugins, these are asked only while there are any: every
-        store then finds out anew whom to ask, so that no write asks plugins that have nothing to say.
+        """Where objects of a resource configure admission plugins, every store finds out anew whom to ask as these
+        objects change, so that no write asks plugins that have nothing to say.
         """
         group, plural = store.resource.group, store.resource.plural
         if not self.admission.follows(group, plural):
             return
 
         def note(any: bool) -> None:
-            news = self.admission.note(group, plural, any=any)
-            for each in self.stores.values():
-                if news:
-                    each.choose_handlers()
-                each.unconcerned = {}
+            if self.admission.note(group, plural, any=any):
+                for each in self.stores.values():
+                    each.known_handlers = {}
 
         store.cache.when_changed(note)
-        for each in self.stores.values():
-            each.choose_handlers()
 
     @on_loop
     async def turn(self, key: str) -> None:
@@ -218,7 +214,9 @@ class Store:
         self.forms, self.kind_group = forms, kind_group
         self.reservations = registry.reservations.get((resource.group, resource.plural))
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
-        self.choose_handlers()
+        #: who is asked, by operation, version, subresource and whether it is in a namespace; another dict as soon as
+        #: something changes that they go by.
+        self.known_handlers: dict[tuple[Operation, str, str, bool], Handlers] = {}
         #: hooks that few kinds have, None for the others.
         self.canonicalize = own(self.strategy, "canonicalize")
         self.takes_long = own(self.strategy, "takes_long")
@@ -244,15 +242,13 @@ class Store:
             for subresource in (None, *self.variants[version.name].subresources)
         }
 
-        #: whether no plugin has anything to say of a deletion, by version and whether it is in a namespace; another one
-        #: as soon as something changes that they go by.
-        self.unconcerned: dict[tuple[str, bool], bool] = {}
-
-    def choose_handlers(self) -> None:
-        """Finds the admission plugins that have something to say of each operation."""
-        chain, resource = self.registry.admission, self.resource
-        self.on_create, self.on_update = chain.of(resource, "CREATE"), chain.of(resource, "UPDATE")
-        self.on_delete, self.on_connect = chain.of(resource, "DELETE"), chain.of(resource, "CONNECT")
+    def handlers(self, operation: Operation, ctx: Context) -> Handlers:
+        """The admission plugins that have something to say of such requests."""
+        known, kind = self.known_handlers, (operation, ctx.version, ctx.subresource, ctx.namespace != "")
+        found = known.get(kind)
+        if found is None:
+            found = known[kind] = self.registry.admission.of(operation, ctx)
+        return found
 
     def _fields_of(self, subresource: str) -> dict[str, str | None]:
         """The field that a projection shows, by apiVersion; None where a version has no such subresource."""

@@ -52,7 +52,8 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     _TRACKER.created(body, Manager(ctx.manager, "Update", _VERSION, "token"), ctx.now)
     await store.registry.consistent()
     attributes = Attributes("CREATE", ctx, ctx.name, body)
-    await admit(store.on_create, attributes)
+    handlers = store.handlers("CREATE", ctx)
+    await admit(handlers, attributes)
     account = _account(ctx, body)
     identity = store.registry.identity
     assert identity is not None, "a server authenticates"
@@ -61,7 +62,7 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     errors = _errors(spec["expirationSeconds"])
     if errors:
         raise status.invalid("TokenRequest", "authentication.k8s.io", "", errors)
-    await validate(store.on_create, attributes)
+    await validate(handlers, attributes)
     bound = _bound(ctx, spec.get("boundObjectRef"))
     seconds = spec["expirationSeconds"]
     if identity.longest and seconds > identity.longest:

@@ -264,9 +264,9 @@ class Cache:
                 self._keys.add(key)
         if self._listed:
             self._listed.clear()
+        self._window.add(self._event(old, entry, record.deleted))
         if self._when_changed is not None:
             self._when_changed(bool(entries))
-        self._window.add(self._event(old, entry, record.deleted))
         if self._observer is not None:
             self._observer[0](record)
 

@@ -22,8 +22,8 @@ from apiserver.api.types import meta
 from apiserver.http.formats.negotiation import ResponseFormat
 from apiserver.http.formats.protobuf import Frames
 from apiserver.http.formats.view import View
-from apiserver.registry.body.convert import api_version
 from apiserver.registry.body.decode import SCHEME
+from apiserver.registry.resource import api_version
 from apiserver.registry.results import WatchEvent
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full

@@ -128,8 +128,8 @@ def test_plugins_are_asked_in_order_whether_they_wait_or_not(play: Play) -> None
     async def scenario(world: Any) -> None:
         log: list[str] = []
         store = world.store("configmaps")
-        chain = Chain([Recorder("a", log), Recorder("b", log, waits=True), Recorder("c", log)])
-        store.on_create, store.on_update = chain.of(store.resource, "CREATE"), chain.of(store.resource, "UPDATE")
+        plugins = [Recorder("a", log), Recorder("b", log, waits=True), Recorder("c", log)]
+        world.registry.admission, store.known_handlers = Chain(plugins), {}
         await world.create("configmaps", {"metadata": {"name": "x"}})
         await world.merge("configmaps", "x", {"data": {"a": "1"}})
         assert log == ["a", "b", "c"]
@@ -171,5 +171,43 @@ def test_a_plugin_that_objects_configure_is_asked_only_while_there_are_any(play:
         assert await asked("loaded") == ["always", "configured"]
         await world.delete("leases", "two")
         assert await asked("without") == ["always"]
+
+    play(scenario)
+
+
+def test_a_plugin_says_once_whether_requests_concern_it_and_again_after_each_change_of_what_it_goes_by(
+    play: Play,
+) -> None:
+    class Judging(Recorder):
+        goes_by = (("coordination.k8s.io", "leases"),)
+        wanted, judged = "", 0
+
+        def concerns(self, attributes: Attributes) -> bool:
+            self.judged += 1
+            return attributes.resource.plural == self.wanted
+
+    async def scenario(world: Any) -> None:
+        log: list[str] = []
+        registry, plugin = world.registry, Judging("judging", log)
+        registry.admission = Chain([plugin])
+        for plural in ("leases", "configmaps"):
+            world.store(plural).known_handlers = {}
+            registry.follow(world.store(plural))
+
+        async def asked(name: str) -> bool:
+            log.clear()
+            await world.create("configmaps", {"metadata": {"name": name}})
+            return bool(log)
+
+        assert not await asked("a")
+        plugin.wanted, judged = "configmaps", plugin.judged
+        assert not await asked("b")
+        assert plugin.judged == judged == 1
+        for name in ("one", "two"):
+            await world.create("leases", {"metadata": {"name": name}})
+            assert await asked(f"with-{name}")
+        plugin.wanted = ""
+        await world.delete("leases", "one")
+        assert not await asked("after")
 
     play(scenario)

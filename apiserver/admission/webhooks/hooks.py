@@ -90,6 +90,10 @@ class Hooks:
         self._hooks: dict[tuple[str, int], list[Hook]] = {}
         self._concerned: dict[_Kind, tuple[Resource, tuple[Concerned, ...]]] = {}
 
+    def concern(self, attributes: Attributes) -> bool:
+        """Whether there are such, as far as is known: before anybody calls webhooks there may be."""
+        return self._registry.webhooks is None or bool(self.of(attributes))
+
     def of(self, attributes: Attributes) -> tuple[Concerned, ...]:
         """Those whose rules name such requests."""
         if self._registry.webhooks is None:

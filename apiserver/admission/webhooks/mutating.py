@@ -71,7 +71,7 @@ class MutatingAdmissionWebhook(Plugin):
         return not is_exempt(resource)
 
     def concerns(self, attributes: Attributes) -> bool:
-        return bool(self._hooks.of(attributes))
+        return self._hooks.concern(attributes)
 
     def use(self, registry: Any) -> None:
         self._hooks = Hooks(registry, self.configured_by[1], self._wallet)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.versionorder import version_order
 from apiserver.http.documents.priorities import FIRST, group_priority, version_priority
-from apiserver.registry.body.convert import api_version
-from apiserver.registry.resource import Release, Resource, Subresource, Version
+from apiserver.registry.resource import Release, Resource, Subresource, Version, api_version
 
 if TYPE_CHECKING:
     from apiserver.aggregation.servers import Server

@@ -13,7 +13,7 @@ import orjson
 from apiserver.api.codec import decode
 from apiserver.api.dropping import marks_of
 from apiserver.api.nesting import dumps, loads_stored
-from apiserver.registry.body.convert import api_version, read, to_version
+from apiserver.registry.body.convert import read, to_version
 from apiserver.registry.resource import Resource, Version, same_form
 from apiserver.registry.results import Listing, WatchEvent
 from apiserver.storage.cache import Cache
@@ -33,7 +33,7 @@ class View:
 
     def __init__(self, resource: Resource, version: Version, *, hides: bool = False) -> None:
         self.resource, self.version = resource, version
-        self.api_version = api_version(resource.group, version.name)
+        self.api_version = resource.api_versions[version.name]
         self.opening = b'{"kind":"%b","apiVersion":"%b","metadata":{' % (
             resource.kind.encode(),
             self.api_version.encode(),

@@ -21,7 +21,7 @@ from apiserver.api.nesting import MARK, copied, dumps, folded
 from apiserver.api.objects import Hub, Stored, Versioned
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 from apiserver.registry.converter import request_version
-from apiserver.registry.resource import Resource, Subresource, Version, same_form
+from apiserver.registry.resource import Resource, Subresource, Version, api_version, same_form
 
 if TYPE_CHECKING:
     from apiserver.registry.context import Context
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ExpectedBody",
     "Form",
-    "api_version",
     "as_stored",
     "copy_of",
     "encode_stored",
@@ -65,11 +64,6 @@ _ORDER: Final = (
     "finalizers",
     "managedFields",
 )
-
-
-def api_version(group: str, version: str) -> str:
-    """The apiVersion of a group and version: `apps/v1`, or `v1` alone for the core group."""
-    return f"{group}/{version}" if group else version
 
 
 def read(entry: Entry) -> Hub:
@@ -114,7 +108,7 @@ def to_version(resource: Resource, version: Version, obj: Hub) -> Versioned:
     """A hub object as a version shows it, with kind and apiVersion. Takes `obj` over: do not use it afterwards."""
     shown = obj if version.from_hub is same_form else version.from_hub(obj)
     drop_hidden(version.schema, shown)
-    return Versioned({"kind": resource.kind, "apiVersion": api_version(resource.group, version.name), **shown})
+    return Versioned({"kind": resource.kind, "apiVersion": resource.api_versions[version.name], **shown})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +132,7 @@ def forms_of(
     who spoke another group's version of the same objects (events of the core group and of events.k8s.io).
     """
     return {
-        api_version(resource.group, version.name): _form(resource, version)
+        resource.api_versions[version.name]: _form(resource, version)
         for resource in resources
         for version in resource.versions
         if served(resource, version)

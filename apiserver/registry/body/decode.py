@@ -19,8 +19,8 @@ from apiserver.api.objects import Hub
 from apiserver.api.schema import RAW, ListOf, Struct, field
 from apiserver.api.status import StatusError, bad_request, invalid
 from apiserver.api.types.meta import TYPE_META, ListMeta
-from apiserver.registry.body.convert import ExpectedBody, api_version, to_hub
-from apiserver.registry.resource import Resource, go_package
+from apiserver.registry.body.convert import ExpectedBody, to_hub
+from apiserver.registry.resource import Resource, api_version, go_package
 
 if TYPE_CHECKING:
     from apiserver.api.protobuf import Envelope
@@ -73,7 +73,7 @@ class Kinds:
     def add(self, resource: Resource) -> None:
         """Learns the kinds of a resource: its versions, their lists, and bodies of its subresources."""
         for version in resource.versions:
-            name = api_version(resource.group, version.name)
+            name = resource.api_versions[version.name]
             self._schemas[name, resource.kind] = version.schema
             self._schemas[name, resource.list_kind] = _list_of(version.schema)
         for sub in resource.subresources:
@@ -84,7 +84,7 @@ class Kinds:
     def remove(self, resource: Resource) -> None:
         """Forgets the resource's own kinds; those of its subresources' bodies may be others', too."""
         for version in resource.versions:
-            name = api_version(resource.group, version.name)
+            name = resource.api_versions[version.name]
             self._schemas.pop((name, resource.kind), None)
             self._schemas.pop((name, resource.list_kind), None)
 

@@ -23,6 +23,7 @@ async def connect(store: Store, ctx: Context, request: Request, subresource: Sub
     assert subresource.connect is not None, "the caller looked"
     if subresource.connect_options is not None:
         attributes = Attributes("CONNECT", ctx, ctx.name, subresource.connect_options(request))
-        await admit(store.on_connect, attributes)
-        await validate(store.on_connect, attributes)
+        handlers = store.handlers("CONNECT", ctx)
+        await admit(handlers, attributes)
+        await validate(handlers, attributes)
     return await subresource.connect(store, ctx, request)

@@ -78,8 +78,9 @@ async def _answer_unstored(
         ensure_namespace({"namespace": namespace}, ctx.namespace)
     if expected.subresource is None:  # a subresource's function asks for admission itself
         attributes = Attributes("CREATE", ctx, ctx.name or (obj.get("metadata") or {}).get("name", ""), obj)
-        await admit(store.on_create, attributes)
-        await validate(store.on_create, attributes)
+        handlers = store.handlers("CREATE", ctx)
+        await admit(handlers, attributes)
+        await validate(handlers, attributes)
     return Result(None, created=True, body=await serve(store, ctx, obj, options))
 
 
@@ -92,8 +93,9 @@ async def _create_object(store: Store, ctx: Context, obj: Hub, options: WriteOpt
         await store.registry.consistent()
     writer = Manager(ctx.manager, "Update", store.bodies[ctx.version, ""].api_version, ctx.subresource)
     store.tracker.created(obj, writer, ctx.now)
-    if store.on_create.admitting:
-        await admit(store.on_create, Attributes("CREATE", ctx, ctx.name or metadata.get("name", ""), obj))
+    handlers = store.handlers("CREATE", ctx)
+    if handlers.admitting:
+        await admit(handlers, Attributes("CREATE", ctx, ctx.name or metadata.get("name", ""), obj))
     deduplicate_owners(obj["metadata"], ctx.warnings, after_admission=True)
     if store.resource.guard is not None:
         store.resource.guard(store, ctx, obj, None)
@@ -130,8 +132,9 @@ async def _insert_named(store: Store, ctx: Context, obj: Hub, options: WriteOpti
     metadata, registry = obj["metadata"], store.registry
     prepare_new(store, ctx, obj)
     name = metadata["name"]
-    if store.on_create.validating:
-        await validate(store.on_create, Attributes("CREATE", ctx, name, obj))
+    handlers = store.handlers("CREATE", ctx)
+    if handlers.validating:
+        await validate(handlers, Attributes("CREATE", ctx, name, obj))
     if store.before_storing is not None:
         store.before_storing(ctx, obj)
     key = store.resource.key(metadata.get("namespace", ""), name)

@@ -123,7 +123,7 @@ async def _step(
     step = _plan(ctx, obj, options)
     if step.then == "pending":
         return replace(_answer(store, entry, gone=False), code=_code(options))
-    if not admitted and (store.on_delete.admitting or store.on_delete.validating):
+    if not admitted:
         await _admit(store, ctx, entry)
     current = entry
     if step.obj is not None:
@@ -151,19 +151,15 @@ def _dry(store: Store, entry: Entry, step: _Step) -> DeleteResult:
 
 
 async def _admit(store: Store, ctx: Context, entry: Entry) -> None:
-    unconcerned, kind = store.unconcerned, (ctx.version, bool(ctx.namespace))
-    if unconcerned.get(kind):
+    handlers = store.handlers("DELETE", ctx)
+    if not any(handlers):
         return
-    attributes = Attributes(
-        "DELETE", ctx, "" if ctx.verb == "deletecollection" else ctx.name, None, partial(read, entry)
-    )
-    if kind not in unconcerned:
-        # Whoever changes what plugins go by puts another dict in the place of the one that this is written to.
-        unconcerned[kind] = not store.on_delete.concern(attributes)
-    if store.on_delete.admitting:
-        await admit(store.on_delete, attributes)
-    if store.on_delete.validating:
-        await validate(store.on_delete, attributes)
+    name = "" if ctx.verb == "deletecollection" else ctx.name
+    attributes = Attributes("DELETE", ctx, name, None, partial(read, entry))
+    if handlers.admitting:
+        await admit(handlers, attributes)
+    if handlers.validating:
+        await validate(handlers, attributes)
 
 
 async def _write(store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, dry_run: bool) -> Entry | None:

@@ -26,7 +26,7 @@ from apiserver.api.patch.shown import shown_json_patched, shown_merged
 from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.registry.body.convert import ExpectedBody, api_version, to_hub, to_version
+from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
 from apiserver.registry.body.decode import SCHEME, other_kind, unregistered, warnings_of
 from apiserver.registry.body.options import patch_options
 from apiserver.registry.body.unstructured import Misfit, restored_changes
@@ -177,7 +177,7 @@ class Patch:
         resource = self.ctx.resource
         if self.expected.kind != resource.kind:
             return self.expected
-        others = (version for version in resource.versions if api_version(resource.group, version.name) == given)
+        others = (version for version in resource.versions if resource.api_versions[version.name] == given)
         return next((ExpectedBody(resource, version) for version in others), self.expected)
 
     def _unversioned(self, patched: Json) -> StatusError:

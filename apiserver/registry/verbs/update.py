@@ -15,7 +15,7 @@ from apiserver.api.objects import Hub, Json, UpdateFunc
 from apiserver.api.status import MODIFIED, StatusError, bad_request, conflict, not_found
 from apiserver.api.status import forbidden as forbidden_status
 from apiserver.api.status import invalid as invalid_status
-from apiserver.registry.admission import Attributes, admit, validate
+from apiserver.registry.admission import Attributes, Handlers, admit, validate
 from apiserver.registry.body.convert import holds_empty, read, read_compact
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.body.options import parse_uint64, write_options
@@ -142,20 +142,21 @@ async def _update(
         new = func(read(entry) if tracked else read_compact(entry))
         if not tracked:
             store.tracker.updated(old, new, writer, ctx.now)
-        if store.on_update.admitting:
-            await admit(store.on_update, Attributes("UPDATE", ctx, name, new, old))
+        handlers = store.handlers("UPDATE", ctx)
+        if handlers.admitting:
+            await admit(handlers, Attributes("UPDATE", ctx, name, new, old))
         if "ownerReferences" in new["metadata"]:
             deduplicate_owners(new["metadata"], ctx.warnings, after_admission=True)
         if resource.guard is not None:
             resource.guard(store, ctx, new, old)
         _check_version(store, name, new["metadata"], entry.revision)
         if store.reservations is None or subresource:
-            result = await _replace(store, ctx, key, entry, new, old, options, tracked=tracked, subresource=subresource)
+            result = await _replace(store, ctx, key, entry, new, old, options, handlers, subresource, tracked=tracked)
         else:
             held = await store.reservations.reserve(ctx, new, old)
             result = None
             try:
-                result = await _replace(store, ctx, key, entry, new, old, options, tracked=tracked)
+                result = await _replace(store, ctx, key, entry, new, old, options, handlers, "", tracked=tracked)
             finally:
                 await held.settle(stored=result is not None)
         if result is not None:
@@ -170,17 +171,18 @@ async def _replace(
     new: Hub,
     old: Hub,
     options: WriteOptions,
+    handlers: Handlers,
+    subresource: str,
     *,
     tracked: bool,
-    subresource: str = "",
 ) -> Entry | None:
     """The new state, prepared, checked and stored. None: another writer was first."""
     _prepare(store, ctx, new, old, subresource)
     _keep_times(new, old)
-    if store.on_update.validating:
+    if handlers.validating:
         # Who is asked sees the version that is replaced.
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        await validate(store.on_update, Attributes("UPDATE", ctx, ctx.name, new, old))
+        await validate(handlers, Attributes("UPDATE", ctx, ctx.name, new, old))
         del new["metadata"]["resourceVersion"]
     if store.before_storing is not None:
         store.before_storing(ctx, new)
@@ -215,26 +217,27 @@ async def _create(
     metadata = obj["metadata"]
     if writer is not None:
         store.tracker.created(obj, writer, ctx.now)
-    if store.on_create.admitting:
-        await admit(store.on_create, Attributes("CREATE", ctx, name, obj))
+    handlers = store.handlers("CREATE", ctx)
+    if handlers.admitting:
+        await admit(handlers, Attributes("CREATE", ctx, name, obj))
     deduplicate_owners(obj["metadata"], ctx.warnings, after_admission=True)
     if resource.guard is not None:
         resource.guard(store, ctx, obj, None)
     _given_version(metadata.get("resourceVersion", ""))
     fill_system_fields(metadata, store.registry.new_uid(), ctx.now)
     if store.reservations is None:
-        return await _create_reserved(store, ctx, key, obj, options, keep_managers=writer is None)
+        return await _create_reserved(store, ctx, key, obj, options, handlers, keep_managers=writer is None)
     held = await store.reservations.reserve(ctx, obj, None)
     made = None
     try:
-        made = await _create_reserved(store, ctx, key, obj, options, keep_managers=writer is None)
+        made = await _create_reserved(store, ctx, key, obj, options, handlers, keep_managers=writer is None)
     finally:
         await held.settle(stored=made is not None)
     return made
 
 
 async def _create_reserved(
-    store: Store, ctx: Context, key: str, obj: Hub, options: WriteOptions, *, keep_managers: bool
+    store: Store, ctx: Context, key: str, obj: Hub, options: WriteOptions, handlers: Handlers, *, keep_managers: bool
 ) -> Entry | None:
     resource, name, metadata = store.resource, ctx.name, obj["metadata"]
     prepare_new(store, ctx, obj)
@@ -244,8 +247,8 @@ async def _create_reserved(
             f'User "{ctx.user.name}" cannot create resource "{resource.plural}" in API group "{resource.group}"{where}'
         )
         raise forbidden_status(resource.plural, resource.group, name, cause)
-    if store.on_create.validating:
-        await validate(store.on_create, Attributes("CREATE", ctx, name, obj))
+    if handlers.validating:
+        await validate(handlers, Attributes("CREATE", ctx, name, obj))
     if store.before_storing is not None:
         store.before_storing(ctx, obj)
     metadata.pop("resourceVersion", None)
@@ -353,9 +356,8 @@ def _keep_times(new: Json, old: Json) -> None:
     after, before = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if not after or not before or after == before or len(after) != len(before):
         return
-    for a, b in zip(after, before, strict=True):
-        if a.get("fieldsV1") != b.get("fieldsV1") or {**a, "time": ""} != {**b, "time": ""}:
-            return
+    if any({**a, "time": ""} != {**b, "time": ""} for a, b in zip(after, before, strict=True)):
+        return
     if _same_but_managers(new, old):
         new["metadata"]["managedFields"] = before
 
@@ -363,11 +365,7 @@ def _keep_times(new: Json, old: Json) -> None:
 def _same_but_managers(new: Json, old: Json) -> bool:
     if any(new.get(name) != old.get(name) for name in new.keys() | old.keys() if name != "metadata"):
         return False
-    after, before = new["metadata"], old["metadata"]
-    return all(
-        name in ("managedFields", "resourceVersion") or after.get(name) == before.get(name)
-        for name in after.keys() | before.keys()
-    )
+    return bool(new["metadata"] | _UNCHECKED == old["metadata"] | _UNCHECKED)
 
 
 async def _write(

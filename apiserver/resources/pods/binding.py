@@ -66,11 +66,12 @@ def assign(ctx: Context, body: Json, pod: Json) -> Json:
 async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """POST pods/NAME/binding."""
     attributes = Attributes("CREATE", ctx, ctx.name, body)
-    await admit(store.on_create, attributes)
+    handlers = store.handlers("CREATE", ctx)
+    await admit(handlers, attributes)
     metadata = body.get("metadata") or {}
     if ctx.name != metadata.get("name", ""):
         raise bad_request("name in URL does not match name in Binding object")
-    await validate(store.on_create, attributes)
+    await validate(handlers, attributes)
     return await _bound(store, ctx, body, options, metadata.get("uid") or "")
 
 

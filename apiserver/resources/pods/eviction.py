@@ -60,8 +60,9 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
         raise invalid_status("Eviction", "policy", name, [error])
     deletion, dry_run = _options(body, options.dry_run)
     attributes = Attributes("CREATE", ctx, ctx.name, body)
-    await admit(store.on_create, attributes)
-    await validate(store.on_create, attributes)
+    handlers = store.handlers("CREATE", ctx)
+    await admit(handlers, attributes)
+    await validate(handlers, attributes)
     await store.registry.consistent()
     entry = store.cache.get(store.resource.key(ctx.namespace, name))
     if entry is None:
