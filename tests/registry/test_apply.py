@@ -108,6 +108,45 @@ def test_kubectl_takes_over_what_it_applied_from_the_client(play: Play) -> None:
     play(scenario)
 
 
+_LAST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("manager", "last", "conflicts"),
+    [
+        ("kubectl", json.dumps(_LAST), []),
+        ("other", json.dumps(_LAST), [".data.a", ".data.b"]),
+        ("kubectl", json.dumps(_LAST | {"data": {"a": "1"}}), [".data.b"]),
+        ("kubectl", json.dumps(_LAST | {"data": {"a": "1", "b": "changed since"}}), [".data.b"]),
+        ("kubectl", json.dumps(_LAST | {"apiVersion": "v2"}), [".data.a", ".data.b"]),
+        ("kubectl", json.dumps(_LAST | {"data": "x"}), [".data.a", ".data.b"]),
+        ("kubectl", "[]", [".data.a", ".data.b"]),
+        ("kubectl", "{", [".data.a", ".data.b"]),
+        ("kubectl", "", [".data.a", ".data.b"]),
+        ("kubectl", None, [".data.a", ".data.b"]),
+    ],
+)
+def test_kubectl_alone_takes_over_and_only_what_it_said_last_and_nobody_changed(
+    play: Play, manager: str, last: str | None, conflicts: list[str]
+) -> None:
+    key = "kubectl.kubernetes.io/last-applied-configuration"
+
+    async def scenario(world: Any) -> None:
+        annotations = {} if last is None else {key: last}
+        sent = {"metadata": {"name": "a", "annotations": annotations}, "data": {"a": "1", "b": "1"}}
+        await world.create("configmaps", sent, "fieldManager=creator")
+        if not conflicts:
+            assert (await apply(world, {"a": "2", "b": "2"}, f"fieldManager={manager}"))["data"] == {"a": "2", "b": "2"}
+            return
+        with pytest.raises(StatusError) as refused:
+            await apply(world, {"a": "2", "b": "2"}, f"fieldManager={manager}")
+        assert refused.value.code == 409
+        assert refused.value.details is not None
+        assert [cause["field"] for cause in refused.value.details["causes"]] == conflicts
+
+    play(scenario)
+
+
 @pytest.mark.parametrize(
     ("body", "code", "words"),
     [

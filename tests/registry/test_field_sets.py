@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.schema import INT32, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema import DEDUCED, INT32, STRING, ListOf, MapOf, Struct, field
 from apiserver.registry.body.convert import written
 from apiserver.registry.fields.set import contains, difference, intersection, of_paths, ordered, paths, union, without
 from apiserver.registry.fields.walk import compare, stated
@@ -175,3 +175,57 @@ def test_an_empty_list_belongs_to_who_applies_it_and_is_nothing_in_what_was_writ
     assert given == {"spares": [], "child": {"spares": []}}
     full = {"spares": ["a"], "child": {"spares": ["b"]}}
     assert written(THING, full) is full
+
+
+OPEN = Struct("io.test.v1.Open", (field("known", 1, LIMITS), field("any", 2, DEDUCED)), others=DEDUCED)
+
+
+def test_what_has_no_schema_is_walked_as_far_as_it_is_maps() -> None:
+    nested = {"a": {"b": 1}, "c": [1]}
+    assert stated(OPEN, {"any": nested}) == {"f:any": {"f:a": {".": {}, "f:b": {}}, "f:c": {}}}
+    assert stated(OPEN, {"other": nested}) == {"f:other": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
+    assert stated(OPEN, {"other": 1, "any": "x"}) == {"f:any": {}, "f:other": {}}
+    whole = {"f:any": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
+    assert compare(OPEN, {}, {"any": nested}) == (whole, {})
+    assert compare(OPEN, {"any": nested}, {}) == ({}, whole)
+
+
+def test_what_changes_without_a_schema_is_gained_at_its_place_and_lost_below_it() -> None:
+    for old, new, gained, lost in (
+        ({"a": 1}, {"a": 2}, {"f:a": {}}, None),
+        ({"a": 1}, {"a": 1, "b": {}}, {"f:b": {}}, None),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, None, {"f:a": {"f:c": {}}}),
+        ({"a": {"b": 1}}, {"a": 5}, {"f:a": {}}, {"f:a": {"f:b": {}}}),
+        ({"a": 5}, {"a": {"b": 1}}, {"f:a": {".": {}, "f:b": {}}}, None),
+        ({"a": [1]}, {"a": [2]}, {"f:a": {}}, None),
+        ({"a": 5}, {"a": "x"}, {"f:a": {}}, None),
+    ):
+        plus, minus = compare(OPEN, {"any": old}, {"any": new})
+        assert plus == ({} if gained is None else {"f:any": gained})
+        assert minus == ({} if lost is None else {"f:any": lost})
+
+
+def test_elements_that_occur_several_times_are_compared_as_a_group() -> None:
+    one, two = {"number": 1, "protocol": "TCP", "name": "a"}, {"number": 1, "protocol": "TCP", "name": "b"}
+    element = 'k:{"number":1,"protocol":"TCP"}'
+    whole = {".": {}, "f:number": {}, "f:protocol": {}, "f:name": {}}
+    for old, new, gained, lost in (
+        ([one, two], [two, one], {element: {}}, None),
+        ([one], [one, two], {element: {}}, {element: whole}),
+        ([one, two], [one], {element: whole}, {element: {}}),
+        ([], [one, two], {".": {}, element: {}}, None),
+        ([one, two], [one, two, {"number": 2}], {'k:{"number":2,"protocol":"TCP"}': {".": {}, "f:number": {}}}, None),
+    ):
+        plus, minus = compare(THING, {"ports": old} if old else {}, {"ports": new})
+        assert (plus.get("f:ports"), minus.get("f:ports")) == (gained, lost)
+
+
+def test_keys_and_values_stand_in_elements_as_go_writes_json() -> None:
+    tags = ["plain", 'quo"te', "back\\slash", "<&>", "é", "\u2028", "tab\t"]
+    elements = stated(THING, {"tags": tags})["f:tags"]
+    assert list(elements) == sorted(
+        [
+            'v:"plain"', 'v:"quo\\"te"', 'v:"back\\\\slash"', 'v:"\\u003c\\u0026\\u003e"', 'v:"é"', 'v:"\\u2028"',
+            'v:"tab\\t"',
+        ]
+    )  # fmt: skip

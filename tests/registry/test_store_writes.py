@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -106,6 +107,15 @@ def test_generated_names_do_not_repeat_when_a_test_seeds_the_shared_randomness()
     first = [Chance().suffix() for _ in range(4)]
     random.seed(1)
     assert [Chance().suffix() for _ in range(4)] != first
+
+
+def test_uids_are_random_and_of_version_4_and_a_seed_gives_the_same_in_order() -> None:
+    uids = [uuid.UUID(Chance("s").uid()) for _ in range(2)]
+    assert uids[0] == uids[1] != uuid.UUID(Chance("t").uid())
+    assert (uids[0].version, uids[0].variant) == (4, uuid.RFC_4122)
+    chance = Chance("s")
+    assert {chance.below(3) for _ in range(99)} == {0, 1, 2}
+    assert len(chance.suffix()) == 5
 
 
 def test_generated_names_are_cut_and_tried_again_when_taken(play: Play) -> None:
