@@ -125,8 +125,12 @@ class Kubelet:
         return self._room.take(pod, node)
 
     async def _start(self, pod: Json, node: Json) -> timedelta | None:
+        more: Json = {}
         if not pod.get("status", {}).get("startTime"):
-            pod = await self._report(pod, podstatus.starting(pod, self._now(), node_address(node)))
+            if self._waits(pod):
+                pod = await self._report(pod, podstatus.starting(pod, self._now(), node_address(node)))
+            else:
+                more = podstatus.admitted(self._now(), node_address(node))
         try:
             await self.claims.prepare(pod)
         except DraError as error:
@@ -134,7 +138,14 @@ class Kubelet:
             self._recorder.record(pod, "Warning", "FailedPrepareDynamicResources", message)
             return self._later(self._host.timings.resync)
         address = node_address(node) if pod["spec"].get("hostNetwork") else self._host.addresses.assign(pod)
-        return await self._advance(pod, node, {"podIP": address, "podIPs": [{"ip": address}]})
+        return await self._advance(pod, node, {**more, "podIP": address, "podIPs": [{"ip": address}]})
+
+    def _waits(self, pod: Json) -> bool:
+        """Whether anything lies between the start of a pod and that of its containers: drivers that prepare its claims,
+        or processes that begin. What would be overwritten at once is not reported.
+        """
+        shared = pod.get("status", {}).get("extendedResourceClaimStatus")
+        return bool(pod["spec"].get("resourceClaims") or shared) or self._containers is not EMULATED
 
     async def _advance(self, pod: Json, node: Json, more: Json) -> timedelta | None:
         """What is due of the pod's containers; `more` belongs to the status as well."""

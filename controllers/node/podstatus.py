@@ -19,6 +19,11 @@ Json = dict[str, Any]
 DEADLINE_EXCEEDED = "Pod was active on the node longer than the specified deadline"
 
 
+def admitted(now: str, host_ip: str) -> Json:
+    """Since when it is its node's."""
+    return {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": now}
+
+
 def starting(pod: Json, now: str, host_ip: str) -> Json:
     """Admitted: containers are being created."""
     initial = pod["spec"].get("initContainers") or ()
@@ -26,9 +31,7 @@ def starting(pod: Json, now: str, host_ip: str) -> Json:
     names = [container["name"] for container in pod["spec"]["containers"]]
     status: Json = {
         "phase": "Pending",
-        "hostIP": host_ip,
-        "hostIPs": [{"ip": host_ip}],
-        "startTime": now,
+        **admitted(now, host_ip),
         "conditions": [
             _condition(pod, "PodReadyToStartContainers", "False", now),
             _initialized(pod, now, [container["name"] for container in initial]),

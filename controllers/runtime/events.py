@@ -157,11 +157,12 @@ class EventRecorder:
     async def _write_series(self, event: Json) -> None:
         metadata = event["metadata"]
         try:
-            await self._client.patch(EVENTS, metadata["name"], {"series": event["series"]}, metadata["namespace"])
+            body = {"series": event["series"]}
+            await self._client.patch(EVENTS, metadata["name"], body, metadata["namespace"], wanted=False)
         except StatusError as error:
             if error.code != 404:
                 raise
-            await self._client.create(EVENTS, event)
+            await self._client.create(EVENTS, event, wanted=False)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -237,13 +238,13 @@ class CoreEventRecorder:
         if repeated:
             patch = {name: event[name] for name in ("count", "lastTimestamp", "message")}
             try:
-                await self._client.patch(self._kind, metadata["name"], patch, metadata["namespace"])
+                await self._client.patch(self._kind, metadata["name"], patch, metadata["namespace"], wanted=False)
             except StatusError as error:
                 if error.code != 404:
                     raise
             else:
                 return
-        await self._client.create(self._kind, event)
+        await self._client.create(self._kind, event, wanted=False)
 
     async def run(self) -> None:
         await self._writer.run()

@@ -269,3 +269,40 @@ def test_a_node_says_of_each_condition_which_generation_of_the_pod_it_saw() -> N
             assert seen == dict.fromkeys(kinds, ("True", 1))
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("spec", "exits", "seen"),
+    [
+        ({}, {}, [("Running", True)]),
+        ({}, {"kubedra.dev/exit-after": "0s"}, [("Succeeded", True)]),
+        ({"resourceClaims": [{"name": "gone", "resourceClaimName": "none"}]}, {}, [("Pending", False)]),
+    ],
+)
+def test_what_would_be_overwritten_at_once_is_not_reported(
+    spec: Json, exits: dict[str, str], seen: list[tuple[str, bool]]
+) -> None:
+    """A pod that waits for no driver and no process runs, or has ended, in the first report of its node."""
+
+    async def scenario() -> None:
+        async with World() as world:
+            node = await world.create(NODES, EMULATED)
+            pod = a_pod("p", nodeName="worker", restartPolicy="Never", **spec)
+            pod["metadata"]["annotations"] = exits
+            pod, reports = await world.create(PODS, pod), list[tuple[str, bool]]()
+            kubelet = a_kubelet(world, PodAddresses())
+            version = pod["metadata"]["resourceVersion"]
+            async with aclosing(world.client.watch(PODS, resource_version=version)) as batches:
+                await kubelet.sync(pod, node)
+                await world.client.delete(PODS, "p", "ns", grace_period=0)
+                async for batch in batches:
+                    for event in batch:
+                        status = event.object["status"]
+                        if event.type == "DELETED":
+                            assert reports == seen
+                            assert {"startTime", "hostIP", "hostIPs"} <= status.keys()
+                            return
+                        if "deletionTimestamp" not in event.object["metadata"]:
+                            reports.append((status["phase"], "podIP" in status))
+
+    run(scenario)
