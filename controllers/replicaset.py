@@ -7,10 +7,11 @@ Facts: upstream's pkg/controller/replicaset.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from apiserver.api.metrics import Family, Histogram
-from apiserver.api.selectors import from_labels
+from apiserver.api.selectors import LabelSelector, from_labels
 from apiserver.clock import now
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -30,7 +31,8 @@ from controllers.workloads.podstates import (
     next_availability,
     to_delete_first,
 )
-from controllers.workloads.references import Claimer, controller_of, is_controlled_by
+from controllers.workloads.references import Claimer, controller_of
+from controllers.workloads.remembered import Remembered
 
 NAME = "replicaset-controller"
 #: With it, pods that are going are counted in the status.
@@ -61,6 +63,8 @@ class ReplicaSets(Workload):
         self._by_cost = options.features.enabled(COST_GATE)
         self._control = PodControl(self.client, self.recorder, kind)
         self._expectations = Expectations()
+        #: By key: of which state of the owner, and what is known of its pods.
+        self._found: dict[str, tuple[tuple[str, int], Remembered[_Pod]]] = {}
         pods = self.need(informers.of(PODS))
         self._pods = Owned(self.owners, pods, self._pod_changed, self._expectations)
         self._siblings = self.owners.index(
@@ -90,26 +94,41 @@ class ReplicaSets(Workload):
 
     def gone(self, key: str) -> None:
         self._expectations.forget(key)
+        self._found.pop(key, None)
 
     async def sync(self, key: str, owner: Json) -> timedelta | None:
         satisfied = self._expectations.satisfied(key)
-        selector, pods = selector_of(owner), self._pods.of(owner)
-        claimer = Claimer(self.client, owner, self.kind, selector, PODS)
-        active = await claimer.claim(pod for pod in pods if is_active(pod))
-        terminating = [
-            pod
-            for pod in pods
-            if is_terminating(pod) and is_controlled_by(pod, owner) and selector.matches(pod["metadata"].get("labels"))
-        ]
+        found = self._remembered(key, owner).of(self._pods.of(owner))
+        disputed = [pod for pod, each in found if each.active and not each.mine]
+        if disputed:
+            claimer = Claimer(self.client, owner, self.kind, selector_of(owner), PODS)
+            claimed = {pod["metadata"]["uid"] for pod in await claimer.claim(disputed)}
+            found = [
+                (pod, each) for pod, each in found if each.mine or not each.active or pod["metadata"]["uid"] in claimed
+            ]
+        active = [(pod, each) for pod, each in found if each.active]
         failure = None
         if satisfied and not owner["metadata"].get("deletionTimestamp"):
-            failure = await self._manage(key, owner, active)
-        status = self._status(owner, active, len(terminating), failure)
+            failure = await self._manage(key, owner, [pod for pod, _ in active])
+        terminating = sum(each.terminating and each.mine for _, each in found)
+        status = self._status(owner, active, terminating, failure)
         if status != owner.get("status"):
             owner = await self.write_status(owner, status)
         if failure is not None:
             raise failure
-        return next_availability(active, owner["spec"].get("minReadySeconds", 0), now())
+        seconds = owner["spec"].get("minReadySeconds", 0)
+        return next_availability((pod for pod, _ in active), seconds, now())
+
+    def _remembered(self, key: str, owner: Json) -> Remembered[_Pod]:
+        """What is known of the pods of an owner, as long as its spec stays as it is."""
+        uid: str = owner["metadata"]["uid"]
+        state = (uid, owner["metadata"].get("generation", 0))
+        known = self._found.get(key)
+        if known is None or known[0] != state:
+            selector = selector_of(owner)
+            template = from_labels((owner["spec"].get("template") or {}).get("metadata", {}).get("labels") or {})
+            known = self._found[key] = (state, Remembered(lambda pod: _look_at(pod, uid, selector, template)))
+        return known[1]
 
     # More or fewer pods.
 
@@ -176,14 +195,15 @@ class ReplicaSets(Workload):
 
     # What is told of it.
 
-    def _status(self, owner: Json, active: list[Json], terminating: int, failure: Exception | None) -> Json:
+    def _status(
+        self, owner: Json, active: list[tuple[Json, _Pod]], terminating: int, failure: Exception | None
+    ) -> Json:
         spec, before, at = owner["spec"], owner.get("status") or {}, now()
-        template = from_labels((spec.get("template") or {}).get("metadata", {}).get("labels") or {})
-        ready = [pod for pod in active if is_ready(pod)]
+        ready = [pod for pod, each in active if each.ready]
         seconds = spec.get("minReadySeconds", 0)
         counts = {
             "replicas": len(active),
-            "fullyLabeledReplicas": sum(template.matches(pod["metadata"].get("labels")) for pod in active),
+            "fullyLabeledReplicas": sum(each.labelled for _, each in active),
             "readyReplicas": len(ready),
             "availableReplicas": sum(is_available(pod, seconds, at) for pod in ready) if seconds else len(ready),
         }
@@ -207,6 +227,28 @@ class ReplicaSets(Workload):
             return list(conditions)
         reason = "FailedCreate" if active < owner["spec"].get("replicas", 1) else "FailedDelete"
         return with_condition(conditions, condition(_FAILURE, "True", reason, str(failure)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    """What counts of a pod. `mine`: it has the owner as its controller, and the owner wants it."""
+
+    active: bool
+    terminating: bool
+    mine: bool
+    labelled: bool
+    ready: bool
+
+
+def _look_at(pod: Json, uid: str, selector: LabelSelector, template: LabelSelector) -> _Pod:
+    labels, controller = pod["metadata"].get("labels"), controller_of(pod)
+    return _Pod(
+        is_active(pod),
+        is_terminating(pod),
+        controller is not None and bool(controller["uid"] == uid) and selector.matches(labels),
+        template.matches(labels),
+        is_ready(pod),
+    )
 
 
 def _age(pod: Json) -> int:

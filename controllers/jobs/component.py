@@ -9,6 +9,7 @@ from typing import Final
 
 from apiserver import clock
 from apiserver.api.metrics import Family
+from apiserver.api.selectors import LabelSelector
 from controllers.jobs.backoff import Record
 from controllers.jobs.gangs import GATE, Gangs
 from controllers.jobs.look import OURSELVES, Gates, Look
@@ -29,6 +30,7 @@ from controllers.workloads.owned import Owned, selector_of
 from controllers.workloads.podcontrol import PodControl
 from controllers.workloads.podstates import is_terminal, phase
 from controllers.workloads.references import Claimer, is_controlled_by
+from controllers.workloads.remembered import Remembered
 
 NAME = "job-controller"
 #: What happens to pods within this time is looked at together (upstream: 1 s),
@@ -54,6 +56,8 @@ class Jobs(Workload):
         #: Failures by key, and uids of pods whose finalizer we have taken.
         self._records: dict[str, Record] = {}
         self._removing: set[str] = set()
+        #: By key: of which Job (its uid), and what is known of its pods.
+        self._settled: dict[str, tuple[str, Remembered[bool]]] = {}
         #: When a pod of a Job (by key) was seen to have failed that nobody has looked at yet, as the loop tells time.
         self._failed: dict[str, float] = {}
         pods = self.need(informers.of(PODS))
@@ -135,6 +139,7 @@ class Jobs(Workload):
         self._expectations.forget(key)
         self._records.pop(key, None)
         self._failed.pop(key, None)
+        self._settled.pop(key, None)
 
     def _is_others(self, job: Json) -> bool:
         return self._gates.managed_by and job["spec"].get("managedBy") not in (None, OURSELVES)
@@ -146,6 +151,7 @@ class Jobs(Workload):
             return None
         if is_over(owner):
             self._records.pop(key, None)
+            self._settled.pop(key, None)
             return None
         if owner["spec"].get("completionMode") not in (None, "Indexed", "NonIndexed"):
             self.recorder.record(owner, "Warning", "UnknownCompletionMode", _UNKNOWN_MODE)
@@ -184,10 +190,25 @@ class Jobs(Workload):
         return None
 
     async def _claimed(self, job: Json) -> list[Json]:
-        """The Job's pods; those that it adopts are counted from now on."""
-        claimer = Claimer(self.client, job, JOBS, selector_of(job), PODS, finalizers=[FINALIZER])
-        claimed = await claimer.claim(self._pods.of(job))
+        """The Job's pods, but for those that are settled; those that it adopts are counted from now on."""
+        selector = selector_of(job)
+        claimer = Claimer(self.client, job, JOBS, selector, PODS, finalizers=[FINALIZER])
+        found = self._remembered(job, selector).of(self._pods.of(job))
+        claimed = await claimer.claim(pod for pod, settled in found if not settled)
         return [pod if is_controlled_by(pod, job) or has_finalizer(pod) else _with_finalizer(pod) for pod in claimed]
+
+    def _remembered(self, job: Json, selector: LabelSelector) -> Remembered[bool]:
+        """Whether pods of a Job are settled: they did their work, and were counted. Of a large Job most are."""
+        key, uid = key_of(job), str(job["metadata"]["uid"])
+        known = self._settled.get(key)
+        if known is None or known[0] != uid:
+            # The selector of a Job cannot change.
+            def settled(pod: Json) -> bool:
+                done = phase(pod) == "Succeeded" and not has_finalizer(pod)
+                return done and is_controlled_by(pod, job) and selector.matches(pod["metadata"].get("labels"))
+
+            known = self._settled[key] = (uid, Remembered(settled))
+        return known[1]
 
     async def _look(self, look: Look, satisfied: bool) -> tuple[str, Exception | None, timedelta | None]:
         """What was done, what failed of it, and when to look again."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +41,10 @@ COMPARED = [
 ]  # fmt: skip
 OTHERS = ["scheduler", "node-agent", "serviceaccount-controller", "node-lifecycle-controller"]
 KINDS = (PODS, RESOURCE_CLAIMS, REPLICA_SETS, POD_GROUPS)
+#: kubedra's on both servers: what their events tell of who came first is chance.
+ALIKE = ("kubelet", "default-scheduler", "node-controller")
+
+_NODE, _DEVICE = re.compile(r"\bnode-\d+\b"), re.compile(r'"device": "[^"]*"')
 
 #: Seconds that a step has at least, and those that one of them may be behind.
 _LEAST, _SLOWER = 3, 15
@@ -84,10 +89,12 @@ async def apply(client: Client, file: str, namespace: str) -> list[tuple[Kind, s
 
 
 async def state(client: Client) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {"devices": []}
     for kind in KINDS:
         items = (await client.list(kind))["items"]
         found[kind.kind] = sorted(json.dumps(comparable(_shown(item)), sort_keys=True) for item in items)
+        found["devices"] += (_devices(item) for item in items if kind == RESOURCE_CLAIMS)
+    found["devices"].sort()
     events = (await client.list(CORE_EVENTS))["items"]
     found["events"] = sorted(
         {
@@ -95,18 +102,31 @@ async def state(client: Client) -> dict[str, list[str]]:
                 comparable([event["source"], event["involvedObject"]["kind"], event["reason"], event["message"]])
             )
             for event in events
-            if event["source"].get("component") not in ("kubelet", "default-scheduler", "node-controller")
+            if (event["source"].get("component") or event.get("reportingComponent")) not in ALIKE
         }
     )
     return found
 
 
 def _shown(item: Json) -> Json:
+    """An object without what both schedulers decide by chance: which of several equal nodes and devices it is, which
+    depends on who came first.
+    """
     status = item.get("status") or {}
+    if "allocation" in status:
+        text = _DEVICE.sub(r'"device": "*"', _NODE.sub("node-*", json.dumps(item)))
+        return dict(json.loads(text))
     if "containers" in item["spec"]:
         return {"metadata": item["metadata"], "spec": _pod_spec(item["spec"]), "phase": status.get("phase"),
                 "claims": status.get("resourceClaimStatuses")}  # fmt: skip
     return item
+
+
+def _devices(claim: Json) -> str:
+    """What all claims together hold."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return " ".join(sorted(f"{each['request']} {each['driver']} {each['device']}" for each in results))
 
 
 def _pod_spec(spec: Json) -> Json:
