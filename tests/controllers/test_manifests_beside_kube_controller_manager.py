@@ -48,6 +48,8 @@ _NODE, _DEVICE = re.compile(r"\bnode-\d+\b"), re.compile(r'"device": "[^"]*"')
 
 #: Seconds that a step has at least, and those that one of them may be behind.
 _LEAST, _SLOWER = 3, 15
+#: Seconds until nothing is left of a case.
+_LONGEST_END = 120
 
 pytestmark = [
     pytest.mark.skipif(KUBE_CONTROLLER_MANAGER is None, reason="no kube-controller-manager on PATH"),
@@ -81,8 +83,11 @@ async def apply(client: Client, file: str, namespace: str) -> list[tuple[Kind, s
         kind = kind_of(obj)
         if obj["kind"] not in CLUSTER:
             obj["metadata"].setdefault("namespace", namespace)
-        with suppress(StatusError):  # it is there already, from a file before
+        try:
             await client.create(kind, obj)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":  # from a file before
+                raise
         if obj["kind"] in CLUSTER:
             made.append((kind, obj["metadata"]["name"], ""))
     return made
@@ -138,14 +143,21 @@ async def end(client: Client, made: Sequence[tuple[Kind, str, str]], namespace: 
     for kind, name, where in [*made, (NAMESPACES, namespace, "")]:
         with suppress(StatusError):  # another took it away
             await client.delete(kind, name, where)
-    for _ in range(300):
-        left = [await client.list(kind) for kind in (PODS, RESOURCE_CLAIMS)]
-        if not any(page["items"] for page in left):
-            break
+    patience = Deadline(_LONGEST_END)
+    while await _is_left(client, namespace, [name for kind, name, _ in made if kind == NAMESPACES]):
+        assert not patience.passed, f"{namespace}: not everything goes"
         await asyncio.sleep(0.2)
     for node in (await client.list(NODES))["items"]:
         await client.delete(NODES, node["metadata"]["name"])
     await asyncio.sleep(1)
+
+
+async def _is_left(client: Client, namespace: str, made: Sequence[str]) -> bool:
+    """Whether anything of a case is there: what comes next may have namespaces of the same names."""
+    if any([(await client.list(kind))["items"] for kind in (PODS, RESOURCE_CLAIMS)]):
+        return True
+    found = {item["metadata"]["name"] for item in (await client.list(NAMESPACES))["items"]}
+    return bool(found & {namespace, *made})
 
 
 async def settled(clients: Sequence[Client]) -> list[str]:
