@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from apiserver.api.status import StatusError
-from apiserver.registry.verbs.patch import _patch_type, _problems_of_operations
+from apiserver.registry.verbs.patch import _problems_of_operations
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -96,20 +97,27 @@ def test_each_operation_of_a_patch_is_read_strictly(
         assert problem.startswith(f'json patch {kind} field "[{index}].{key}')
 
 
-def test_objects_of_custom_kinds_are_not_merged_strategically() -> None:
-    assert [_patch_type(media, custom=False) for media in (f"{STRATEGIC}; charset=utf-8", MERGE, OPERATIONS, APPLY)] == [
-        STRATEGIC, MERGE, OPERATIONS, APPLY,
-    ]  # fmt: skip
-    assert _patch_type(MERGE, custom=True) == MERGE
-    for media, custom in (("application/json", False), (STRATEGIC, True)):
-        with pytest.raises(StatusError) as refused:
-            _patch_type(media, custom=custom)
-        assert (refused.value.code, refused.value.reason) == (415, "UnsupportedMediaType")
-        assert refused.value.message.startswith(
-            "the body of the request was in an unknown format - accepted media types"
-        )
-        assert (STRATEGIC in refused.value.message) is not custom
-        assert MERGE in refused.value.message
+def test_objects_of_custom_kinds_are_not_merged_strategically(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}})
+        store = world.store("configmaps")
+        labels = {"metadata": {"labels": {"a": "b"}}}
+        for custom in (False, True):
+            store.resource = replace(store.resource, custom=custom)
+            assert (await patched(world, labels, f"{MERGE}; charset=utf-8"))["metadata"]["labels"] == {"a": "b"}
+            if not custom:
+                await patched(world, labels, STRATEGIC)
+            for media in ("application/json", STRATEGIC) if custom else ("application/json",):
+                with pytest.raises(StatusError) as refused:
+                    await patched(world, labels, media)
+                assert (refused.value.code, refused.value.reason) == (415, "UnsupportedMediaType")
+                assert refused.value.message.startswith(
+                    "the body of the request was in an unknown format - accepted media types"
+                )
+                assert (STRATEGIC in refused.value.message) is not custom
+                assert MERGE in refused.value.message
+
+    play(scenario)
 
 
 def test_a_patch_that_is_none_is_refused_as_what_it_is(play: Play) -> None:

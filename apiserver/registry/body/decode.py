@@ -73,7 +73,7 @@ class Kinds:
     def add(self, resource: Resource) -> None:
         """Learns the kinds of a resource: its versions, their lists, and bodies of its subresources."""
         for version in resource.versions:
-            name = resource.api_versions[version.name]
+            name = api_version(resource.group, version.name)
             self._schemas[name, resource.kind] = version.schema
             self._schemas[name, resource.list_kind] = _list_of(version.schema)
         for sub in resource.subresources:
@@ -84,7 +84,7 @@ class Kinds:
     def remove(self, resource: Resource) -> None:
         """Forgets the resource's own kinds; those of its subresources' bodies may be others', too."""
         for version in resource.versions:
-            name = resource.api_versions[version.name]
+            name = api_version(resource.group, version.name)
             self._schemas.pop((name, resource.kind), None)
             self._schemas.pop((name, resource.list_kind), None)
 
