@@ -98,7 +98,7 @@ class Access:
 
     def families(self, host: str) -> list[Family]:
         """What is counted of who comes, and of what they may do."""
-        found = self.authorizer.families()
+        found = [*self.authorizer.families(), self.authenticator.remaining]
         if self._settings.others.any and self._settings.features.enabled(_OF_KEYS):
             from apiserver.oidc.metrics import key_families
 

@@ -54,6 +54,7 @@ from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics, Served
 from apiserver.http.sinks.ring import Ring
 from apiserver.identitylease import IdentityLease
+from apiserver.issuedcertificates import IssuedCertificates
 from apiserver.localapis import LocalApis
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
@@ -116,6 +117,8 @@ class Server:
         )  # fmt: skip
         self.metrics.include(lambda: [*self.registry.counted, *access.families(self._host), *self.chain.families()])
         self.metrics.include(self._fairness.families)
+        self._issued = IssuedCertificates(self.registry)
+        self.metrics.include(self._issued.families)
         self.requests = Ring()
         self._logs: list[JsonLines] = []
         self._audit_log: JsonLines | None = None
@@ -279,7 +282,13 @@ class Server:
         except BaseException:
             await server.close()
             raise
-        followers = (server._apis, server._flows, server.built_in.authentication, Elections(server.registry))
+        followers = (
+            server._apis,
+            server._flows,
+            server.built_in.authentication,
+            Elections(server.registry),
+            server._issued,
+        )
         server._upkeep += [asyncio.create_task(each.follow()) for each in followers]
         for reloaded in server._access.followed(server._host):
             server.metrics.include(reloaded.families)

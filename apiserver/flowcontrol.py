@@ -7,6 +7,7 @@ Facts: apiserver/pkg/util/flowcontrol (apf_controller.go).
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,9 @@ _SCHEMAS: Final = ("flowcontrol.apiserver.k8s.io", "flowschemas")
 _LEVELS: Final = ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations")
 _MANAGER: Final = "api-priority-and-fairness-config-consumer-v1"
 _TYPE: Final = "Dangling"
+#: How often the condition of one schema is written in a minute, at most.
+_WRITES: Final = 6
+_MINUTE: Final = 60.0
 
 
 def _verdict(level: str, *, there: bool) -> Json:
@@ -45,6 +49,8 @@ class DanglingSchemas:
 
     def __init__(self, registry: Registry, heed: Heed = lambda schemas, levels: None) -> None:
         self._registry, self._heed, self._changed = registry, heed, asyncio.Event()
+        #: When the latest conditions of each schema were written, on the loop's clock.
+        self._written: dict[str, deque[float]] = {}
 
     def tell(self) -> None:
         """Gives them away as they are now."""
@@ -74,7 +80,10 @@ class DanglingSchemas:
     async def ensure(self) -> None:
         """Writes it where it is something else."""
         levels = {item["metadata"]["name"] for item in self._registry.all_of(*_LEVELS)}
-        await asyncio.gather(*(self._judge(item, levels) for item in self._registry.all_of(*_SCHEMAS)))
+        schemas = self._registry.all_of(*_SCHEMAS)
+        names = {item["metadata"]["name"] for item in schemas}
+        self._written = {name: times for name, times in self._written.items() if name in names}
+        await asyncio.gather(*(self._judge(item, levels) for item in schemas))
 
     async def _judge(self, schema: Any, levels: set[str]) -> None:
         name, level = schema["metadata"]["name"], schema["spec"]["priorityLevelConfiguration"]["name"]
@@ -83,6 +92,13 @@ class DanglingSchemas:
         before: Json = next((each for each in conditions if each.get("type") == _TYPE), {})
         if all(before.get(key) == value for key, value in wanted.items()):
             return
+        loop = asyncio.get_running_loop()
+        times = self._written.setdefault(name, deque(maxlen=_WRITES))
+        if len(times) == _WRITES and loop.time() < times[0] + _MINUTE:
+            # Somebody else says the opposite: both would write for ever.
+            loop.call_at(times[0] + _MINUTE, self._changed.set)
+            return
+        times.append(loop.time())
         made = {"type": _TYPE, "lastTransitionTime": timestamp(self._registry.clock()), **wanted}
         status = {"metadata": {"name": name}, "status": {"conditions": [made]}}
         try:

@@ -31,10 +31,12 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Whom the certificate names that a client showed: a user, or a `proxy` that may ask for others."""
+    """Whom the certificate names that a client showed: a user, or a `proxy` that may ask for others; `ends` is when it
+    does, in seconds since 1970."""
 
     user: User | None
     proxy: bool = False
+    ends: float = 0.0
 
 
 _NOT_PARSED: Final = RequestInfo("")

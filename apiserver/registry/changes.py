@@ -1,9 +1,9 @@
-"""Waking whoever keeps something up to date with stored objects."""
+"""What is written to stored objects, for whoever keeps something up to date with them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from apiserver.storage.types import Expired
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from apiserver.storage.cache import Cache
     from apiserver.storage.entry import Event
 
-__all__ = ["set_on_change"]
+__all__ = ["batches", "set_on_change"]
 
 
-async def set_on_change(cache: Cache, wake: asyncio.Event, matters: Callable[[Event], bool] = lambda _: True) -> None:
-    """Sets `wake` whenever an object of the cache is written or deleted in a way that matters, till the server ends."""
+async def batches(cache: Cache) -> AsyncIterator[list[Event] | None]:
+    """What is written to a cache, till the server ends; None where some of it was missed."""
     since = cache.revision
     while not cache.closed:
         cursor = cache.cursor(since)
@@ -25,8 +25,14 @@ async def set_on_change(cache: Cache, wake: asyncio.Event, matters: Callable[[Ev
                 if await cursor.wait(None):
                     events = cursor.next_batch(1000)
                     since = cursor.revision
-                    if any(matters(event) for event in events):
-                        wake.set()
+                    yield events
         except Expired:
             since = cache.revision
+            yield None
+
+
+async def set_on_change(cache: Cache, wake: asyncio.Event, matters: Callable[[Event], bool] = lambda _: True) -> None:
+    """Sets `wake` whenever an object of the cache is written or deleted in a way that matters, till the server ends."""
+    async for events in batches(cache):
+        if events is None or any(matters(event) for event in events):
             wake.set()

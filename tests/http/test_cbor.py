@@ -130,6 +130,12 @@ def test_the_client_has_what_it_likes_best(wire: Wire, accept: str, content_type
     assert (read(answer.body) if content_type == CBOR else answer.json)["kind"] == kind
 
 
+def test_what_a_server_is_and_was_told_is_cbor_for_whoever_asks_for_the_kind(wire: Wire) -> None:
+    found = wire.get("/statusz", Accept=f"{CBOR};v=v1beta1;g=config.k8s.io;as=Statusz")
+    assert (found.headers["content-type"], read(found.body)["kind"]) == (CBOR, "Statusz")
+    assert wire.get("/flagz", Accept=CBOR).status == 406
+
+
 def test_media_types_that_are_named_include_cbor(wire: Wire) -> None:
     known = "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor"
     refused = wire.request("POST", MAPS, b"x", {"Content-Type": "text/plain"})

@@ -49,6 +49,10 @@ class Server:
         finally:
             connection.close()
 
+    def metrics(self) -> str:
+        ca = (self._folder / "data" / "tls.crt").read_text()
+        return self._child.wire("secret", ca).get("/metrics").text
+
     def who(self, shown: Path | None, **headers: Any) -> Json | int:
         """Who the server takes a client for; the status code where for nobody."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -80,6 +84,17 @@ def test_a_certificate_names_a_user_and_its_groups(server: Server) -> None:
     )  # fmt: skip
     (credential,) = found["extra"]["authentication.kubernetes.io/credential-id"]
     assert credential.startswith("X509SHA256=")
+
+
+def test_how_long_certificates_will_last_is_counted_with_each_request(server: Server) -> None:
+    def counted(bound: str) -> int:
+        found = server.metrics().split(f'apiserver_client_certificate_expiration_seconds_bucket{{le="{bound}"}} ')[1]
+        return int(found.split()[0])
+
+    before = counted("86400"), counted("43200")
+    server.who(server.users.client("alice"))  # a day
+    server.who(None)
+    assert (counted("86400"), counted("43200")) == (before[0] + 1, before[1])
 
 
 def test_members_of_the_masters_may_do_everything(server: Server) -> None:

@@ -38,3 +38,26 @@ def test_a_schema_says_whether_its_level_is_there() -> None:
         wait_until(lambda: dangling("a") == ("False", "Found", f'{names} "mine" and it exists'), "the level is there")
         assert wire.request("DELETE", f"{FLOWS}/prioritylevelconfigurations/mine").status == 200
         wait_until(lambda: dangling("a") == missing, "the level is gone")
+
+
+def test_whoever_says_the_opposite_is_contradicted_six_times_a_minute() -> None:
+    merge = {"Content-Type": "application/merge-patch+json"}
+    with serve() as running:
+        wire = running.wire()
+
+        def status(name: str = "probes") -> str:
+            conditions = wire.get(f"{FLOWS}/flowschemas/{name}").json["status"].get("conditions", [])
+            return "".join(each["status"] for each in conditions)
+
+        def contradict() -> None:
+            wrong = {"status": {"conditions": [{"type": "Dangling", "status": "True"}]}}
+            assert wire.request("PATCH", f"{FLOWS}/flowschemas/probes/status", wrong, merge).status == 200
+
+        for _ in range(6):
+            contradict()
+            wait_until(lambda: status() == "False", "it is said again")
+        contradict()
+        spec = {"priorityLevelConfiguration": {"name": "exempt"}, "matchingPrecedence": 7, "rules": []}
+        assert wire.post(f"{FLOWS}/flowschemas", {"metadata": {"name": "new"}, "spec": spec}).status == 201
+        wait_until(lambda: status("new") == "False", "others are not concerned")
+        assert status() == "True"

@@ -266,6 +266,8 @@ def test_statusz_and_flagz_are_texts_for_people_and_kinds_for_whoever_asks_for_t
     found = wire.get("/statusz", Accept="application/json;g=config.k8s.io;v=v1beta1;as=Statusz")
     assert (found.json["kind"], found.json["apiVersion"]) == ("Statusz", "config.k8s.io/v1beta1")
     assert found.json["uptimeSeconds"] >= 0
+    # (kubedra's own pages are not upstream's)
+    assert found.json["paths"] == ["/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
     assert "warning" not in found.headers
     old = wire.get("/flagz", Accept="application/json;g=config.k8s.io;v=v1alpha1;as=Flagz")
     assert old.json["flags"]["port"] == "0"

@@ -27,6 +27,8 @@ _HEAD: Final = """
 Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
 debugging purposes only.
 """
+#: Pages of kubedra's own, of which upstream's document does not know.
+_OWN: Final = frozenset({"-", "docs", "openapi.json"})
 #: Paths of APIs, which are no pages for people.
 _APIS: Final = frozenset({"api", "apis", "openid", "openapi", ".well-known"})
 
@@ -99,7 +101,7 @@ class ZPages:
 
     def _folders(self) -> list[str]:
         names = {path.split("/")[1] for path in self._paths()}
-        return sorted(f"/{name}" for name in names - _APIS if name)
+        return sorted(f"/{name}" for name in names - _APIS - _OWN if name)
 
 
 def _version(clause: Clause, kind: str) -> str:

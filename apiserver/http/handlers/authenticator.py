@@ -11,9 +11,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.metrics import Histogram
 from apiserver.api.status import unauthorized
+from apiserver.clock import now
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens, TokenError
 from apiserver.http.handlers.certificates import proxied_user
 from apiserver.messages import Peer, Request, User
@@ -29,6 +31,10 @@ Json = dict[str, Any]
 
 #: Who every request comes from where access is open.
 ADMIN = User("system:admin", "", ("system:masters", "system:authenticated"))
+#: Seconds: from half an hour to a year.
+_LASTING: Final = (
+    0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000,
+)  # fmt: skip
 ANONYMOUS = User("system:anonymous", "", ("system:unauthenticated",))
 
 
@@ -84,6 +90,11 @@ class Authenticator:
         self, tokens: Mapping[str, User] | None, *, anonymous: bool = True, proxy: ProxySettings | None = None
     ) -> None:
         self._tokens, self._proxy = tokens, proxy
+        #: How long the certificates will last by which users are known (pkg/authentication/request/x509).
+        self.remaining = Histogram(
+            "apiserver_client_certificate_expiration_seconds", "How long certificates of clients will last.", (),
+            _LASTING,
+        )  # fmt: skip
         self.nobody = ADMIN if tokens is None else ANONYMOUS if anonymous else None
         self.accounts: AccountTokens | None = None
 
@@ -116,6 +127,8 @@ class Authenticator:
     def _of_peer(self, request: Request, peer: Peer) -> User | None:
         """For whom a front proxy asks, or whom the certificate names; None where it names nobody."""
         proxied = proxied_user(request.headers, self._proxy) if peer.proxy and self._proxy is not None else None
+        if proxied is None:
+            self.remaining.observe(peer.ends - now().timestamp())
         return proxied or peer.user
 
     def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:

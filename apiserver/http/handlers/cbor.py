@@ -35,6 +35,8 @@ _SWITCHING: Final = 101
 _OBJECTS: Final = frozenset({"create", "update"})
 _TYPE: Final = "v1.TypeMeta"
 _MAP: Final = "map[string]interface {}"
+#: Documents that are objects of a kind for whoever asks for it.
+_PAGES: Final = ("/statusz", "/flagz")
 #: A clause that the router lets pass, and nobody can give.
 _NEVER: Final = "application/json;as=nothing"
 _AS_JSON: Final = frozenset({JSON, "*/*", "application/*"})
@@ -58,7 +60,10 @@ class Cbor:
 
     async def handle(self, request: Request) -> Response | Stream:
         accept, content = request.headers.get("accept", ""), media_type(request.headers.get("content-type", ""))
-        served = request.info.resource and self._dispatch.routes.serves(request.info) is not None
+        if request.info.resource:
+            served = self._dispatch.routes.serves(request.info) is not None
+        else:
+            served = request.path in _PAGES
         if not served or (CBOR not in accept and content not in _BODIES):
             try:
                 return await self.next.handle(request)
@@ -155,7 +160,7 @@ def _no_object(what: str, type_: str) -> str:
 
 def _shape_of(obj: Any) -> str:
     """In which shape an answer is: "" where it is the object itself."""
-    if isinstance(obj, dict) and str(obj.get("apiVersion", "")).startswith("meta.k8s.io/"):
+    if isinstance(obj, dict) and str(obj.get("apiVersion", "")).startswith(("meta.k8s.io/", "config.k8s.io/")):
         return str(obj.get("kind", ""))
     return ""
 

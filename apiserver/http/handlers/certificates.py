@@ -91,7 +91,8 @@ class ClientCertificates:
         # One that an authority in between signed was verified, too: of the only ones there are, if so.
         client = _signed(certificate, self.clients) or not self.proxies
         proxy = _signed(certificate, self.proxies) and (not self._names or name in self._names)
-        return Peer(self._user(certificate, name, encoded) if client and name else None, proxy)
+        user = self._user(certificate, name, encoded) if client and name else None
+        return Peer(user, proxy, certificate.not_valid_after_utc.timestamp())
 
     def _user(self, certificate: Certificate, name: str, encoded: bytes) -> User:
         from cryptography.x509 import ObjectIdentifier
