@@ -30,7 +30,7 @@ from controllers.runtime.kinds import (
 )
 from controllers.scheduler.claimstate import results_of
 from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
-from controllers.scheduler.dynamic import DynamicState
+from controllers.scheduler.dynamicstate import DynamicState
 from controllers.scheduler.extended import IN_MEMORY
 from controllers.scheduler.framework import Cycle
 from controllers.scheduler.groupcycle import Fate, Outcome, in_order

@@ -26,7 +26,7 @@ from controllers.runtime.transport import NoTransport
 from controllers.scheduler.claims import ClaimWalkError
 from controllers.scheduler.configuration import SCHEDULER_NAME
 from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
-from controllers.scheduler.dynamic import DynamicState
+from controllers.scheduler.dynamicstate import DynamicState
 from controllers.scheduler.framework import Cycle, PluginError
 from controllers.scheduler.gangs import NAME as GANG_SCHEDULING
 from controllers.scheduler.nodes import NodeInfo

@@ -25,6 +25,7 @@ from controllers.scheduler.extended import ClassNames
 from controllers.scheduler.extenders import Extenders
 from controllers.scheduler.framework import Plugin
 from controllers.scheduler.gangs import GATE as GROUPS_GATE
+from controllers.scheduler.gangs import NAME as GANGS
 from controllers.scheduler.gangs import PREEMPTION_GATE, Gangs
 from controllers.scheduler.grouppreemption import GroupPreemption
 from controllers.scheduler.groups import PodGroups
@@ -99,7 +100,7 @@ class Shared:
             pods=informers.of(PODS),
             namespaces=informers.of(NAMESPACES),
             workloads=Workloads(informers),
-            gangs=Gangs(informers, cache) if gates.enabled(GROUPS_GATE) else None,
+            gangs=Gangs(informers, cache, together=gates.enabled(GANGS)) if gates.enabled(GROUPS_GATE) else None,
             volumes=VolumeCache(informers),
             nodes=informers.of(NODES),
             extenders=Extenders(configuration.extenders),

@@ -25,7 +25,8 @@ from controllers.runtime.times import go_time
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.claimstate import has_binding_conditions, readiness
-from controllers.scheduler.dynamic import DynamicResources, DynamicState
+from controllers.scheduler.dynamic import DynamicResources
+from controllers.scheduler.dynamicstate import DynamicState
 from controllers.scheduler.extended import IN_MEMORY
 from controllers.scheduler.framework import PluginError
 from controllers.scheduler.podinfo import PodInfo

@@ -13,7 +13,6 @@ Facts: Kubernetes 1.36, plugin dynamicresources.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -21,15 +20,15 @@ from uuid import uuid4
 from apiserver import clock
 from apiserver.api.nesting import dumps
 from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector
-from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, PodAllocator, Solution
+from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, Solution
 from controllers.claims.pods import group_key
 from controllers.runtime.kinds import key_of
 from controllers.runtime.times import parse_time
 from controllers.scheduler.claims import ClaimCache, ClaimWalkError
 from controllers.scheduler.claimstate import has_binding_conditions, is_deallocation, readiness, results_of
+from controllers.scheduler.dynamicstate import DynamicState, Variant
 from controllers.scheduler.events import ClusterEvent, Event, Hints
 from controllers.scheduler.extended import (
-    IN_MEMORY,
     ClassNames,
     RequestBuilder,
     containers_shape,
@@ -52,69 +51,6 @@ NOTHING_SERVED: frozenset[str] = frozenset()
 _ALTERNATIVES = 8
 FILTER_TIMEOUT = timedelta(seconds=10)
 BINDING_TIMEOUT = timedelta(seconds=600)
-
-
-@dataclass(slots=True)
-class Variant:
-    """What has to be allocated on some nodes: the claims of the pod, and the special one as those nodes need it."""
-
-    allocator: PodAllocator | None
-    """None: there is nothing to allocate."""
-    positions: list[int]
-    """The claims to allocate."""
-    prioritized: list[bool]
-    """For each of their requests whether its choice counts for the score."""
-    special: Json | None = None
-    """The special claim with its requests."""
-    mappings: list[Json] = field(default_factory=list)
-    """Which container gets the devices of which request of it."""
-
-
-@dataclass(slots=True)
-class DynamicState:
-    """One attempt for one pod with claims."""
-
-    claims: list[Json]
-    """The special one last."""
-    consumers: list[Json]
-    """For whom each claim is to be reserved: the pod, or its group."""
-    selectors: list[NodeSelector | None]
-    """Where the claims that are allocated can be used."""
-    pending: list[int]
-    """The pod's own claims to allocate, by position."""
-    shared: dict[int, Json] = field(default_factory=dict)
-    """Allocations that another member of the pod's group got a moment ago, by position."""
-    special: int | None = None
-    """The position of the claim for extended resources."""
-    extended: dict[str, int] = field(default_factory=dict)
-    """The extended resources that the pod asks for."""
-    variants: dict[frozenset[str], Variant] = field(default_factory=dict)
-    """By the extended resources that devices have to serve."""
-    chosen: Variant | None = None
-    """The one of the node, since Reserve."""
-    fixed_score: int = 0
-    """What the allocated claims add to the score of every node."""
-    shape: bytes | None = b""
-    """Equal for claims to allocate that every node treats alike; None: verdicts must not be remembered."""
-    unavailable: set[int] = field(default_factory=set)
-    """Allocated claims that some node could not use, by position."""
-    reserved: dict[int, tuple[Json, Json]] = field(default_factory=dict)
-    """Claims and allocations made in Reserve, by position."""
-    statuses: list[Json] = field(default_factory=list)
-    """What those claims take of the node's resources, as the pod's status says it."""
-
-    @property
-    def some_allocated(self) -> bool:
-        return len(self.pending) + (self.special is not None) < len(self.claims)
-
-    @property
-    def scores(self) -> bool:
-        return bool(self.fixed_score) or any(any(variant.prioritized) for variant in self.variants.values())
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the special claim is left from an earlier attempt."""
-        return self.special is not None and self.claims[self.special]["metadata"]["name"] != IN_MEMORY
 
 
 class DynamicResources:

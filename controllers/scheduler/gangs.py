@@ -32,10 +32,10 @@ class PlacementError(Exception):
 
 
 class Gangs:
-    """The groups of one scheduler."""
+    """The groups of one scheduler. `together`: whether gangs start together or not at all (the gate GangScheduling)."""
 
-    def __init__(self, informers: Informers, cache: Cache) -> None:
-        self._cache = cache
+    def __init__(self, informers: Informers, cache: Cache, *, together: bool = True) -> None:
+        self._cache, self._together = cache, together
         self.informer = informers.of(POD_GROUPS)
         self._members = informers.of(PODS).index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
 
@@ -58,6 +58,8 @@ class Gangs:
 
     def wanted(self, key: str) -> int:
         """How many members must have a node before any of them starts."""
+        if not self._together:
+            return 0
         group = self.get(key)
         gang = (group or {"spec": {}})["spec"].get("schedulingPolicy", {}).get("gang") or {}
         return int(gang.get("minCount", 0))

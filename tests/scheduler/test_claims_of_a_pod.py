@@ -13,7 +13,8 @@ import pytest
 from apiserver import clock
 from controllers.runtime.times import go_time
 from controllers.scheduler.claimstate import has_binding_conditions, is_deallocation, readiness
-from controllers.scheduler.dynamic import DynamicResources, DynamicState
+from controllers.scheduler.dynamic import DynamicResources
+from controllers.scheduler.dynamicstate import DynamicState
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import SKIP, PluginError
 from controllers.scheduler.nodes import NodeInfo

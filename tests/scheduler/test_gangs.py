@@ -68,6 +68,21 @@ def test_of_a_gang_that_does_not_fit_no_pod_is_bound_until_all_can_be() -> None:
     run(scenario)
 
 
+def test_without_their_gate_gangs_start_one_by_one() -> None:
+    async def scenario() -> None:
+        async with World("scheduler", gates=GATES, component_gates={"GangScheduling": False}) as world:
+            await world.add_nodes(a_node("n1", cpu="2"))
+            await world.create(POD_GROUPS, group(count=3))
+            await world.create(PODS, member("a"))
+            await world.bound("a")
+            await world.create(PODS, member("b"), member("c"))
+            await passes(30)
+            assert sorted(filter(None, (await nodes(world)).values())) == ["n1", "n1"]
+            assert (await condition(world))["status"] == "True"
+
+    run(scenario)
+
+
 def test_pods_of_a_gang_wait_for_their_group_and_for_each_other() -> None:
     async def scenario() -> None:
         async with World("scheduler", gates=GATES) as world:

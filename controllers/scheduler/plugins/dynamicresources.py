@@ -11,7 +11,8 @@ from apiserver.api.status import StatusError
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.claimwrites import ClaimWriter
-from controllers.scheduler.dynamic import CANNOT_ALLOCATE, NAME, DynamicResources, DynamicState
+from controllers.scheduler.dynamic import CANNOT_ALLOCATE, NAME, DynamicResources
+from controllers.scheduler.dynamicstate import DynamicState
 from controllers.scheduler.framework import SKIP, Cycle, Plugin, PluginError, PostFilterResult, Reads, node_field
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
