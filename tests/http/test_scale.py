@@ -57,6 +57,8 @@ def test_a_scale_shows_replicas_and_whose_pods_they_are(wire: Wire) -> None:
         name: whole[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     }
     assert wire.get(f"{BASE}/none/scale").json["message"] == 'deployments.apps "none" not found'
+    put = wire.request("PUT", f"{BASE}/none/scale", {"metadata": {"name": "none"}, "spec": {"replicas": 1}})
+    assert put.json["message"] == 'deployments.apps "none" not found'
 
 
 def test_who_scales_owns_the_replicas_from_then_on(wire: Wire) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apiserver.api.schema import ANY, BOOL, INT32, INT64, QUANTITY, STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
-from apiserver.registry.fields.merge import check, merge, remove
+from apiserver.registry.fields.merge import check, merge, named, remove
 from apiserver.registry.fields.set import paths, without
 from apiserver.registry.fields.walk import ABSENT, stated, walker_of
 from apiserver.storage.types import Write
@@ -334,3 +334,27 @@ def test_what_is_owned_in_a_version_that_is_no_more_holds_nothing(play: Play) ->
         assert owners(left) == {("m1", "Apply"): {"f:data": {"f:a": {}}}}
 
     play(scenario)
+
+
+PART = Struct("io.test.v1.Part", (field("deep", 1, INT32), field("more", 2, MapOf(INT32))))
+WHOLE = Struct(
+    "io.test.v1.Whole",
+    (field("part", 1, PART), field("by", 2, MapOf(PART)), field("items", 3, ListOf(PART, "map", ("deep",)))),
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "members"),
+    [
+        ({}, {}),
+        ({"f:part": {}}, {"f:part": {}}),
+        ({"f:part": {"f:deep": {}}}, {"f:part": {".": {}, "f:deep": {}}}),
+        ({"f:part": {".": {}, "f:deep": {}}}, {"f:part": {".": {}, "f:deep": {}}}),
+        ({"f:part": {"f:more": {"f:x": {}}}}, {"f:part": {".": {}, "f:more": {".": {}, "f:x": {}}}}),
+        ({"f:by": {"f:x": {"f:deep": {}}}}, {"f:by": {".": {}, "f:x": {"f:deep": {}}}}),
+        ({"f:items": {'k:{"deep":1}': {"f:more": {"f:x": {}}}}}, {"f:items": {".": {}, 'k:{"deep":1}': {"f:more": {".": {}, "f:x": {}}}}}),
+        ({"f:unknown": {"f:x": {}}}, {"f:unknown": {"f:x": {}}}),
+    ],
+)  # fmt: skip
+def test_a_declared_field_belongs_to_a_set_with_anything_below_it(fields: Json, members: Json) -> None:
+    assert named(WHOLE, fields) == members

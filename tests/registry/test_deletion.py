@@ -10,6 +10,10 @@ import pytest
 
 from apiserver.api.status import StatusError
 from apiserver.api.times import timestamp
+from apiserver.messages import User
+from apiserver.registry.admission import Attributes, Handlers, Plugin
+from apiserver.registry.body.options import DeleteOptions
+from apiserver.registry.verbs.delete import delete_object
 from apiserver.storage.types import Write
 
 Json = dict[str, Any]
@@ -235,6 +239,43 @@ def test_a_namespace_terminates_and_goes_when_its_own_finalizer_is_gone(play: Pl
         assert await gone(world, "namespaces", "old")
         with pytest.raises(StatusError, match="this namespace may not be deleted"):
             await world.delete("namespaces", "default")
+
+    play(scenario)
+
+
+class Witness(Plugin):
+    """Notes which deletions it was asked about, in both steps."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def admit(self, attributes: Attributes) -> None:
+        self.asked.append(f"admit {attributes.name}")
+
+    def validate(self, attributes: Attributes) -> None:
+        self.asked.append(f"validate {attributes.name}")
+
+
+def test_admission_is_asked_of_each_deletion_but_of_one_that_it_has_seen(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        store, witness = world.store("configmaps"), Witness()
+        for handlers, said in (
+            (Handlers((witness,), (witness,)), ["admit {}", "validate {}"]),
+            (Handlers((witness,), ()), ["admit {}"]),
+            (Handlers((), (witness,)), ["validate {}"]),
+            (Handlers((), ()), []),
+        ):
+            for admitted, verb, name in (
+                (False, "delete", "a"),
+                (True, "delete", "a"),
+                (False, "deletecollection", ""),
+            ):
+                await world.create("configmaps", MAP)
+                store.handlers = lambda operation, ctx, chosen=handlers: chosen
+                witness.asked.clear()
+                ctx = store.context(user=User("u"), version="v1", verb=verb, namespace="default", name="a")
+                assert (await delete_object(store, ctx, DeleteOptions(), admitted=admitted)).gone
+                assert witness.asked == ([] if admitted else [each.format(name) for each in said])
 
     play(scenario)
 

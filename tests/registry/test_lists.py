@@ -120,6 +120,79 @@ def test_selected_pages_tell_no_count_and_go_on(play: Play) -> None:
     play(scenario)
 
 
+async def pages(world: Any, query: str) -> list[list[str]]:
+    """The names on each page, to the end."""
+    found, token = [], ""
+    while True:
+        page = await world.list("configmaps", query + (f"&continue={token}" if token else ""))
+        found.append(names(page))
+        token = page.continue_token
+        if not token:
+            return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 500])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("limit=2", ["ab", "cd"]),
+        ("limit=3", ["abc", "d"]),
+        ("limit=4", ["abcd"]),
+        ("limit=9", ["abcd"]),
+        ("limit=1&labelSelector=app", ["a", "b", "c", ""]),
+        ("limit=2&labelSelector=app%3Dx", ["ac", ""]),
+        ("limit=3&labelSelector=app", ["abc", ""]),
+        ("limit=2&labelSelector=!app", ["d"]),
+        ("limit=1&labelSelector=none", [""]),
+        ("limit=2&fieldSelector=metadata.name!%3Db", ["ac", "d"]),
+    ],
+)
+def test_pages_hold_as_many_as_were_asked_for_whatever_is_read_at_a_time(
+    play: Play, monkeypatch: pytest.MonkeyPatch, size: int, query: str, expected: list[str]
+) -> None:
+    """A page that is full tells of more where anything follows it, selected or not."""
+    monkeypatch.setattr("apiserver.registry.verbs.list._PAGE", size)
+
+    async def scenario(world: Any) -> None:
+        await fill(world)
+        assert await pages(world, query) == [list(page) for page in expected]
+
+    play(scenario)
+
+
+def test_pages_of_the_past_hold_what_was_selected_then(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await fill(world)
+        then = world.registry.log.revision
+        await world.merge("configmaps", "a", {"metadata": {"labels": {"app": None}}})
+        await world.delete("configmaps", "c")
+        await world.create("configmaps", {"metadata": {"name": "e", "labels": {"app": "x"}}})
+        for query, expected in (
+            ("labelSelector=app%3Dx&limit=1", [["a"], ["c"]]),
+            ("labelSelector=app&limit=2", [["a", "b"], ["c"]]),
+            ("labelSelector=app&limit=3", [["a", "b", "c"]]),
+            ("limit=3", [["a", "b", "c"], ["d"]]),
+            ("limit=4", [["a", "b", "c", "d"]]),
+        ):
+            exact = f"resourceVersion={then}&resourceVersionMatch=Exact&{query}"
+            first = await world.list("configmaps", exact)
+            found, token = [names(first)], first.continue_token
+            while token:
+                page = await world.list("configmaps", f"{query}&continue={token}")
+                found.append(names(page))
+                token = page.continue_token
+                assert page.revision == then
+            assert [page for page in found if page] == expected, query
+        whole = await world.list("configmaps", f"resourceVersion={then}&resourceVersionMatch=Exact&labelSelector=app")
+        assert (names(whole), whole.continue_token, whole.remaining) == (["a", "b", "c"], "", None)
+        with pytest.raises(StatusError, match="specifying resource version is not allowed when using continue"):
+            await world.list(
+                "configmaps", f"resourceVersion=1&continue={first.continue_token or encode_token('x', '', 1)}"
+            )
+
+    play(scenario)
+
+
 def test_versions_of_a_list(play: Play) -> None:
     async def scenario(world: Any) -> None:
         await world.create("configmaps", {"metadata": {"name": "a"}})

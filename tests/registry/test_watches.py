@@ -13,6 +13,7 @@ from apiserver.api.status import StatusError
 from apiserver.messages import User
 from apiserver.registry.body.options import ListOptions
 from apiserver.registry.verbs.watch import open_watch
+from apiserver.storage.types import StorageUnavailable
 from tests.support import virtual
 
 ADMIN = User("admin")
@@ -141,6 +142,46 @@ def test_initial_events_are_of_a_state_that_is_not_older_than_asked_for(play: Pl
         await asyncio.sleep(0)
         await put(world, "c")
         assert (await following, asked[:1]) == ([("ADDED", "c")], [1])
+
+    play(scenario)
+
+
+def test_a_watch_from_the_past_waits_for_a_database_that_is_away_as_long_as_it_lasts(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apiserver.registry.verbs.watch.RETRY_SECONDS", 0.01)
+
+    async def scenario(world: Any) -> None:
+        await put(world, "a")
+        cache = world.store("configmaps").cache
+        reach_back, tried, most = cache.reach_back, 0, 3
+
+        async def away(since: int) -> None:
+            nonlocal tried
+            tried += 1
+            if tried <= most:
+                raise StorageUnavailable("away")
+            await reach_back(since)
+
+        cache.reach_back = away
+        watch = await world.watch("configmaps", "resourceVersion=1&timeoutSeconds=60")
+        assert await watch.take(1) == [("ADDED", "a")]
+        assert tried == 4
+        tried, most = 0, 99
+        store = world.store("configmaps")
+        ctx, options = (
+            store.context(user=ADMIN, version="v1", verb="watch"),
+            ListOptions(resource_version="1", timeout=1),
+        )
+        times = iter((100.0, 100.5, 100.98, 100.995))
+        ((event,),) = [batch async for batch in open_watch(store, ctx, options, lambda: next(times))]
+        assert (event.type, event.status["code"], tried) == ("ERROR", 503, 3), (
+            "as long as there is time for another try"
+        )
+        tried = 0
+        cache.close()
+        ended = await world.watch("configmaps", "resourceVersion=1&timeoutSeconds=60")
+        assert ((await ended.next()).type, tried) == ("ERROR", 1), "nothing follows any more"
 
     play(scenario)
 
