@@ -93,11 +93,12 @@ def played(scenario: Callable[[], Awaitable[None]]) -> None:
 def test_changes_are_the_work_of_the_nodes_that_are_emulated() -> None:
     async def scenario() -> None:
         agent = Agent()
-        assert agent.put(PODS, pod()) == ["pod:ns/p"]
+        assert agent.put(PODS, pod()) == [], "its node is not there yet"
         assert agent.put(PODS, pod("unbound", "")) == []
         assert agent.put(NODES, node()) == ["node:n", "pod:ns/p"]
         assert agent.put(NODES, node() | {"x": 1}) == ["node:n", "pod:ns/p"]
         assert agent.put(NODES, node("other", emulated=False)) == []
+        assert agent.put(PODS, pod("r", "other")) == []
         assert agent.put(PODS, pod() | {"x": 1}) == ["pod:ns/p"]
         assert agent.put(PODS, pod("q", claim="c")) == ["pod:ns/q"]
         assert agent.put(RESOURCE_CLAIMS, claim()) == ["pod:ns/q"]

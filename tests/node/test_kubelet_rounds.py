@@ -11,6 +11,7 @@ import pytest
 from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.node.addresses import PodAddresses
+from controllers.node.containers import EmulatedContainers
 from controllers.node.dra.manager import DraError
 from controllers.node.kubelet import Host, Kubelet, Timings, node_address
 from controllers.runtime.times import go_time
@@ -33,6 +34,10 @@ def pod(*, annotations: Json | None = None, going: float | None = None, grace: i
     if going is not None:
         metadata |= {"deletionTimestamp": at(going), "deletionGracePeriodSeconds": grace}
     return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+#: A pod that waits for drivers.
+CLAIMING: Json = {"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}
 
 
 def at(seconds: float) -> str:
@@ -106,7 +111,7 @@ class Node:
 def test_a_new_pod_is_reported_as_begun_then_prepared_then_running() -> None:
     async def scenario() -> None:
         node = Node()
-        assert await node.step(pod()) is None
+        assert await node.step(pod(spec=CLAIMING)) is None
         first, second = node.reports
         assert (first["phase"], first["hostIP"], first["startTime"]) == ("Pending", "172.18.0.9", at(0))
         assert (second["phase"], second["podIPs"]) == ("Running", [{"ip": second["podIP"]}])
@@ -119,7 +124,14 @@ def test_a_new_pod_is_reported_as_begun_then_prepared_then_running() -> None:
         assert len(begun.reports) == 1, "that it began is said already"
         own = Node()
         await own.step(pod(spec={"hostNetwork": True}))
-        assert own.reports[1]["podIP"] == "172.18.0.9"
+        [report] = own.reports
+        assert (report["phase"], report["podIP"], report["hostIP"]) == ("Running", "172.18.0.9", "172.18.0.9")
+        assert (report["startTime"], report["hostIPs"]) == (at(0), [{"ip": "172.18.0.9"}])
+        extended = Node()
+        await extended.step(pod(extendedResourceClaimStatus={"resourceClaimName": "c"}))
+        processes = Node(containers=EmulatedContainers())
+        await processes.step(pod())
+        assert (len(extended.reports), len(processes.reports)) == (2, 2), "something lies between"
 
     run(scenario)
 
@@ -132,7 +144,7 @@ def test_a_pod_whose_claims_cannot_be_prepared_is_looked_at_again() -> None:
     async def scenario() -> None:
         for jitter, seconds in ((0, 60), (1, 90)):
             node = Node(Claims(fails="no driver"), jitter)
-            assert await node.step(pod()) == timedelta(seconds=seconds)
+            assert await node.step(pod(spec=CLAIMING)) == timedelta(seconds=seconds)
             assert node.told.events == [
                 ("Warning", "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: no driver"),
             ]  # fmt: skip
@@ -250,7 +262,7 @@ def test_a_pod_that_ends_gives_its_claims_back_before_that_is_said() -> None:
         assert (node.pod["status"]["phase"], node.claims.calls[-1]) == ("Succeeded", "unprepare")
         stuck = Node(Claims(held=True, busy="busy"), 1)
         found: Json | None = pod(annotations=over, spec={"restartPolicy": "Never"})
-        for reported in (2, 0):
+        for reported in (1, 0):
             assert await stuck.step(found) == timedelta(seconds=15)
             assert len(stuck.reports) == reported, "once"
             assert stuck.pod["status"]["phase"] == "Running"
