@@ -1,0 +1,372 @@
+"""Parts of the storage by themselves: who is handed rows, what entries keep, what is undone, what is let go of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+
+import pytest
+
+from apiserver.storage import (
+    Compacted,
+    FutureRevision,
+    StorageUnavailable,
+    UnusableDatabase,
+    WatchCache,
+    Write,
+    open_log,
+    queries,
+)
+from apiserver.storage.entry import Batch, Entry, Event, FleetingEvent
+from apiserver.storage.feed import Publisher, check_past
+from apiserver.storage.heads import Heads
+from apiserver.storage.room import bytes_of
+from apiserver.storage.sqlite_engine import _commit, _sweep
+from apiserver.storage.sqlite_room import RESERVE, Reserve
+from apiserver.storage.types import Expired, Record, Snapshot, WriteRefused
+from tests.storage.caches import a_store, with_store
+
+
+def row(revision: int, key: str = "a", *, deleted: bool = False, **spec: object) -> Record:
+    value = json.dumps({"metadata": {"name": key}, "spec": spec}, separators=(",", ":")).encode()
+    return Record(revision, key, revision, 0, deleted, value)
+
+
+# Who is handed rows
+
+
+def test_rows_are_handed_out_once_in_order_and_without_a_gap():
+    publisher, seen, lost = Publisher(5), [], []
+    leave = publisher.subscribe(lambda records: seen.extend(each.revision for each in records), lost.append)
+    publisher.subscribe(lambda records: None, None)
+    publisher.publish([])
+    publisher.publish([row(6), row(7)])
+    publisher.publish([row(7)])
+    publisher.publish([row(6), row(7), row(8)])
+    assert (seen, publisher.position) == ([6, 7, 8], 8)
+    for gap in ([row(10)], [row(9), row(11)], [row(9), row(9)]):
+        with pytest.raises(AssertionError, match="do not follow 8"):
+            publisher.publish(gap)
+    snapshot = Snapshot(20, [row(20)])
+    publisher.replace(snapshot)
+    assert (lost, publisher.position) == ([snapshot], 20)
+    leave()
+    leave()
+    publisher.publish([row(21)])
+    assert (seen, publisher.position) == ([6, 7, 8], 21)
+
+
+def test_one_who_fails_when_rows_are_lost_takes_nobody_along():
+    async def run() -> None:
+        failures: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
+        publisher, told = Publisher(0), []
+
+        def broken(_: object) -> None:
+            raise ValueError("broken")
+
+        publisher.subscribe(lambda records: None, broken)
+        publisher.subscribe(lambda records: None, told.append)
+        snapshot = Snapshot(3, [])
+        publisher.replace(snapshot)
+        assert (told, failures, publisher.position) == ([snapshot], ["broken"], 3)
+
+    asyncio.run(run())
+
+
+def test_a_past_is_told_from_what_was_compacted_to_the_present():
+    for revision in (3, 5, 7):
+        check_past(revision, 3, 7)
+    with pytest.raises(Compacted):
+        check_past(2, 3, 7)
+    with pytest.raises(FutureRevision):
+        check_past(8, 3, 7)
+
+
+# What entries keep
+
+
+def remembered(entry: Entry) -> bool:
+    return entry._obj is not None or entry._encodings is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "deleted", "kept"), [(Event, False, True), (Event, True, False), (FleetingEvent, False, False)]
+)
+def test_an_event_lets_go_of_what_can_be_made_again_but_for_the_present_state(kind, deleted, kept):
+    old, new = Entry(row(1), json.loads), Entry(row(2), json.loads)
+    event = kind(old, new, deleted)
+    departed = event.departed
+    assert (departed.revision, departed.obj["metadata"]["resourceVersion"]) == (2, "2")
+    event.encodings["x"] = old.encodings["x"] = new.encodings["x"] = 1
+    assert old.obj["metadata"]["resourceVersion"] == "1"
+    assert new.obj["metadata"]["resourceVersion"] == "2"
+    event.forget()
+    assert (remembered(old), remembered(new)) == (False, kept)
+    assert event.encodings == {}
+    assert event.departed is not departed
+    assert old.obj["metadata"]["name"] == "a", "it is made again"
+    kind(None, new, deleted).forget()
+    with pytest.raises(ValueError, match="a was not alive before revision 2"):
+        _ = kind(None, new, deleted).departed
+
+
+def test_an_object_is_decoded_once_or_handed_over():
+    decoded: list[bytes] = []
+    entry = Entry(row(1), lambda raw: decoded.append(raw) or json.loads(raw))
+    mine = {"metadata": {}}
+    entry.prime(mine)
+    assert entry.obj is mine
+    entry.prime({})
+    assert (entry.obj is mine, decoded) == (True, [])
+    batch = Batch([1, 2])
+    assert (batch, batch.forms) == ([1, 2], {})
+
+
+@with_store
+async def test_a_cache_that_is_shown_in_another_form_keeps_what_is_stored(store):
+    def shown(by: str):
+        return lambda record: record._replace(value=record.value.replace(b'"n":1', b'"n":"%b"' % by.encode()))
+
+    await store.put("a", n=1)
+    await store.put("b", n=2)
+    pods = store.pods
+    for present, value in ((shown("x"), "x"), (shown("y"), "y"), (None, 1), (shown("z"), "z")):
+        cursor = pods.cursor(store.log.revision)
+        before = pods.get("/registry/pods/b")
+        before.encodings["x"] = 1
+        pods.renew({}, present)
+        assert pods.get("/registry/pods/a").obj["spec"] == {"n": value}
+        assert pods.get("/registry/pods/b").obj["spec"] == {"n": 2}
+        assert "x" not in pods.get("/registry/pods/b").encodings
+        assert cursor.closed
+        assert len(pods.list().entries) == 2
+    await store.put("c", n=1)
+    assert pods.get("/registry/pods/c").obj["spec"] == {"n": "z"}
+    await store.delete("a")
+    pods.renew({}, shown("w"))
+    assert [entry.obj["spec"]["n"] for entry in pods.list().entries] == [2, "w"]
+
+
+# What is undone
+
+
+def database() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("CREATE TABLE counter (id INTEGER, revision INTEGER, swept INTEGER)")
+    connection.execute("INSERT INTO counter VALUES (1, 5, 0)")
+    return connection
+
+
+def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind():
+    connection = database()
+    connection.execute("PRAGMA synchronous = 2")
+    with pytest.raises(sqlite3.OperationalError, match="no such table: log"):
+        _commit(connection, [(6, "a", 6, 0, 0, b"", 0)], 5, 6)
+    assert not connection.in_transaction
+    with pytest.raises(sqlite3.OperationalError, match="no such table: log"):
+        _sweep(connection, {"low": 0, "high": 3})
+    assert not connection.in_transaction
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    connection.execute(f"CREATE TABLE log ({queries.COLUMNS})")
+    with pytest.raises(StorageUnavailable, match="the database was changed by somebody else; restart the server"):
+        _commit(connection, [(6, "a", 6, 0, 0, b"", 0)], 4, 6)
+    assert not connection.in_transaction
+    assert connection.execute("SELECT count(*) FROM log").fetchone() == (0,)
+    _commit(connection, [(6, "a", 6, 0, 0, b"", 0)], 5, 6)
+    counter = "SELECT revision, swept FROM counter"
+    assert (connection.execute(counter).fetchone(), connection.in_transaction) == ((6, 0), False)
+    _sweep(connection, {"low": 0, "high": 3})
+    assert (connection.execute(counter).fetchone(), connection.in_transaction) == ((6, 3), False)
+
+
+def test_a_read_that_fails_is_told_as_the_storages_failure():
+    async def run() -> None:
+        async with a_store() as store:
+            await store.put("a")
+            store.log._connection.execute("ALTER TABLE log RENAME TO gone")
+            with pytest.raises(StorageUnavailable, match="the read failed: no such table: log"):
+                await store.log.state("")
+            store.log._connection.execute("ALTER TABLE gone RENAME TO log")
+            assert len((await store.log.state("")).records) == 1
+
+    asyncio.run(run())
+
+
+# Files
+
+
+def test_what_cannot_be_read_is_refused_in_one_line(tmp_path):
+    (tmp_path / "kubedra.db").mkdir()
+
+    async def run() -> str:
+        with pytest.raises(UnusableDatabase) as refused:
+            await open_log(str(tmp_path))
+        return str(refused.value)
+
+    assert asyncio.run(run()) == f"{tmp_path / 'kubedra.db'} cannot be read: Is a directory"
+
+
+def test_a_store_that_is_closed_gives_back_its_reserve_and_its_size_is_that_of_its_files(tmp_path):
+    async def run() -> None:
+        log = await open_log(str(tmp_path))
+        await log.append(Write("a", b"1", 0))
+        assert bytes_of("sqlite", tmp_path) >= 4096
+        held = (tmp_path / "reserve").exists()
+        await log.close()
+        assert not (tmp_path / "reserve").exists()
+        assert held or os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize < 2 * RESERVE
+
+    asyncio.run(run())
+    assert (bytes_of("memory", tmp_path), bytes_of("postgres", tmp_path)) == (0, None)
+    sizes = [file.stat().st_size for file in tmp_path.iterdir() if file.name.startswith("kubedra.db")]
+    assert bytes_of("sqlite", tmp_path) == sum(sizes)
+    assert bytes_of("sqlite", tmp_path / "none") == 0
+
+
+def test_a_reserve_is_taken_where_twice_its_size_is_free_and_given_back(tmp_path, monkeypatch):
+    reserve, file = Reserve(tmp_path), tmp_path / "reserve"
+
+    def pretend(blocks: int):
+        return lambda _: type("Found", (), {"f_bavail": blocks, "f_frsize": 1})()
+
+    monkeypatch.setattr("apiserver.storage.sqlite_room.RESERVE", 4096)
+    monkeypatch.setattr(os, "statvfs", pretend(2 * 4096 - 1))
+    assert (reserve.take(), file.exists()) == (False, False)
+    monkeypatch.setattr(os, "statvfs", pretend(2 * 4096))
+    assert (reserve.take(), file.stat().st_size) == (True, 4096)
+    made = file.stat().st_ino
+    assert (reserve.take(), file.stat().st_ino) == (True, made), "it is there already"
+    reserve.give()
+    reserve.give()
+    assert not file.exists()
+    file.write_bytes(b"torn")
+    assert (reserve.take(), file.stat().st_size) == (True, 4096)
+    missing = Reserve(tmp_path / "none")
+    assert not missing.take()
+
+
+# Heads of keys
+
+
+def decided(heads: Heads, key: str, expected: int, revision: int, *, deleted: bool = False) -> Record | str:
+    made = heads.decide(Write(key, b"", expected, deleted=deleted), revision)
+    return f"{type(made).__name__} {made}" if isinstance(made, WriteRefused) else made
+
+
+def test_a_write_follows_the_last_row_of_its_key_or_is_told_where_that_is():
+    heads = Heads([("alive", 5, 3), ("dead", 6, 0)])
+    assert decided(heads, "alive", 5, 9) == Record(9, "alive", 3, 5, False, b"")
+    assert decided(heads, "alive", 5, 9, deleted=True) == Record(9, "alive", 3, 5, True, b"")
+    assert decided(heads, "dead", 0, 9) == Record(9, "dead", 9, 6, False, b"")
+    assert decided(heads, "new", 0, 9) == Record(9, "new", 9, 0, False, b"")
+    for key, expected, deleted, words in (
+        ("alive", 4, False, "RevisionConflict alive: expected revision 4, found 5"),
+        ("alive", 0, False, "KeyExists alive: expected revision 0, found 5"),
+        ("alive", 0, True, "RevisionConflict alive: expected revision 0, found 5"),
+        ("dead", 6, False, "KeyMissing dead: expected revision 6, found 0"),
+        ("new", 1, False, "KeyMissing new: expected revision 1, found 0"),
+        ("new", 0, True, "KeyMissing new: expected revision 0, found 0"),
+    ):
+        assert decided(heads, key, expected, 9, deleted=deleted) == words
+
+
+def test_what_was_taken_is_put_back_and_what_is_swept_forgotten():
+    heads = Heads([("a", 1, 1), ("b", 2, 2), ("c", 4, 0), ("d", 3, 0)])
+    taken = [
+        heads.take(Record(5, "a", 1, 1, True, b"")),
+        heads.take(Record(6, "n", 6, 0, False, b"")),
+        heads.take(Record(7, "n", 6, 6, False, b"")),
+    ]
+    assert heads.alive(()) == [2, 7]
+    assert heads.alive(("n",)) == [2]
+    heads.put_back(taken)
+    assert heads.alive(()) == [1, 2]
+    assert heads.alive(("x", "a")) == [2]
+    heads.take(Record(8, "a", 1, 1, True, b""))
+    heads.take(Record(9, "c", 9, 4, False, b""))
+    heads.bury(3)
+    assert decided(heads, "d", 0, 10) == Record(10, "d", 10, 0, False, b"")
+    assert decided(heads, "a", 0, 10) == Record(10, "a", 10, 8, False, b"")
+    heads.bury(8)
+    assert decided(heads, "a", 0, 10) == Record(10, "a", 10, 0, False, b"")
+    assert heads.alive(()) == [2, 9], "what lives again is not forgotten with its grave"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (Expired(2, 3), "revision 2 is too old (the oldest is 3)"),
+        (Compacted(2, 3), "revision 2 is compacted (up to 3)"),
+        (FutureRevision(5, 3), "revision 5 is in the future (now 3)"),
+    ],
+)
+def test_a_revision_that_cannot_be_had_is_told_with_the_nearest(error, words):
+    assert (str(error), error.bound) == (words, 3)
+
+
+# Caches
+
+
+async def changed_often(store) -> dict[int, dict[str, int]]:
+    """Writes some keys again and again; the names that there were at each revision, with what they held."""
+    there: dict[str, int] = {}
+    states = {store.log.revision: {}}
+    for turn, name in enumerate("abcdbaefcadbgeaf"):
+        if turn % 3 == 2 and name in there:
+            await store.delete(name)
+            del there[name]
+        else:
+            await store.put(name, n=turn)
+            there[name] = turn
+        if turn % 5 == 0:
+            await store.put("x", prefix="/registry/nodes/")
+            states[store.log.revision] = dict(there)
+        states[store.log.revision] = dict(there)
+    return states
+
+
+@pytest.mark.parametrize("kept", [99, 4])
+def test_each_past_state_can_be_read_from_any_key_in_pages_of_any_size(kept):
+    @with_store
+    async def run(store):
+        store.pods._window._max_events = kept
+        states = await changed_often(store)
+        for revision, there in states.items():
+            for start in ("", "b", "d~"):
+                names = sorted(name for name in there if name >= start)
+                key = f"/registry/pods/{start}" if start else ""
+                for limit in (None, 1, 2, 3, 5, 20):
+                    page = await store.pods.at(revision, "", key, limit)
+                    wanted = names if limit is None else names[:limit]
+                    assert [entry.key[-1] for entry in page.entries] == wanted
+                    assert [entry.obj["spec"]["n"] for entry in page.entries] == [there[name] for name in wanted]
+                    assert (page.revision, page.remaining) == (revision, len(names) - len(wanted))
+
+    run()
+
+
+def test_every_cache_that_is_there_at_the_start_has_its_own_rows():
+    async def run(prefixes: list[str]) -> None:
+        log = await open_log("memory:", durability="off")
+        for key in ("/r/a/1", "/r/a/2", "/r/b/1", "/r/c/1", "/r/a/b/1"):
+            await log.append(Write(key, b'{"metadata":{"name":"x"}}', 0))
+        caches = WatchCache(log, json.loads)
+        made = [caches.add(prefix) for prefix in prefixes]
+        await caches.start()
+        await log.append(Write("/r/a/3", b'{"metadata":{"name":"x"}}', 0))
+        for prefix, cache in zip(prefixes, made, strict=True):
+            inner = "/r/a/b/" if prefix == "/r/a/" and "/r/a/b/" in prefixes else "none"
+            wanted = [f"/r/{end}" for end in ("a/1", "a/2", "a/3", "a/b/1", "b/1", "c/1")]
+            wanted = [key for key in wanted if key.startswith(prefix) and not key.startswith(inner)]
+            assert [entry.key for entry in cache.list().entries] == wanted, (prefixes, prefix)
+            assert cache.get(prefix + "none") is None
+        caches.close()
+        await log.close()
+
+    for prefixes in (["/r/a/"], ["/r/b/", "/r/a/"], ["/r/a/", "/r/a/b/", "/r/c/"]):
+        asyncio.run(run(prefixes))
+    with pytest.raises(ValueError, match="a prefix ends with a slash, unlike '/r'"):
+        asyncio.run(run(["/r"]))
