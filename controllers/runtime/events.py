@@ -208,7 +208,7 @@ class CoreEventRecorder:
     def record(self, regarding: Json, type: EventType, reason: str, message: str) -> None:
         """One occurrence. `regarding` is a whole object."""
         now = clock.now()
-        ref = reference(regarding)
+        at, ref = go_time(now), reference(regarding)
         source = {"component": self._component, **({"host": self._host} if self._host else {})}
         event: Json = {
             "apiVersion": "v1",
@@ -221,8 +221,8 @@ class CoreEventRecorder:
             "reason": reason,
             "message": message,
             "source": source,
-            "firstTimestamp": go_time(now),
-            "lastTimestamp": go_time(now),
+            "firstTimestamp": at,
+            "lastTimestamp": at,
             "count": 1,
             "type": type,
             "eventTime": None,

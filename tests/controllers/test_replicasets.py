@@ -75,6 +75,16 @@ def test_fewer_are_wanted_and_the_cheapest_goes(kube):
     assert len(events(kube, "SuccessfulDelete")) == 2
 
 
+def test_labels_of_a_changed_template_are_looked_for_anew(kube):
+    kube.add_node("worker")
+    kube.apply([replica_set()])
+    kube.run_until_idle()
+    for labels, number in (({**LABELS, "version": "2"}, 0), ({"version": None}, 3)):
+        kube.client().patch("replicaset/web", {"spec": {"template": {"metadata": {"labels": labels}}}})
+        kube.run_until_idle()
+        assert kube.get("replicaset/web")["status"].get("fullyLabeledReplicas", 0) == number
+
+
 def test_orphans_are_adopted_and_pods_that_do_not_match_given_up(kube):
     kube.apply([pod("bare")])
     kube.apply([replica_set(replicas=2)])

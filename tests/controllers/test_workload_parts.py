@@ -9,6 +9,7 @@ import pytest
 from controllers.workloads.expectations import Expectations
 from controllers.workloads.podcontrol import slow_start
 from controllers.workloads.podstates import next_availability, to_delete_first
+from controllers.workloads.remembered import Remembered
 from controllers.workloads.templates import go_json, pod_prefix, revision_name, template_hash
 from tests.support.virtual import run
 
@@ -138,3 +139,15 @@ def test_the_next_look_is_when_the_next_pod_becomes_available() -> None:
     pods = [pod("a", ready=50), pod("b", ready=20), pod("c", ready=90), pod("d", ready=None)]
     assert next_availability(pods, 60, NOW) == timedelta(seconds=10)
     assert next_availability(pods, 0, NOW) is None
+
+
+def test_an_object_is_looked_at_once_as_long_as_it_is_the_same() -> None:
+    asked: list[str] = []
+    remembered = Remembered(lambda obj: asked.append(obj["name"]) or len(asked))
+    first, second = {"name": "a"}, {"name": "b"}
+    assert remembered.of([first, second]) == [(first, 1), (second, 2)]
+    assert remembered.of([second, first]) == [(second, 2), (first, 1)]
+    assert remembered.of([dict(first), second]) == [(first, 3), (second, 2)]
+    assert remembered.of([]) == []
+    assert remembered.of([second]) == [(second, 4)]
+    assert asked == ["a", "b", "a", "b"]
