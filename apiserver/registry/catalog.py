@@ -7,14 +7,15 @@
     catalog.subscribe(follow)                  whoever derives something from it: routes, discovery, OpenAPI
 
 A resource has one store, found by (group, plural), and its kinds in each version. Watches of a resource end when it is
-replaced or removed, as its clients have to learn its new form. Each server has its own catalog: where several share a
-database, each of them adds what it is to serve.
+removed, and, at once or soon, when it is replaced, as its clients have to learn its new form. Each server has its own
+catalog: where several share a database, each of them adds what it is to serve.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from apiserver.registry.body.convert import forms_of
 from apiserver.registry.resource import Resource, Version
@@ -25,6 +26,10 @@ __all__ = ["Catalog", "CatalogError", "CatalogEvent", "Served"]
 
 #: A resource with one of the versions in which it is served.
 Served = tuple[Resource, Version]
+
+
+#: How long watches go on in a former form (apiextensions-apiserver, tearDown in customresource_handler.go).
+_FORMER_SECONDS: Final = 1.0
 
 
 class CatalogError(ValueError):
@@ -96,7 +101,9 @@ class Catalog:
         self._tell("added", resource)
 
     def replace(self, resource: Resource, served: Iterable[str] | None = None) -> None:
-        """Serves a resource in a new form: nobody finds it missing meanwhile. Its watches end. Raises CatalogError."""
+        """Serves a resource in a new form: nobody finds it missing meanwhile. Its watches end; those of a kind that
+        knows its `former` form go on in it for a moment, as upstream's. Raises CatalogError.
+        """
         versions = self._checked(resource, served)
         before = self._store(resource.group, resource.plural).resource
         prefix = resource.prefix()
@@ -105,9 +112,13 @@ class Catalog:
         sharing = self._sharing[prefix]
         sharing[sharing.index(before)] = resource
         self._registry.kinds.remove(before)
-        self._registry.cache[prefix].renew(
-            {name: terms for each in sharing for name, terms in index_terms(each).items()}, resource.present
+        end = self._registry.cache[prefix].renew(
+            {name: terms for each in sharing for name, terms in index_terms(each).items()},
+            resource.present,
+            before.former,
         )
+        if before.former is not None:
+            asyncio.get_running_loop().call_later(_FORMER_SECONDS, end)
         self._put(resource, versions)
         self._tell("replaced", resource)
 

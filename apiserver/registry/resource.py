@@ -190,6 +190,8 @@ class Resource:
     row_order: Callable[[Json], Any] | None = None
     #: Brings a stored row into the kind's present form (see `apiserver.storage.cache.Cache`).
     present: Callable[[Record], Record] | None = None
+    #: Shows any row in this form, to watches that go on for a moment when the kind gets another; None where they end.
+    former: Callable[[Record], Record] | None = None
     #: Converts objects where that takes asking somebody else; versions are all the stored form then.
     conversion: Conversion | None = None
     #: Gives all objects of a resource that stores none, as they are when somebody asks.

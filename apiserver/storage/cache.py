@@ -73,6 +73,10 @@ class Cache:
         self._listed: dict[str, list[Entry]] = {}
         self._window = Window(progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
+        #: Windows of watches that began before the cache was renewed, and the form in which they show rows.
+        self._former: dict[Window, Present] = {}
+        #: Events up to this revision were of another form: whoever saw that one has to list again.
+        self._renewed = 0
         self._when_changed: Callable[[bool], object] | None = None
         #: How many in this process follow the objects themselves, and what writers hand over for them, by key.
         self.followers = 0
@@ -206,13 +210,15 @@ class Cache:
     async def reach_back(self, since: int) -> None:
         """Brings the events after an older revision back into the window, so that `cursor(since)` can be had.
 
-        A watch resumes so after a restart of the server. Raises Expired if the log does not hold the events any more
-        or if they are more than the window may hold: the watcher has to list again.
+        A watch resumes so after a restart of the server. Raises Expired if the log does not hold the events any more,
+        if they are more than the window may hold, or if they were of another form: the watcher has to list again.
         """
         window = self._window
         floor = window.floor
         if since >= floor:
             return
+        if since < self._renewed:
+            raise Expired(since, floor)
         most = min(window.room(), HISTORY_ROWS)
         changes = await self._log.history(self.prefix, since, floor, most + 1)
         if window.floor > floor or len(changes) > most:
@@ -247,6 +253,8 @@ class Cache:
     def apply(self, record: Record) -> None:
         """Takes the next row of this prefix."""
         key = record.key
+        if self._former:
+            self._tell_former(record)
         entry = Entry(record, self._decode) if self._present is None else self._converted(record)
         if self._handed_over:
             value, obj = self._handed_over.pop(key, _NOTHING)
@@ -292,27 +300,58 @@ class Cache:
                 self._stored[record.key] = record
         return entry
 
-    def renew(self, indexes: Mapping[str, Terms], present: Present | None = None) -> None:
-        """Ends all watches and goes on with the same state, shown in another form, with other indexes, and nothing that
-        was made of the entries."""
-        self._window.close()
+    def _row(self, key: str, entry: Entry) -> Record:
+        """What is stored of an entry."""
+        stored = self._stored.get(key)
+        return stored or Record(entry.revision, key, entry.create_revision, 0, False, entry.value)
+
+    def renew(
+        self, indexes: Mapping[str, Terms], present: Present | None = None, former: Present | None = None
+    ) -> Callable[[], None]:
+        """Goes on with the same state, shown in another form, with other indexes, and nothing that was made of the
+        entries. Watches end, with `former`, which shows any row in the form until now, only when what is given back is
+        called.
+        """
+        window = self._window
+        if former is None:
+            window.close()
+        else:
+            self._former[window] = former
+        self._renewed = self.revision
         self._listed.clear()
         if present is not None or self._present is not None:
-            self._present, stored = present, self._stored
-            self._stored = {}
-            for key, entry in self._entries.items():
-                row = stored.get(key) or Record(entry.revision, key, entry.create_revision, 0, False, entry.value)
+            rows = {key: self._row(key, entry) for key, entry in self._entries.items()}
+            self._present, self._stored = present, {}
+            for key, row in rows.items():
                 self._entries[key] = self._converted(row)
         self._window = Window(self._progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
         for entry in self._entries.values():
             entry.forget()
 
+        def end() -> None:
+            self._former.pop(window, None)
+            window.close()
+
+        return end
+
+    def _tell_former(self, record: Record) -> None:
+        """Shows the next row to the watches from before, which see it in the form of their time."""
+        entry = self._entries.get(record.key)
+        row = None if entry is None else self._row(record.key, entry)
+        for window, form in self._former.items():
+            old = None if row is None else Entry(form(row), self._decode)
+            window.add(Event(old, Entry(form(record), self._decode), record.deleted))
+
     def wake(self) -> None:
         """Wakes the watchers: rows were applied."""
         if self._window.waiters:
             self._window.wake()
+        for window in self._former:
+            window.wake()
 
     def close(self) -> None:
         """Ends all watches."""
-        self._window.close()
+        for window in (self._window, *self._former):
+            window.close()
+        self._former.clear()

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from apiserver.storage import WatchCache, Write
+from apiserver.storage.types import Expired
 from tests.storage.caches import a_store, names, value, with_store
 
 
@@ -174,3 +175,62 @@ async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store):
         await store.put("a", node=f"n{turn}")
     assert names(store.pods.find("node", "n29")) == ["a"]
     assert names(store.pods.find("node", "n1")) == []
+
+
+def shown_on(node):
+    """The form of a kind in which everything is on this node."""
+
+    def form(record):
+        obj = json.loads(record.value)
+        obj["spec"] = {"node": node}
+        return record._replace(value=json.dumps(obj, separators=(",", ":")).encode())
+
+    return form
+
+
+@with_store
+async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_ended(store):
+    pods = store.pods
+    pods.renew({}, shown_on("first"))
+    await store.put("a")
+    before = pods.cursor(pods.revision)
+    end = pods.renew({}, shown_on("second"), former=shown_on("first"))
+    since = pods.cursor(pods.revision)
+    woken = asyncio.ensure_future(before.wait())
+    await asyncio.sleep(0)
+    await store.put("a", node="x")
+    async with asyncio.timeout(30):
+        assert await woken
+    await store.put("b")
+    await store.delete("b")
+    for cursor, node in ((before, "first"), (since, "second")):
+        assert await cursor.wait()
+        events = cursor.next_batch()
+        assert [(event.deleted, event.old and event.old.obj["spec"]) for event in events] == [
+            (False, {"node": node}), (False, None), (True, {"node": node}),
+        ]  # fmt: skip
+        assert {event.new.obj["spec"]["node"] for event in events} == {node}
+    waiting = asyncio.ensure_future(before.wait())
+    await asyncio.sleep(0)
+    end()
+    assert (await waiting, before.closed, since.closed, pods.closed) == (False, True, False, False)
+    await store.put("c")
+    assert (before.pending, since.pending) == (False, True)
+
+
+@with_store
+async def test_who_saw_another_form_has_to_list_again(store):
+    old = await store.put("a")
+    await store.put("b")
+    store.pods.renew({}, shown_on("n"))
+    with pytest.raises(Expired):
+        await store.pods.reach_back(old)
+    await store.pods.reach_back(store.pods.revision)
+
+
+@with_store
+async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(store):
+    before = store.pods.cursor(store.pods.revision)
+    store.pods.renew({}, former=shown_on("n"))
+    store.pods.close()
+    assert before.closed

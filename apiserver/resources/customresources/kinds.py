@@ -97,7 +97,13 @@ def resource_of(
         conversion=conversion,
         stored_mark=mark_of(storage) if storage != first else b"",
         present=_present(coercions[storage], 0 if shared else since) if conversion is None else None,
+        former=_present(coercions[storage], 0) if conversion is None else _as_it_is,
     )
+
+
+def _as_it_is(record: Record) -> Record:
+    """For watches whose conversion makes their form."""
+    return record
 
 
 def _conversion(
