@@ -9,7 +9,7 @@ import random
 from typing import Any
 
 from tests.scheduler.objects import a_node, a_pod
-from tests.scheduler.situations import DRIVERS, GPU, Situation, device_class, priority_class
+from tests.scheduler.situations import DRIVERS, GPU, Situation, device_class
 
 Json = dict[str, Any]
 DRIVER = DRIVERS["gpu"]
@@ -101,8 +101,6 @@ def _pod(rng: random.Random, name: str) -> Json:
     if rng.random() < 0.15:
         rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
         container |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
-    if rng.random() < 0.3:
-        spec["priorityClassName"] = rng.choice(("low", "high"))
     return made
 
 
@@ -111,7 +109,6 @@ def features(rng: random.Random, *, conditions: bool = False, lists: bool = Fals
     schedulers that do not heed that. `lists`: also constraints on lists, which 1.36.2 does not heed with their gate.
     """
     found = Situation(classes=[device_class("gpu", GPU)])
-    found.others = [priority_class("low", 1), priority_class("high", 2)]
     # 1.36.2 takes counters for administrators, and for candidates that it then refuses (docs/adr/0008): where there are
     # counters, nothing else refuses.
     parts = rng.random() < 0.5

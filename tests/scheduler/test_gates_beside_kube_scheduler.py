@@ -16,6 +16,7 @@ import pytest
 
 from controllers.runtime.client import Client
 from tests.scheduler.featuresituations import features
+from tests.scheduler.situations import priorities_and_budgets
 from tests.scheduler.test_beside_kube_scheduler import CONTROLLERS, KUBE_SCHEDULER, SEEDS, client_of, served
 from tests.scheduler.verdicts import played, same
 from tests.support.patience import ended
@@ -88,6 +89,8 @@ def test_both_schedulers_heed_a_gate_alike(gate: str, on: bool, tmp_path: Path) 
     )
     lists = given["DRAListTypeAttributes"] == "false"
     situations = [features(random.Random(seed), conditions=not waited, lists=lists) for seed in SEEDS]
+    if gate in ("SchedulerAsyncPreemption", "SchedulerAsyncAPICalls"):
+        situations += [priorities_and_budgets(random.Random(seed)) for seed in SEEDS]
     assert KUBE_SCHEDULER is not None
     ours = (sys.executable, "-P", "-m", "controllers", "--controllers=scheduler", gates)
     theirs = (KUBE_SCHEDULER, "--secure-port=0", gates)
