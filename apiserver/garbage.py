@@ -2,8 +2,9 @@
 
 A round looks at every container of its generations, at a third to half a microsecond each, and holds all threads
 meanwhile; the oldest generation is everything that lives. Nearly all of that stays for good or is freed by its counts:
-entries, events, schemas, expressions. So whoever has lived through a round of all generations is set aside
-(`gc.freeze`) and is not looked at again, and rounds come often enough to be small.
+entries, events, schemas, expressions. So whoever has lived through a round or two is set aside (`gc.freeze`) and is not
+looked at again, and rounds come often enough to be small. Every second round takes along who survived the one before:
+what was under way then has ended meanwhile.
 
 Cycles that die after they were set aside stay until a round of everything, which a thread of its own holds once enough
 was added: while nothing else is done, or, where the process is never at rest, once twice as much was added.
@@ -18,9 +19,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-#: Net new containers before a round of the youngest; and rounds of a generation before one of the next is due. The
-#: third round takes the next generation along, so that one of all looks at about nine times as many.
-THRESHOLDS: Final = (10_000, 1, 1)
+#: Net new containers before a round of the youngest; how many such rounds may go by before one that takes the survivors
+#: along, after which these are set aside; and what is never reached, as the oldest generation is always empty.
+THRESHOLDS: Final = (10_000, 0, 1_000)
 #: Blocks of memory that are added before a round of everything: their number at the last one, but no fewer than this
 #: (some 100 MB). A server at work on a store that does not grow adds none.
 LEAST: Final = 1_000_000
@@ -65,7 +66,7 @@ def begin() -> None:
 
 
 def _set_aside(phase: str, info: dict[str, Any]) -> None:
-    if phase == "stop" and info["generation"] == 2:
+    if phase == "stop" and info["generation"] > 0:
         gc.freeze()
 
 
