@@ -22,7 +22,7 @@ from apiserver.api.features import RELEASES, Features
 from apiserver.api.nesting import loads_stored
 from apiserver.api.status import StatusError
 from apiserver.builtin import BuiltIn
-from apiserver.clock import now
+from apiserver.clock import now, teller
 from apiserver.compaction import compact_regularly
 from apiserver.componenthealth import ComponentHealth
 from apiserver.elections import Elections
@@ -145,6 +145,7 @@ class Server:
             self.cache,
             admission=build(settings.enable_plugins, settings.disable_plugins, settings.admission.plugins()),
             features=settings.features,
+            clock=teller(),
             chance=Chance(None if settings.seed is None else f"{settings.seed}/{self.log.revision}"),
             authorize=self._access.authorizer.allows,
             shared=not (settings.memory or settings.storage == "sqlite"),

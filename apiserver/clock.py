@@ -1,6 +1,6 @@
 """Time: the running event loop is its only source.
 
-    now()                       UTC
+    now()                       UTC; `teller()` for who asks often
     loop.time(), loop.call_later, asyncio.sleep, asyncio.timeout      everything that waits
 
 A real loop follows the system's clock. The virtual one (`apiserver.virtualloop`) has a time of its own, which jumps
@@ -18,10 +18,22 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import Enum, auto
+from functools import partial
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Timer", "is_virtual", "now", "outside", "purpose", "served", "stopwatch", "timers", "virtual_loops"]
+__all__ = [
+    "Timer",
+    "is_virtual",
+    "now",
+    "outside",
+    "purpose",
+    "served",
+    "stopwatch",
+    "teller",
+    "timers",
+    "virtual_loops",
+]
 
 _Callback = TypeVar("_Callback", bound=Callable[..., Any])
 
@@ -69,6 +81,12 @@ def now() -> datetime:
         if loop is not None:
             return loop.now()
     return datetime.now(UTC)
+
+
+def teller() -> Callable[[], datetime]:
+    """What tells the time as `now` does wherever this loop runs or is served: for whoever asks often."""
+    loop = virtual_loops.get(_get_running_loop())
+    return partial(datetime.now, UTC) if loop is None else loop.now
 
 
 def is_virtual() -> bool:

@@ -21,7 +21,6 @@ __all__ = [
     "Place",
     "drop_disabled",
     "drop_hidden",
-    "keep_hidden",
     "marks_of",
     "places_of",
     "without_gates",
@@ -92,10 +91,18 @@ def _held(type_: Type) -> tuple[Type, Steps]:
 
 def drop_disabled(struct: Struct, features: Features, obj: Json, old: Json | None) -> list[tuple[str, str]]:
     """Takes the fields of disabled gates from an object of a type; `old` is the stored one, None for a new object.
-    Gives the path of each value that went with its gate, but for values that are the default.
+    Gives the path of each value that went with its gate, but for values that are the default. What the stored object
+    has in hidden fields the new one has, too, where their holders are still there (none is within a list or map).
 
     The object is changed in place, what it holds is not: parts of it may be the stored object's.
     """
+    for above, name in struct.cache.get("hidden fields", ()) if old is not None else ():
+        before: Json = old or {}
+        holder: Json | None = obj
+        for step in above:
+            before, holder = before.get(step) or {}, (holder or {}).get(step)
+        if name in before and holder is not None:
+            holder[name] = before[name]
     dropper = features.memo.get(struct, False)
     if dropper is False:
         dropper = features.memo[struct] = _dropper(struct, features)
@@ -299,22 +306,6 @@ def _shown_type(type_: Type, gates: frozenset[str]) -> Type:
         value = _shown_type(type_.value, gates)
         return type_ if value is type_.value else MapOf(value, type_.atomic, type_.key, type_.go)
     return type_
-
-
-def keep_hidden(struct: Struct, obj: Json, old: Json) -> None:
-    """Gives an object what the stored one has in fields that its type hides, where their holders are still there.
-    In place. Fields within lists and maps are not kept: there are none.
-    """
-    for above, name in struct.cache.get("hidden fields", ()):
-        before: Json = old
-        for step in above:
-            before = before.get(step) or {}
-        if name in before:
-            holder: Json | None = obj
-            for step in above:
-                holder = (holder or {}).get(step)
-            if holder is not None:
-                holder[name] = before[name]
 
 
 def drop_hidden(struct: Struct, obj: Json) -> None:

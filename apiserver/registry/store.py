@@ -12,12 +12,12 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.codec import encode_plain
+from apiserver.api.codec import encode_exactly, encode_plain
 from apiserver.api.nesting import loads_stored
 from apiserver.api.objects import Hub, Shared, Stored
 from apiserver.api.status import StatusError, insufficient_storage, unavailable
 from apiserver.clock import now
-from apiserver.registry.body.convert import ExpectedBody, Form, as_stored, encode_stored, normalizer_of
+from apiserver.registry.body.convert import ExpectedBody, Form, as_stored, normalizer_of
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.chance import Chance
@@ -291,30 +291,23 @@ class Store:
         converted = self.resource.conversion is not None
         if converted:
             obj = await stored(self, ctx, obj)
-        value = None
-        if self.cache.followers and not (converted or self.resource.stored_mark):
-            value = self._handed_over(key, obj)
-        if value is None:
-            value = encode_stored(obj)
+        made, mark = as_stored(obj), self.resource.stored_mark
+        plain = encode_plain(made) if self.cache.followers and not (converted or mark) else None
+        if plain is not None and len(plain) <= LONG:
+            value = Stored(plain)
+            self.cache.hand_over(key, value, made)
+        else:
+            value = Stored(encode_exactly(made))
             if len(value) + 2 * len(key) + ENVELOPE > REQUEST_LIMIT:
                 value = encode_large(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
-            if self.resource.stored_mark:
-                value = marked(value, self.resource.stored_mark)
+            if mark:
+                value = marked(value, mark)
         try:
             entry = await self.append(Write(key, value, expected, frees=frees))
         except BaseException:
             self.cache.take_back(key)
             raise
         return await shown(self, ctx, entry) if converted else entry
-
-    def _handed_over(self, key: str, obj: Hub) -> Stored | None:
-        """The bytes of an object that readers in this process need not decode; None where there is more to it."""
-        made = as_stored(obj)
-        value = encode_plain(made)
-        if value is not None and len(value) <= LONG:
-            self.cache.hand_over(key, value, made)
-            return Stored(value)
-        return None
 
     @on_loop
     async def append(self, write: Write) -> Entry:

@@ -19,16 +19,6 @@ from apiserver.storage.entry import Entry
 from apiserver.turns import in_turns
 
 
-def object_response(
-    request: Request, chosen: ResponseFormat, view: View, entry: Entry, now: datetime, code: int = 200
-) -> Response:
-    """An answer with one object. Raises 400, 406."""
-    if chosen is PLAIN:
-        return Response(code, view.line(entry))
-    body = render_object(view, chosen, entry, now, included(request, chosen))
-    return Response(code, body, chosen.media)
-
-
 async def list_response(
     request: Request, chosen: ResponseFormat, view: View, listing: Listing, now: datetime
 ) -> Response:

@@ -15,7 +15,7 @@ from apiserver.api.durations import parse_duration
 from apiserver.api.schema import ListOf, MapOf, Struct, Type
 from apiserver.api.status import StatusError
 from apiserver.http.documents.index import Documents
-from apiserver.http.formats.answers import json_response, list_response, object_response
+from apiserver.http.formats.answers import json_response, list_response, render_object
 from apiserver.http.formats.negotiation import (
     JSON,
     PLAIN,
@@ -24,6 +24,8 @@ from apiserver.http.formats.negotiation import (
     negotiate_stream,
     response_format,
 )
+from apiserver.http.formats.table import included
+from apiserver.http.formats.view import View
 from apiserver.http.formats.watch import chunks, event_encoder, objects
 from apiserver.http.formats.websocket import asks_for_websocket, over_websocket
 from apiserver.http.handlers.routes import Endpoint, Routes
@@ -41,6 +43,7 @@ from apiserver.registry.verbs.list import list_, list_present
 from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
+from apiserver.storage.entry import Entry
 from apiserver.turns import LONG, WAITING, in_thread, is_on_loop
 
 T = TypeVar("T")
@@ -82,7 +85,7 @@ class Dispatch:
             entry = get_present(store, namespace, info.name)
             if chosen is not PLAIN and len(entry.tail) > LONG:
                 return None
-            return object_response(request, chosen, view, entry, at)
+            return _object_response(request, chosen, view, entry, at)
         if chosen is PLAIN and view.stored:
             return Response(200, view.list(list_present(store, namespace)))
         return None
@@ -131,7 +134,7 @@ class Dispatch:
             self._warn(request, ctx, result)
         if result.body is not None or result.entry is None:
             return json_response(chosen, endpoint.store.registry.kinds, result.body or {}, code)
-        return object_response(request, chosen, endpoint.view, result.entry, ctx.now, code)
+        return _object_response(request, chosen, endpoint.view, result.entry, ctx.now, code)
 
     def _warn(self, request: Request, ctx: Context, result: Result) -> None:
         """Says what stays undone of a new object; an update of it says nothing more."""
@@ -154,6 +157,16 @@ class Dispatch:
         self.streams[stream] = request
         stream.when_ended.append(lambda: self.streams.pop(stream, None))
         return stream
+
+
+def _object_response(
+    request: Request, chosen: ResponseFormat, view: View, entry: Entry, now: datetime, code: int = 200
+) -> Response:
+    """An answer with one object. Raises 400, 406."""
+    if chosen is PLAIN:
+        return Response(code, view.line(entry))
+    body = render_object(view, chosen, entry, now, included(request, chosen))
+    return Response(code, body, chosen.media)
 
 
 def _deadline(request: Request) -> float | None:
@@ -225,8 +238,8 @@ async def _get(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx
         endpoint.projector.check(entry)
         entry = endpoint.projector.answer(entry)
     if len(entry.tail) > LONG:
-        return await asyncio.to_thread(object_response, request, chosen, endpoint.view, entry, ctx.now)
-    return object_response(request, chosen, endpoint.view, entry, ctx.now)
+        return await asyncio.to_thread(_object_response, request, chosen, endpoint.view, entry, ctx.now)
+    return _object_response(request, chosen, endpoint.view, entry, ctx.now)
 
 
 async def _list(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
@@ -242,7 +255,7 @@ async def _delete(request: Request, chosen: ResponseFormat, endpoint: Endpoint, 
     deleted = await _written(delete, endpoint.store, ctx, request)
     if deleted.status is not None:
         return json_response(chosen, endpoint.store.registry.kinds, deleted.status, deleted.code)
-    return object_response(request, chosen, endpoint.view, deleted.entry, ctx.now, deleted.code)
+    return _object_response(request, chosen, endpoint.view, deleted.entry, ctx.now, deleted.code)
 
 
 async def _delete_collection(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
