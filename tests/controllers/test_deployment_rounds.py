@@ -73,6 +73,8 @@ def test_a_replica_set_that_cannot_be_made_is_told() -> None:
     assert look.told.events == [("Warning", "ReplicaSetCreateError", text)]
     assert look.progress == ("False", "ReplicaSetCreateError")
     assert look.error is not None
+    kept = Look(deployment(status={"collisionCount": 2}), create=(500, "InternalError"))()
+    assert kept.status["collisionCount"] == 2
     again = Look(deployment(status=look.status), create=(500, "InternalError"))()
     assert again.of_kind("update/status", "Deployment") == []
     unlimited = Look(deployment(progressDeadlineSeconds=2**31 - 1), create=(500, "InternalError"))()

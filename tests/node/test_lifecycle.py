@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from controllers.node import podstatus
+from controllers.node.containers import EmulatedContainers
 from controllers.node.lifecycle import step
 
 Json = dict[str, Any]
@@ -303,6 +305,28 @@ def test_an_ephemeral_container_runs_once_beside_the_others_and_ends_with_them()
                                            "kubedra.dev/exit-after.shell": "99"}  # fmt: skip
     assert (life.at(4)["phase"], kinds()) == ("Running", ["terminated", "running"])
     assert (life.at(10)["phase"], kinds()) == ("Succeeded", ["terminated", "terminated"])
+
+
+class Killing(EmulatedContainers):
+    """Notes what is killed."""
+
+    def __init__(self) -> None:
+        self.killed: list[str] = []
+
+    def kill(self, pod: Json, names: Sequence[str]) -> None:
+        self.killed += names
+
+
+def test_what_still_runs_when_a_pod_is_over_is_killed() -> None:
+    sidecar = {"name": "beside", "image": "i", "restartPolicy": "Always"}
+    pod = a_pod("Never", init=({"name": "first", "image": "i"}, sidecar), exit_after="9", exit_after__debug="2",
+                exit_after__beside="99", exit_after__shell="99")  # fmt: skip
+    pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}, {"name": "shell", "image": "i"}]
+    containers, life = Killing(), Life(pod)
+    for seconds, killed in ((0, []), (4, []), (10, ["beside", "shell"])):
+        made = step(life.pod, START + timedelta(seconds=seconds), containers)
+        life.pod["status"] = {**life.pod["status"], **made.status}
+        assert (made.over, containers.killed) == (bool(killed), killed)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from controllers.runtime import connection as connections
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kubeconfig import Cluster
 from controllers.runtime.transport import TransportError
-from tests.support.patience import patience
+from tests.support.patience import become, patience
 
 #: Bytes of an answer; None closes the connection.
 Piece = bytes | None
@@ -165,6 +165,24 @@ def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
         async with serving([], [PLAIN]) as (_, transport):
             with pytest.raises(TransportError, match="no answer for"):
                 await transport.request("GET", "/x", "", {}, b"")
+
+    played(scenario)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_connection_whose_request_was_given_up_is_closed(streams: bool) -> None:
+    async def scenario() -> None:
+        async with serving([], [PLAIN]) as (served, transport):
+            asked = transport.stream("GET", "/x", "", {}) if streams else transport.request("GET", "/x", "", {}, b"")
+            waiting = asyncio.ensure_future(asked)
+            await become(lambda: served.requests, "it was asked")
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            [first] = served.connections
+            assert first is not None
+            await first
+            assert (await transport.request("GET", "/x", "", {}, b""))[2] == b"ok"
+            assert served.opened == 2
 
     played(scenario)
 

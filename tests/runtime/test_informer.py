@@ -259,6 +259,31 @@ def test_an_informer_whose_watches_end_after_each_event_lets_others_work() -> No
     run(main)
 
 
+def test_others_have_their_turn_while_a_long_list_is_read() -> None:
+    def turns(number: int) -> int:
+        page = {
+            "kind": "PodList",
+            "metadata": {"resourceVersion": "5"},
+            "items": [a_pod(f"p{n}", 1) for n in range(number)],
+        }
+
+        async def main() -> int:
+            script = Script().answer(json.dumps(a_status(422, "Invalid")).encode(), status=422)
+            script.answer(json.dumps(page).encode()).answer(stays_open=True)
+            task = asyncio.create_task(Informer(Client(script), PODS).run())
+            turn = 0
+            while not script.drained.is_set():
+                turn += 1
+                await asyncio.sleep(0)
+            task.cancel()
+            return turn
+
+        return run(main)
+
+    assert turns(33) == turns(32) > turns(31)
+    assert turns(96) - turns(31) >= 3
+
+
 def test_a_name_taken_by_another_object_while_no_watch_ran_is_a_deletion_and_an_addition() -> None:
     other = a_pod("a", 9)
     other["metadata"]["uid"] = "other"
