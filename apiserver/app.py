@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apiserver.about import about_of, address_of, keys_address, own_release, pages_of, server_id, version_info
@@ -58,8 +59,8 @@ from apiserver.issuedcertificates import IssuedCertificates
 from apiserver.localapis import LocalApis
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
+from apiserver.registry.own import rewrite_own
 from apiserver.registry.store import Registry
-from apiserver.registry.verbs.replace import replace_object
 from apiserver.requestinfo import RequestInfo
 from apiserver.resources import CATALOG
 from apiserver.resources.events import CORE_EVENTS
@@ -151,7 +152,8 @@ class Server:
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,
         )
-        self.registry.rewrite, self.registry.watch_seconds = self._rewrite, settings.network.watch_seconds
+        self.registry.rewrite = partial(rewrite_own, self.registry, ADMIN)
+        self.registry.watch_seconds = settings.network.watch_seconds
         network = ServiceNetwork(
             self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
         )
@@ -323,19 +325,6 @@ class Server:
         if self.after_reset is not None:
             await self.after_reset()
         return deleted, self.log.revision
-
-    async def _rewrite(self, group: str, plural: str, namespace: str, name: str, func: Callable[[Any], Any]) -> None:
-        """Stores what a function makes of an object, on the server's own account. An object that is gone is no
-        error.
-        """
-        store = self.registry.stores[group, plural]
-        version = store.resource.versions[0].name
-        ctx = store.context(user=ADMIN, version=version, verb="update", namespace=namespace, name=name)
-        try:
-            await replace_object(store, ctx, func)
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
 
     def stop_watches(self) -> None:
         """End all watches, so that their connections may end."""

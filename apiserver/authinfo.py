@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.status import StatusError
 from apiserver.clock import Timer, timers
 from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.registry.own import create_own
+from apiserver.registry.own import create_own, rewrite_own
 from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
@@ -87,9 +87,14 @@ class AuthenticationInfo:
         elif found["metadata"]["resourceVersion"] != self._good:
             stored = found.get("data") or {}
             if self._added(stored) != stored:
-                assert self._registry.rewrite is not None, "a server can write its own objects"
-                await self._registry.rewrite(
-                    "", "configmaps", _SPACE, _NAME, lambda old: {**old, "data": self._added(old.get("data") or {})}
+                await rewrite_own(
+                    self._registry,
+                    ADMIN,
+                    "",
+                    "configmaps",
+                    _SPACE,
+                    _NAME,
+                    lambda old: {**old, "data": self._added(old.get("data") or {})},
                 )
             else:
                 self._good = found["metadata"]["resourceVersion"]

@@ -18,7 +18,7 @@ from apiserver.api.times import parse_time, timestamp
 from apiserver.authinfo import AuthenticationInfo
 from apiserver.flowcontrol import DanglingSchemas
 from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.registry.own import create_own, delete_own
+from apiserver.registry.own import create_own, delete_own, rewrite_own
 from apiserver.resources.flowcontrol.bootstrap import AUTO_UPDATE, LEVELS, SCHEMAS
 from apiserver.resources.priorityclasses import SYSTEM_CLASSES
 from apiserver.resources.services.network import ADDRESSES, ServiceNetwork, address_object
@@ -159,8 +159,7 @@ class BuiltIn:
                 obj["status"] = {"conditions": [condition]}
             return obj
 
-        assert self._registry.rewrite is not None, "a server can write its own objects"
-        await self._registry.rewrite(*_RANGES, "", _KUBERNETES, mark)
+        await rewrite_own(self._registry, ADMIN, *_RANGES, "", _KUBERNETES, mark)
 
     async def _repair(self) -> None:
         """Each address of a service is held by an IPAddress, and none for nobody; a new one may be that of a
@@ -254,6 +253,7 @@ class BuiltIn:
         if self._registry.lookup(group, plural, "default", _KUBERNETES) is None:
             await self._ensure(group, plural, obj)
             return
-        assert self._registry.rewrite is not None, "a server can write its own objects"
         changed = {field: obj[field] for field in fields}
-        await self._registry.rewrite(group, plural, "default", _KUBERNETES, lambda stored: {**stored, **changed})
+        await rewrite_own(
+            self._registry, ADMIN, group, plural, "default", _KUBERNETES, lambda stored: {**stored, **changed}
+        )

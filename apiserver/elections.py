@@ -22,7 +22,7 @@ from apiserver.api.times import MICROSECONDS, parse_time
 from apiserver.clock import Timer, timers
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.registry.changes import set_on_change
-from apiserver.registry.own import create_own, delete_own
+from apiserver.registry.own import create_own, delete_own, rewrite_own
 from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
@@ -128,9 +128,13 @@ class Elections:
         await self._write(namespace, name, strategy, best["metadata"]["name"] if best else "")
 
     async def _ask(self, namespace: str, name: str, now: datetime) -> None:
-        assert self._registry.rewrite is not None, "a server can write its own objects"
-        await self._registry.rewrite(
-            *_CANDIDATES, namespace, name, lambda old: {**old, "spec": {**old["spec"], "pingTime": _written(now)}}
+        await rewrite_own(
+            self._registry,
+            ADMIN,
+            *_CANDIDATES,
+            namespace,
+            name,
+            lambda old: {**old, "spec": {**old["spec"], "pingTime": _written(now)}},
         )
 
     async def _write(self, namespace: str, name: str, strategy: str, holder: str) -> None:
@@ -148,8 +152,7 @@ class Elections:
             return {**old, "spec": _after(old.get("spec") or {}, strategy, holder, now)}
 
         if lease is None or changed(lease)["spec"] != lease.get("spec"):
-            assert self._registry.rewrite is not None, "a server can write its own objects"
-            await self._registry.rewrite(*_LEASES, namespace, name, changed)
+            await rewrite_own(self._registry, ADMIN, *_LEASES, namespace, name, changed)
 
 
 def _after(spec: Json, strategy: str, holder: str, now: datetime) -> Json:

@@ -15,7 +15,7 @@ from apiserver.about import server_id
 from apiserver.api.status import StatusError
 from apiserver.clock import Timer, timers
 from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.registry.own import create_own, delete_own
+from apiserver.registry.own import create_own, delete_own, rewrite_own
 from apiserver.storage.types import StorageError
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ class IdentityLease:
         made: Json = {"metadata": {"name": self._name, "namespace": _NAMESPACE, "labels": labels}, "spec": spec}
         if await create_own(self._registry, ADMIN, *_LEASES, made):
             return
-        assert self._registry.rewrite is not None, "a server can write its own objects"
-        await self._registry.rewrite(
+        await rewrite_own(
+            self._registry,
+            ADMIN,
             *_LEASES,
             _NAMESPACE,
             self._name,

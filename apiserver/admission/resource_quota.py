@@ -160,4 +160,4 @@ async def _charge(attributes: Attributes, charges: list[tuple[str, Quantities]])
             quota["status"]["used"] = {resource: str(amount) for resource, amount in after.items()}
             return quota
 
-        await rewrite(*_QUOTAS, attributes.namespace, name, charged)
+        await rewrite(*_QUOTAS, attributes.namespace, name, charged, subresource="status")

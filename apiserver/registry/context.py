@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from apiserver.api.objects import Shared
 
@@ -18,8 +18,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Context"]
 
-#: (group, plural, namespace, name, function of the stored object)
-Rewrite = Callable[[str, str, str, str, Callable[[Any], Any]], Awaitable[None]]
+
+class Rewrite(Protocol):
+    """Stores what a function makes of an object, as the server's own update of it or of a subresource."""
+
+    async def __call__(
+        self,
+        group: str,
+        plural: str,
+        namespace: str,
+        name: str,
+        func: Callable[[Any], Any],
+        /,
+        *,
+        subresource: str = "",
+    ) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -13,16 +14,18 @@ from apiserver.registry.resource import api_version
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.patch import patch
+from apiserver.registry.verbs.replace import replace_object
 
 if TYPE_CHECKING:
     from apiserver.messages import User
     from apiserver.registry.store import Registry
 
-__all__ = ["apply_own", "create_own", "delete_own"]
+__all__ = ["apply_own", "create_own", "delete_own", "rewrite_own"]
 
 Json = dict[str, Any]
 
-_HEADERS: Final = {"content-type": "application/json", "user-agent": "kube-apiserver"}
+_MANAGER: Final = "kube-apiserver"
+_HEADERS: Final = {"content-type": "application/json", "user-agent": _MANAGER}
 
 
 async def create_own(registry: Registry, user: User, group: str, plural: str, obj: Json, *, manager: str = "") -> bool:
@@ -64,6 +67,30 @@ async def delete_own(registry: Registry, user: User, group: str, plural: str, na
     ctx = store.context(user=user, version=version, verb="delete", namespace=namespace, name=name)
     try:
         await delete_object(store, ctx, delete_options())
+    except StatusError as error:
+        if error.reason != "NotFound":
+            raise
+
+
+async def rewrite_own(
+    registry: Registry,
+    user: User,
+    group: str,
+    plural: str,
+    namespace: str,
+    name: str,
+    func: Callable[[Any], Any],
+    *,
+    subresource: str = "",
+) -> None:
+    """Stores what a function makes of an object, as an update of it or of a subresource by the server. An object that
+    is gone is no error. Raises StatusError.
+    """
+    store = registry.stores[group, plural]
+    version = store.resource.versions[0].name
+    ctx = store.context(user=user, version=version, verb="update", namespace=namespace, name=name)
+    try:
+        await replace_object(store, ctx, func, manager=_MANAGER, subresource=subresource)
     except StatusError as error:
         if error.reason != "NotFound":
             raise

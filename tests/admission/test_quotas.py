@@ -36,8 +36,10 @@ def charged(
     written: dict[str, Json] = {}
     stored = {each["metadata"]["name"]: each for each in deepcopy(more.pop("stored", quotas))}
 
-    async def rewrite(group: str, plural: str, namespace: str, name: str, change: Any) -> None:
-        assert (group, plural, namespace) == ("", "resourcequotas", "n")
+    async def rewrite(
+        group: str, plural: str, namespace: str, name: str, change: Any, *, subresource: str = ""
+    ) -> None:
+        assert (group, plural, namespace, subresource) == ("", "resourcequotas", "n", "status")
         written[name] = change(stored[name])["status"]["used"]
 
     situation = Situation({"resourcequotas": quotas}, dry_run=more.pop("dry_run", False), rewrite=rewrite)

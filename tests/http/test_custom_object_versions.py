@@ -58,7 +58,11 @@ def test_custom_objects_name_their_kind_and_version() -> None:
             await define(client, things(version("v1", {}), version("v2", {})))
             path = THINGS.format("v1")
             wrong: list[tuple[str, Json, str]] = [
-                ("", {}, "Object 'Kind' is missing in 'object has no kind field '"),
+                (
+                    "",
+                    {},
+                    "the object provided is unrecognized (must be of type Thing): Object 'Kind' is missing in '{}' ({})",
+                ),
                 ("?fieldValidation=Ignore", {}, "Thing in version \"v1\" cannot be handled as a Thing: Object 'Kind'"),
                 ("", {"kind": "Thing"}, "the API version in the data () does not match the expected API version ("),
                 ("", thing("a", "v2"), "the API version in the data (example.com/v2) does not match"),

@@ -252,6 +252,8 @@ def test_what_is_removed_is_gone_and_the_rest_stays(box: Json, other: Json) -> N
 
 def test_a_value_that_does_not_fit_is_named() -> None:
     assert check(BOX, {"labels": {"a": 1}}) == ".labels.a: expected string, got &value.valueUnstructured{Value:1}"
+    nothing = "&value.valueUnstructured{Value:[]interface {}{interface {}(nil)}}"
+    assert check(BOX, {"labels": {"a": [None]}}) == f".labels.a: expected string, got {nothing}"
     assert check(BOX, {"tags": ["a", "a"]}) == '.tags: duplicate entries for key [="a"]'
     assert (
         check(BOX, {"items": [{"name": "a", "size": "x"}]})

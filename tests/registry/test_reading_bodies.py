@@ -21,7 +21,12 @@ PART = Struct("io.test.v1.Part", (field("text", 1, STRING),))
 def resource(group: str, *subresources: Subresource) -> Any:
     versions = (Version(name="v2", schema=OTHER), Version(name="v1", schema=THING))
     return SimpleNamespace(
-        group=group, kind="Thing", list_kind="ThingList", versions=versions, subresources=subresources
+        group=group,
+        kind="Thing",
+        list_kind="ThingList",
+        versions=versions,
+        api_versions={version.name: f"{group}/{version.name}" if group else version.name for version in versions},
+        subresources=subresources,
     )
 
 
@@ -133,7 +138,9 @@ def test_a_custom_object_says_its_kind_itself() -> None:
     )
     for validation in ("", "Warn", "Strict"):
         strict = bodies._without_kind(expected, b'{"a":1}', validation)
-        assert strict.message == "Object 'Kind' is missing in 'object has no kind field '"
+        assert strict.message == (
+            "the object provided is unrecognized (must be of type Thing): Object 'Kind' is missing in '{\"a\":1}' ({\"a\":1})"
+        )
 
 
 @pytest.mark.parametrize(

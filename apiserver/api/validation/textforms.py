@@ -30,11 +30,22 @@ _DURATION: Final = re.compile(
     r"hour|hours|day|days|week|weeks|wk)",
     re.ASCII,
 )
-_EMAIL: Final = re.compile(r"(?:[^<>@]*<)?[^\s@<>\"]+@[^\s@<>]+>?")
+# An address of RFC 5322, as Go's net/mail parses one: alone or in angle brackets after a name, with a comment or not.
+_ATOM: Final = r"[^\x00-\x20\x7f().<>\[\]:;@\\,\"]+"
+_DOTTED: Final = rf"{_ATOM}(?:\.{_ATOM})*"
+_QUOTED: Final = r"\"(?:[^\"\\\x00-\x08\x0a-\x1f\x7f]|\\[^\x00-\x08\x0a-\x1f\x7f]){%s,}\""
+_ADDRESS: Final = rf"[ \t]*(?:{_QUOTED % 1}|{_DOTTED})@[ \t]*(?:{_DOTTED}|\[(?:IPv6:)?([0-9a-fA-F:.]+)\])"
+_NAME: Final = rf"(?:[^\x00-\x08\x0a-\x1f\x7f()<>\[\]:;@\\,\"]|{_QUOTED % 0})*"
+_EMAIL: Final = re.compile(rf"(?:{_ADDRESS}|{_NAME}<{_ADDRESS}>)[ \t]*(?:\([^()\\]*\)[ \t]*)*")
 _MAC: Final = re.compile(
     rf"(?:{_HEX}{{2}}([:-])(?:{_HEX}{{2}}\1)*{_HEX}{{2}}|{_HEX}{{4}}\.(?:{_HEX}{{4}}\.)*{_HEX}{{4}})"
 )
 _MAC_LENGTHS: Final = (12, 16, 40)
+
+
+def _email(text: str) -> bool:
+    found = _EMAIL.fullmatch(text)
+    return found is not None and all(_ipv4(address) or _ipv6(address) for address in found.groups() if address)
 
 
 def _matches(pattern: str) -> Test:
@@ -158,7 +169,7 @@ _FORMS: Final[dict[str, Test]] = {
     "date": _date,
     "datetime": _date_time,
     "duration": _duration,
-    "email": lambda text: _EMAIL.fullmatch(text) is not None,
+    "email": _email,
     "hexcolor": _matches("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": _hostname,
     "ipv4": _ipv4,

@@ -148,13 +148,14 @@ def decode_body(ctx: Context, expected: ExpectedBody, kinds: Kinds, request: Req
 
 
 def _without_kind(expected: ExpectedBody, body: bytes, validation: str) -> StatusError:
-    """400: custom objects are bare JSON, for which upstream takes neither kind nor version from the path. Its strict
-    decoder has put the body into the object by the time at which its kind is named.
-    """
+    """400: custom objects are bare JSON, for which upstream takes neither kind nor version from the path."""
+    missing = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
     if validation == "Ignore":
         what = f'{expected.kind} in version "{expected.version}" cannot be handled as a {expected.kind}'
-        return bad_request(f"{what}: Object 'Kind' is missing in '{body.decode(errors='replace')}'")
-    return bad_request("Object 'Kind' is missing in 'object has no kind field '")
+        return bad_request(f"{what}: {missing}")
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {expected.kind}): {missing} ({summary(body)})"
+    )
 
 
 def _decode_message(ctx: Context, expected: ExpectedBody, kinds: Kinds, body: bytes) -> Hub:

@@ -157,7 +157,7 @@ def _go_syntax(value: Any) -> str:
         )
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(map(_go_syntax, value)) + "}"
-    return go_format(value)
+    return "interface {}(nil)" if value is None else go_format(value)
 
 
 # Merge

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from apiserver.api.objects import Hub, Json
 from apiserver.api.status import not_found
-from apiserver.registry.body.convert import read
+from apiserver.registry.body.convert import read, read_compact
 from apiserver.registry.conversion import shown
+from apiserver.registry.fields.managers import Manager
 from apiserver.registry.results import Unsaved
 from apiserver.registry.verbs.update import precondition_failed
 from apiserver.storage.types import KeyMissing, RevisionConflict
@@ -31,11 +32,15 @@ async def replace_object(
     uid: str = "",
     resource_version: str = "",
     dry_run: bool = False,
+    manager: str = "",
+    subresource: str = "",
 ) -> Entry:
     """Stores what `func` makes of the object ctx.name: preconditions in the storage's words, no strategy, no admission
-    (that was asked about the subresource), no managed fields. Raises StatusError.
+    (that was asked about the subresource). What changes is managed by `manager`, as if it had updated the subresource;
+    without one managed fields stay as they are. Raises StatusError.
     """
     resource = store.resource
+    writer = Manager(manager, "Update", store.bodies[ctx.version, ""].api_version, subresource)
     key = resource.key(ctx.namespace, ctx.name)
     while True:
         await store.registry.turn(key)
@@ -50,11 +55,13 @@ async def replace_object(
             raise precondition_failed(store, ctx, key, "UID", uid, metadata["uid"])
         if resource_version and resource_version != metadata["resourceVersion"]:
             raise precondition_failed(store, ctx, key, "ResourceVersion", resource_version, metadata["resourceVersion"])
-        new = Hub(func(read(entry)))
+        new = Hub(func(read_compact(entry) if manager else read(entry)))
         new["metadata"].pop("resourceVersion", None)
         metadata.pop("resourceVersion", None)
         if new == old:
             return entry
+        if manager:
+            store.tracker.updated(old, new, writer, ctx.now)
         if dry_run:
             return Unsaved(key, new, entry.revision)
         try:

@@ -1,4 +1,4 @@
-"""Leases by which others see which servers live."""
+"""What the server writes on its own account: leases by which others see which servers live, and whose its fields are."""
 
 from __future__ import annotations
 
@@ -43,3 +43,25 @@ def test_a_server_that_is_open_or_told_so_has_none(tmp_path: Path) -> None:
         assert running.wire().get(LEASES).json["items"] == []
     with serve(closed(tmp_path), "--feature-gates=APIServerIdentity=false") as running:
         assert running.wire("root").get(LEASES).json["items"] == []
+
+
+def test_what_the_server_changes_on_its_own_account_is_its_own() -> None:
+    """Usage that it counts belongs to nobody who wrote the quota's status before."""
+    with serve() as running:
+        wire = running.wire()
+        quotas, pods = (f"/api/v1/namespaces/default/{plural}" for plural in ("resourcequotas", "pods"))
+        assert wire.post(quotas, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}).status == 201
+        counted = {"status": {"hard": {"pods": "2"}, "used": {"pods": "0"}}}
+        merge = {"Content-Type": "application/merge-patch+json", "User-Agent": "counter"}
+        assert wire.request("PATCH", f"{quotas}/q/status", counted, merge).status == 200
+        assert (
+            wire.post(pods, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}).status
+            == 201
+        )
+        owned = {
+            entry["manager"]: entry["fieldsV1"]["f:status"]
+            for entry in wire.get(f"{quotas}/q").json["metadata"]["managedFields"]
+            if entry.get("subresource") == "status"
+        }
+        assert owned["kube-apiserver"] == {"f:used": {"f:pods": {}}}
+        assert "f:pods" not in owned["counter"]["f:used"]
