@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from apiserver.api.codec import decode_exactly, encode_exactly
 from apiserver.api.objects import Hub, Json
 from apiserver.api.status import StatusError, already_exists, method_not_allowed
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.convert import exact_copy, holds_empty
+from apiserver.registry.body.convert import holds_empty
 from apiserver.registry.body.decode import check_media_type, decode_body
 from apiserver.registry.body.options import parse_uint64, write_options
 from apiserver.registry.fields.managers import Manager
@@ -101,12 +102,15 @@ async def _create_object(store: Store, ctx: Context, obj: Hub, options: WriteOpt
         store.resource.guard(store, ctx, obj, None)
     if not metadata.get("generateName") or metadata.get("name"):
         return await _insert(store, ctx, obj, options)
+    # An attempt changes what it is given, and hardly ever is there a second.
+    kept = encode_exactly(obj)
     for _ in range(NAME_ATTEMPTS - 1):
         try:
-            return await _insert(store, ctx, exact_copy(obj), options)
+            return await _insert(store, ctx, obj, options)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
+        obj = Hub(decode_exactly(kept))
     return await _insert(store, ctx, obj, options)
 
 
