@@ -69,7 +69,7 @@ def request_info(method: str, path: str, query: str = "") -> RequestInfo:
         return RequestInfo(method.lower())
     if "%" in path:
         parts = [unquote(part) for part in parts]
-    verb = _VERBS.get(method) or method.lower()
+    verb = _VERBS.get(method, "")  # another method is no verb of a resource
     group, version = parts[2] if at == 4 else "", parts[at - 1]
     old_watch = parts[at] == "watch" and count > at + 1
     if parts[-1] == "" and count > at + old_watch + 1:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -380,5 +381,6 @@ def test_every_answer_says_which_request_it_is_of_and_how_it_was_let_in(tmp_path
 def test_without_priority_and_fairness_answers_say_nothing_of_it() -> None:
     with serve("--enable-priority-and-fairness=false") as running:
         headers = running.wire().get(MAPS).headers
+        assert parsedate_to_datetime(headers["date"]).tzinfo is not None
         assert "x-kubernetes-pf-flowschema-uid" not in headers
         assert "audit-id" in headers

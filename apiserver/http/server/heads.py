@@ -5,7 +5,9 @@ possible.
 from __future__ import annotations
 
 import re
+import time as system
 from collections.abc import Iterable
+from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
@@ -48,7 +50,16 @@ def fields(headers: Iterable[tuple[str, str]]) -> bytes:
 
 def marks(request: Request) -> bytes:
     """What the answer to any request that could be read says of it, as fields."""
-    return b"audit-id: %b\r\n%b" % (audit_id(request).encode("latin-1"), request.marks) if request.method else b""
+    if not request.method:
+        return b""
+    return b"date: %b\r\naudit-id: %b\r\n%b" % (
+        _date(int(system.time())), audit_id(request).encode("latin-1"), request.marks,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
 
 
 def response_parts(answer: Response, marks: bytes = b"", *, head: bool, close: bool) -> tuple[bytes, ...]:
