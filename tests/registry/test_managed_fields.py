@@ -17,6 +17,7 @@ from apiserver.registry.fields.managers import (
     fold_old_updates,
 )
 from apiserver.registry.metadata import manager_name, validate_metadata
+from apiserver.registry.verbs.update import _keep_times
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -211,3 +212,32 @@ def test_entries_are_checked_whether_they_name_a_subresource_or_not(changes: Jso
         (error,) = errors
         assert error.field == f"metadata.managedFields[1].{field}"
         assert words in error.body
+
+
+_MANAGER = {"manager": "m", "operation": "Update", "time": "2025-01-01T00:00:00Z", "fieldsV1": {"f:data": {}}}
+
+
+@pytest.mark.parametrize(
+    ("more", "managers", "kept"),
+    [
+        ({}, [{"time": "2026-01-01T00:00:00Z"}], True),
+        ({}, [{}], True),
+        ({}, [{"time": "2026-01-01T00:00:00Z", "manager": "n"}], False),
+        ({}, [{"time": "2026-01-01T00:00:00Z", "fieldsV1": {}}], False),
+        ({}, [{"time": "2026-01-01T00:00:00Z"}, {}], False),
+        ({}, [], False),
+        ({"data": {"k": "w"}}, [{"time": "2026-01-01T00:00:00Z"}], False),
+        ({"more": 1}, [{"time": "2026-01-01T00:00:00Z"}], False),
+        ({"metadata": {"labels": {"a": "b"}}}, [{"time": "2026-01-01T00:00:00Z"}], False),
+        ({"metadata": {"resourceVersion": "7"}}, [{"time": "2026-01-01T00:00:00Z"}], True),
+    ],
+)
+def test_a_write_that_changes_the_times_of_managers_alone_changes_nothing(
+    more: Json, managers: list[Json], kept: bool
+) -> None:
+    old: Json = {"metadata": {"name": "a", "resourceVersion": "5", "managedFields": [_MANAGER]}, "data": {"k": "v"}}
+    written = [_MANAGER | each for each in managers]
+    metadata = {"name": "a", **({"managedFields": written} if written else {}), **more.get("metadata", {})}
+    new: Json = {"data": {"k": "v"}, **more, "metadata": metadata}
+    _keep_times(new, old)
+    assert new["metadata"].get("managedFields") == ([_MANAGER] if kept else written or None)

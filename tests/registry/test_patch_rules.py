@@ -78,6 +78,20 @@ def test_what_a_patch_says_twice_is_ignored_warned_about_or_refused(play: Play) 
     play(scenario)
 
 
+def test_what_an_apply_says_twice_is_told_as_a_reader_of_yaml_tells_it(play: Play) -> None:
+    body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1","x":"2"}}'
+
+    async def scenario(world: Any) -> None:
+        assert (await patched(world, body, APPLY, "fieldManager=m"))["data"] == {"x": "2"}
+        assert world.warnings == ['line 1: key "x" already set in map']
+        await patched(world, body, APPLY, "fieldManager=m&fieldValidation=Ignore")
+        assert world.warnings == []
+        with pytest.raises(StatusError, match="error strict decoding YAML: error converting YAML to JSON: yaml: "):
+            await patched(world, body, APPLY, "fieldManager=m&fieldValidation=Strict")
+
+    play(scenario)
+
+
 @pytest.mark.parametrize(
     ("operations", "repeated", "found"),
     [
