@@ -84,10 +84,12 @@ class OpenApi:
             for server in servers
             if server.description.address
         }
-        self._swaggers = [server.description.swagger for server in servers if server.description.swagger]
         self._index = None
-        for name in _VERSION_2:
-            self._documents.pop(name, None)
+        swaggers = [server.description.swagger for server in servers if server.description.swagger]
+        if swaggers != self._swaggers:
+            self._swaggers = swaggers
+            for name in _VERSION_2:
+                self._documents.pop(name, None)
 
     async def answer(self, request: Request) -> Response | None:
         """The answer to a path below /openapi, None where there is nothing."""
