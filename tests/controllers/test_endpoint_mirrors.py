@@ -10,7 +10,11 @@ from apiserver.api.metrics import lines_of
 from controllers.endpoints import legacy, mirroring
 from controllers.endpoints.metrics import MirrorMetrics, ServiceSliceMetrics, SliceMetrics
 from controllers.endpoints.subsets import CAPACITY, count, repacked, subsets_of, truncated
+from controllers.options import Options
+from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from tests.controllers.oneround import Noted, imagined
 from tests.controllers.test_endpoints import PORTS, endpoints
+from tests.support.virtual import run
 
 Json = dict[str, Any]
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -243,3 +247,57 @@ def test_slices_that_would_do_are_counted_by_ports_and_owner() -> None:
         "_desired_endpoint_slices", "_endpoints_updated_per_sync", "_addresses_skipped_per_sync",
         "_endpoints_sync_duration",
     }  # fmt: skip
+
+
+# --- one look
+
+
+class Mirrored:
+    """One look at Endpoints with this service and these slices of ours."""
+
+    def __init__(self, found: Json | None, served: Json | None, *slices: Json) -> None:
+        self.client = Noted({"EndpointSlice": self._made})
+
+        async def scenario() -> None:
+            informers = imagined(ENDPOINTS, *([found] if found else []))
+            imagined(SERVICES, *([served] if served else []), informers=informers)
+            imagined(ENDPOINT_SLICES, *slices, informers=informers)
+            self.part = mirroring.build(self.client, informers, Options())  # type: ignore[arg-type]
+            await self.part.reconcile("ns/web")
+
+        run(scenario)
+
+    @staticmethod
+    def _made(what: Any) -> Any:
+        if not isinstance(what, dict):
+            return what
+        metadata = {"name": "web-x", "resourceVersion": "7", **what["metadata"]}
+        return {**what, "metadata": metadata}
+
+    @property
+    def verbs(self) -> list[str]:
+        return self.client.verbs
+
+
+def test_endpoints_that_somebody_wrote_are_mirrored_and_what_was_written_is_waited_for() -> None:
+    metadata = {"name": "web", "namespace": "ns", "uid": "e"}
+    found: Json = {
+        "metadata": metadata,
+        "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80, "protocol": "TCP"}]}],
+    }
+    plain = {"metadata": {"name": "web", "namespace": "ns", "uid": "u"}, "spec": {}}
+    made = Mirrored(found, plain)
+    assert made.verbs == ["create"]
+    assert made.part._written == {"ns/web": {ENDPOINT_SLICES: 7}}, "until the informer shows it"
+    mirror = Mirrored._made(made.client.writes[0][2])
+    assert Mirrored(found, plain, mirror).verbs == []
+    for served in (None, {**plain, "spec": {"selector": {"a": "b"}}}):
+        assert Mirrored(found, served, mirror).verbs == ["delete"]
+    for mark in ({"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+                 {"annotations": {"control-plane.alpha.kubernetes.io/leader": ""}}):  # fmt: skip
+        assert Mirrored({**found, "metadata": {**metadata, **mark}}, plain, mirror).verbs == ["delete"]
+    other = {**found, "metadata": {**metadata, "labels": {"endpointslice.kubernetes.io/skip-mirror": "no"}}}
+    assert Mirrored(other, plain, mirror).verbs == ["update"], "its labels have changed"
+    going = {**found, "metadata": {**metadata, "deletionTimestamp": "x"}}
+    assert Mirrored(going, plain).verbs == []
+    assert Mirrored(None, plain, mirror).verbs == ["delete"], "they go with what they mirror"
