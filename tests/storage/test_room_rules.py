@@ -1,0 +1,200 @@
+"""Where there is no room: what is tried again, what counts as room, and what a store without any still writes."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from apiserver.storage import Write, open_log
+from apiserver.storage.keys import SortedKeys
+from apiserver.storage.salvage import Findings, _counter, _report, _structure, _unused
+from apiserver.storage.sqlite_room import Found, Room, again, find_room, with_room
+from apiserver.storage.types import Record, StorageFull, StorageUnavailable
+
+
+def failure(code: int = sqlite3.SQLITE_FULL) -> sqlite3.Error:
+    error = sqlite3.OperationalError("no room" if code == sqlite3.SQLITE_FULL else "other")
+    error.sqlite_errorcode = code
+    return error
+
+
+def failing(*errors: sqlite3.Error | None) -> Any:
+    """Work that fails so each time it is done, and then succeeds; None succeeds at once."""
+    left = [each for each in errors if each is not None]
+
+    def work() -> str:
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    return work
+
+
+def test_work_that_finds_no_room_is_done_once_more_when_the_log_was_worked_off() -> None:
+    connection, other = sqlite3.connect(":memory:"), failure(sqlite3.SQLITE_BUSY)
+    assert with_room(connection, failing(None)) == with_room(connection, failing(failure())) == "done"
+    with pytest.raises(StorageFull, match="the disk is full: no room"):
+        with_room(connection, failing(failure(), failure()))
+    with pytest.raises(sqlite3.OperationalError, match="other"):
+        with_room(connection, failing(failure(), other))
+    with pytest.raises(sqlite3.OperationalError, match="other"):
+        with_room(connection, failing(other))
+    connection.close()
+    with pytest.raises(StorageFull, match="no room"):
+        again(connection, failure(), failing(None))
+
+
+class Reserved:
+    def __init__(self, *, there: bool) -> None:
+        self.there, self.given = there, 0
+
+    def take(self) -> bool:
+        return self.there
+
+    def give(self) -> None:
+        self.given += 1
+
+
+def test_room_is_on_the_disk_or_in_pages_of_deleted_rows(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "x", isolation_level=None)
+    connection.execute("CREATE TABLE t (v)")
+    assert find_room(connection, None, 1) is Found.DISK
+    assert find_room(connection, Reserved(there=True), 1) is Found.DISK  # type: ignore[arg-type]
+    none: Any = Reserved(there=False)
+    assert find_room(connection, none, 1) is Found.NOWHERE
+    connection.execute("INSERT INTO t VALUES (zeroblob(100000))")
+    connection.execute("DELETE FROM t")
+    free = (
+        connection.execute("PRAGMA freelist_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
+    )
+    assert free > 0
+    assert (find_room(connection, none, free), find_room(connection, none, free + 1)) == (Found.INSIDE, Found.NOWHERE)
+    connection.close()
+
+
+class Looks:
+    """An engine whose looks for room find what they are told."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+        self.asked = 0
+
+    def submit(self, job: Any, done: Any) -> None:
+        self.asked += 1
+        if self.found:
+            found = self.found.pop(0)
+            done(*((None, found) if isinstance(found, Exception) else (found, None)))
+
+
+def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apiserver.storage.sqlite_room.LOOK_SECONDS", 0)
+
+    async def run() -> None:
+        engine, reserve = Looks(), Reserved(there=True)
+        room = Room(engine, reserve)  # type: ignore[arg-type]
+        assert (engine.asked, room.reason, room.careful) == (1, "", False), "the reserve is taken at the start"
+        engine.found = [Found.NOWHERE, OSError("bad"), Found.INSIDE, Found.DISK]
+        room.fill("full")
+        room.fill("again")
+        assert (room.reason, room.careful, reserve.given) == ("full", True, 1)
+        seen = []
+        for _ in range(50):
+            seen.append((engine.asked, room.reason, room.careful))
+            await asyncio.sleep(0)
+        assert [each for n, each in enumerate(seen) if each not in seen[:n]][-2:] == [(4, "", True), (5, "", False)]
+        room.fill("once more")
+        room.close()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert engine.asked == 5, "a store that is closed looks no more"
+        bare = Room(engine, None)  # type: ignore[arg-type]
+        bare.fill("full")
+        bare.close()
+        assert engine.asked == 5
+
+    asyncio.run(run())
+
+
+def test_a_sweep_without_room_takes_smaller_steps_and_gives_up_at_one() -> None:
+    async def run() -> None:
+        log: Any = await open_log("memory:")
+        for number in range(40):
+            await log.append(Write(f"k{number}", b"v", 0))
+            await log.append(Write(f"k{number}", b"w", 2 * number + 1))
+        run_job, steps = log._run, []
+
+        async def short(job: Any) -> Any:
+            keywords = getattr(job, "keywords", {})
+            if "high" not in keywords:
+                return await run_job(job)
+            steps.append(keywords["high"] - keywords["low"])
+            if steps[-1] > most:
+                raise StorageFull("no room")
+            return await run_job(job)
+
+        log._run, most = short, 20
+        assert await log.compact(80) == 40
+        refused = [step for step in steps if step > most]
+        assert steps[: len(refused)] == refused == sorted(refused, reverse=True)
+        assert (steps[0], len(refused)) == (80, 2)
+        assert sum(step for step in steps if step <= most) == 80
+        most = 0
+        await log.append(Write("x", b"v", 0))
+        with pytest.raises(StorageFull):
+            await log.compact(81)
+        await log.close()
+        log._run = run_job
+        with pytest.raises(StorageUnavailable, match="the store is closed"):
+            await log.recall("x")
+
+    asyncio.run(run())
+
+
+def test_sorted_keys_stay_sorted_while_their_pieces_grow_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apiserver.storage.keys.PIECE", 2)
+    random, there, ordered = Random(5), set[str](), SortedKeys()
+    for _ in range(300):
+        key = f"{random.randrange(40):02}"
+        if key in there:
+            ordered.remove(key)
+            there.remove(key)
+        else:
+            ordered.add(key)
+            there.add(key)
+        expected = sorted(there)
+        assert ordered.range("", None) == expected
+        assert (len(ordered), ordered.rank(None)) == (len(there), len(there))
+        assert all(
+            0 < len(piece) <= 4 and piece[-1] == last
+            for piece, last in zip(ordered._pieces, ordered._last, strict=True)
+        )
+        assert ordered.rank(key) == sum(each < key for each in expected)
+        assert ordered.range("10", "30", 3) == [each for each in expected if "10" <= each < "30"][:3]
+
+
+def test_what_is_damaged_is_told_with_what_is_left_of_it(tmp_path: Path) -> None:
+    found = Findings(newest={"a": Record(5, "a", 1, 0, False, b"")})
+    assert [_report(found, revision, key) for revision, key in ((3, ""), (3, "b"), (4, "a"), (6, "a"))] == [
+        "revision 3: unreadable, and so is whose it was",
+        "b: its row at revision 3 is damaged, and there is no other",
+        "a: an older row, at revision 4, is damaged",
+        "a: its row at revision 6 is damaged; the newest whole one is of revision 5",
+    ]
+    connection = sqlite3.connect(":memory:")
+    _counter(connection, found)
+    _structure(connection, found)
+    assert found.problems == ["counter: unreadable; the revision is taken from the rows"]
+    connection.close()
+    closed = Findings()
+    _structure(connection, closed)
+    assert closed.problems == ["file: Cannot operate on a closed database."]
+    names = []
+    for _ in range(3):
+        names.append(_unused(tmp_path).name)
+        (tmp_path / names[-1]).touch()
+    assert names == ["kubedra.db.damaged-1", "kubedra.db.damaged-2", "kubedra.db.damaged-3"]
