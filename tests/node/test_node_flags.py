@@ -93,7 +93,9 @@ def test_a_node_that_is_attached_ends_with_whoever_started_it(monkeypatch: pytes
         of_node("--attached")
         assert signals == [(os.getpid(), signal.SIGTERM)]
         assert os.read(0, 1) == b"", "it was read to its end"
-        os.close(0)
+        directory = os.open("/", os.O_RDONLY)
+        os.dup2(directory, 0)
+        os.close(directory)
         of_node("--attached")
         assert len(signals) == 2, "what cannot be read has ended"
     finally:

@@ -187,6 +187,21 @@ def test_a_connection_whose_request_was_given_up_is_closed(streams: bool) -> Non
     played(scenario)
 
 
+def test_once_an_answer_has_begun_nobody_watches_the_time() -> None:
+    """A watch may be silent for as long as it likes, and a connection that rests is not overdue."""
+
+    async def scenario() -> None:
+        async with serving([PLAIN], [CHUNKED]) as (_, transport):
+            timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+            await transport.request("GET", "/x", "", {}, b"")
+            assert [timer for timer in timers if not timer.cancelled()] == []
+            _, _, chunks = await transport.stream("GET", "/x", "", {})
+            assert [timer for timer in timers if not timer.cancelled()] == []
+            await chunks.aclose()  # type: ignore[attr-defined]
+
+    played(scenario)
+
+
 async def read(chunks: AsyncIterator[bytes], came: list[bytes]) -> None:
     async for chunk in chunks:
         came.append(chunk)  # noqa: PERF401 - what came before the stream broke counts
