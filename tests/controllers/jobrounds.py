@@ -51,6 +51,8 @@ def pod(
 class Look:
     """One look at a Job with these pods."""
 
+    options = Options()
+
     def __init__(self, of: Json, *pods: Json, **refuses: tuple[int, str]) -> None:
         self.client, self.told, self.of = Noted(), Told(), of
         self.client._answers["Pod"] = _made
@@ -67,7 +69,7 @@ class Look:
         self.error: StatusError | None = None
 
     async def _build(self, informers: Informers) -> Jobs:
-        return Jobs(self.client, informers, Options())  # type: ignore[arg-type]
+        return Jobs(self.client, informers, self.options)  # type: ignore[arg-type]
 
     def _written(self, of: Json) -> Json:
         self.statuses.append(copy.deepcopy(of["status"]))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.jobs.indexes import ANNOTATION
+from controllers.options import Options
 from tests.controllers.jobobjects import FINALIZER
 from tests.controllers.jobrounds import FAILURES, IGNORED, NOW, Look, job, pod
 from tests.support.virtual import run
@@ -374,3 +375,13 @@ def test_pods_that_end_with_our_finalizer_are_counted_as_they_come_and_go() -> N
 
     run(scenario)
     assert look.counted(held) == [f'{held}{{event="add"}} 1', f'{held}{{event="delete"}} 2']
+
+
+class WithoutReplacement(Look):
+    options = Options(emulated_version=(1, 33), gates={"JobPodReplacementPolicy": False})
+
+
+def test_pods_that_go_are_counted_where_their_replacement_may_wait() -> None:
+    found = job(parallelism=1, status={"active": 1, "ready": 0, "terminating": 1})
+    assert Look(found, pod("a"), pod("b", going=True))().status["terminating"] == 1
+    assert "terminating" not in WithoutReplacement(found, pod("a"), pod("b", going=True))().status
