@@ -101,16 +101,17 @@ class Fairness:
             return answer
         if not level.take():
             return None
+        since = perf_counter()
         try:
             answer = self.next.try_fast(request)
         except BaseException:
-            level.leave()
+            level.leave(since)
             raise
         if answer is None:
             level.give_back()
             return None
         flow.dispatched += 1
-        level.leave()
+        level.leave(since)
         return answer
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
@@ -137,7 +138,7 @@ class Fairness:
             flow.executing -= 1
             kind = "watch" if request.info.verb == "watch" else "regular"
             self._took.observe(perf_counter() - started, level.name, flow.name, kind)
-            level.leave()
+            level.leave(started)
 
     async def _wait(self, request: Request, flow: Flow) -> None:
         """Raises 429."""
