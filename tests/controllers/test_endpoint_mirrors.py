@@ -12,7 +12,7 @@ from controllers.endpoints.metrics import MirrorMetrics, ServiceSliceMetrics, Sl
 from controllers.endpoints.subsets import CAPACITY, count, repacked, subsets_of, truncated
 from controllers.options import Options
 from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from tests.controllers.oneround import Noted, imagined
+from tests.controllers.oneround import Noted, Told, imagined
 from tests.controllers.test_endpoints import PORTS, endpoints
 from tests.support.virtual import run
 
@@ -256,13 +256,14 @@ class Mirrored:
     """One look at Endpoints with this service and these slices of ours."""
 
     def __init__(self, found: Json | None, served: Json | None, *slices: Json) -> None:
-        self.client = Noted({"EndpointSlice": self._made})
+        self.client, self.told = Noted({"EndpointSlice": self._made}), Told()
 
         async def scenario() -> None:
             informers = imagined(ENDPOINTS, *([found] if found else []))
             imagined(SERVICES, *([served] if served else []), informers=informers)
             imagined(ENDPOINT_SLICES, *slices, informers=informers)
             self.part = mirroring.build(self.client, informers, Options())  # type: ignore[arg-type]
+            self.part.recorder = self.told  # type: ignore[assignment]
             await self.part.reconcile("ns/web")
 
         run(scenario)
@@ -301,3 +302,20 @@ def test_endpoints_that_somebody_wrote_are_mirrored_and_what_was_written_is_wait
     going = {**found, "metadata": {**metadata, "deletionTimestamp": "x"}}
     assert Mirrored(going, plain).verbs == []
     assert Mirrored(None, plain, mirror).verbs == ["delete"], "they go with what they mirror"
+
+
+def test_what_cannot_be_mirrored_is_said() -> None:
+    def mirrored(*ips: str) -> Mirrored:
+        subset: Json = {"addresses": [{"ip": ip} for ip in ips], "ports": [{"port": 80, "protocol": "TCP"}]}
+        metadata = {"name": "web", "namespace": "ns", "uid": "e"}
+        plain = {"metadata": {"name": "web", "namespace": "ns", "uid": "u"}, "spec": {}}
+        return Mirrored({"metadata": metadata, "subsets": [subset]}, plain)
+
+    many = [f"10.0.{number // 250}.{number % 250}" for number in range(mirroring.MOST + 1)]
+    assert mirrored("10.0.0.1").told.events == []
+    assert mirrored(*many[:-1]).told.events == []
+    text = "Skipped 2 invalid IP addresses when mirroring to EndpointSlices"
+    assert mirrored("x", "10.0.0.1", "y").told.events == [("Warning", "InvalidIPAddress", text)]
+    cut = mirrored("!x", *many)
+    assert cut.told.reasons == ["InvalidIPAddress", "TooManyAddressesToMirror"]
+    assert cut.told.events[1][2].endswith("per Endpoints subset. 2 addresses were skipped")

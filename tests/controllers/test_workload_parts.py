@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controllers.workloads import templates
 from controllers.workloads.expectations import Expectations
 from controllers.workloads.podcontrol import slow_start
 from controllers.workloads.podstates import next_availability, to_delete_first
@@ -151,3 +152,12 @@ def test_an_object_is_looked_at_once_as_long_as_it_is_the_same() -> None:
     assert remembered.of([]) == []
     assert remembered.of([second]) == [(second, 4)]
     assert asked == ["a", "b", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "other"),
+    [(b"", 0x811C9DC5, 0x811C9DC5), (b"a", 0xE40C292C, 0x050C5D7E), (b"foobar", 0xBF9CF968, 0x31F0B262)],
+)
+def test_hashes_are_those_of_fowler_noll_and_vo(text: bytes, first: int, other: int) -> None:
+    """Values: test vectors of the algorithm's authors (32 bits, FNV-1a and FNV-1)."""
+    assert (templates._fnv1a(text), templates._fnv1(text)) == (first, other)

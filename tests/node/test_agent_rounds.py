@@ -103,6 +103,11 @@ def test_changes_are_the_work_of_the_nodes_that_are_emulated() -> None:
         assert agent.put(PODS, pod("q", claim="c")) == ["pod:ns/q"]
         assert agent.put(RESOURCE_CLAIMS, claim()) == ["pod:ns/q"]
         assert agent.put(RESOURCE_CLAIMS, claim("q")) == ["pod:ns/q"]
+        addressed = node() | {"status": {"addresses": [{"type": "InternalIP", "address": "172.18.0.7"}]}}
+        agent.put(NODES, addressed)
+        assert agent.part._registration._addresses._owner_of == {"172.18.0.7": "n-uid"}, "it is taken"
+        agent.put(NODES, addressed, gone=True)
+        assert agent.part._registration._addresses._owner_of == {}
         agent.part._slices_changed("n")
         assert agent.queued() == ["node:n"]
 

@@ -1,4 +1,6 @@
-"""The pod resources API of a node on its socket: answers are read by protobuf's own library."""
+"""The pod resources API of a node on its socket, where answers are read by protobuf's own library; and what a path of a
+socket may be.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from controllers.node.dra.cache import ClaimInfo
 from controllers.node.dra.drivers import DriverCallError, PreparedDevice
 from controllers.node.dra.manager import DraError
 from controllers.node.grpc.connection import Connection
+from controllers.node.grpc.plugins import _unusable
 from controllers.node.grpc.podresources import SERVICE, PodName, PodResources
 from kubedra.driver.messages import Empty
 from tests.node.grpcio_driver import M
@@ -127,3 +130,19 @@ async def test_a_node_that_cannot_listen_goes_on_without(tmp_path: Path, caplog:
     (tmp_path / "file").touch()
     await PodResources(Claims(), tuple).run(tmp_path / "file")  # type: ignore[arg-type]
     assert "no pod resources API at " in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "why"),
+    [
+        ("/var/lib/x y/dra.sock", ""),
+        ("/a%20b", ""),
+        ("/a\tb", "net/url: invalid control character in URL"),
+        ("/a\x7fb", "net/url: invalid control character in URL"),
+        ("/a%2", 'invalid URL escape "%2"'),
+        ("/a%zzz", 'invalid URL escape "%zz"'),
+        ("/a%", 'invalid URL escape "%"'),
+    ],
+)
+def test_an_endpoint_has_to_be_the_path_of_a_url(endpoint: str, why: str) -> None:
+    assert _unusable(endpoint) == why

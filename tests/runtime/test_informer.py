@@ -328,6 +328,19 @@ def test_an_error_answer_is_raised_with_its_code_reason_and_message() -> None:
     run(main)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"), [(b"no such thing", "no such thing"), (b"", "the server answered with status 502")]
+)
+def test_an_error_that_is_no_status_is_what_was_written(body: bytes, said: str) -> None:
+    async def main() -> None:
+        client = Client(Script().answer(body, status=502))
+        with pytest.raises(StatusError) as caught:
+            await client.get(PODS, "a", "ns")
+        assert (str(caught.value), caught.value.code) == (said, 502)
+
+    run(main)
+
+
 def test_a_request_that_the_server_asks_to_repeat_is_repeated_after_the_time_it_names() -> None:
     async def main() -> None:
         script = Script().answer(b"", status=429).answer(json.dumps(a_pod("a", 1)).encode())

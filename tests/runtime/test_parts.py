@@ -302,3 +302,13 @@ def test_health_is_answered_over_a_socket_and_nowhere_without_an_address() -> No
             assert nowhere == 0
 
     asyncio.run(scenario())
+
+
+def test_without_a_server_nothing_is_asked() -> None:
+    async def scenario() -> None:
+        for ask in (NoTransport().request, NoTransport().stream):
+            with pytest.raises(AssertionError, match=r"there is no server to .*: .*/x"):
+                await ask("GET", "/x", "", {}, b"")
+        await NoTransport().close()
+
+    run(scenario)
