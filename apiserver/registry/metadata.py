@@ -283,11 +283,11 @@ def manager_name(given: str, user_agent: str) -> str:
 def keep_metadata_for_status(obj: Json, old: Json) -> None:
     """Gives an object the metadata of the stored one, but for what a write to /status may change. In place."""
     metadata, before = obj["metadata"], old["metadata"]
-    for field in filter(metadata.__contains__, _KEPT_BY_STATUS):
-        if field not in before:
+    for field in _KEPT_BY_STATUS:
+        if field in before:
+            metadata[field] = before[field]
+        elif field in metadata:
             del metadata[field]
-    for field in filter(before.__contains__, _KEPT_BY_STATUS):
-        metadata[field] = before[field]
 
 
 def validate_manager(manager: str, path: Path) -> list[FieldError]:

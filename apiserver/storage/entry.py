@@ -40,7 +40,7 @@ class Entry:
             raise ValueError(f"{record.key}: a stored value begins with {OPENING.decode()}, unlike {value[:40]!r}")
         comma = b"" if value[_SKIP : _SKIP + 1] == b"}" else b","
         #: The value after its opening, with the revision as first member of the metadata.
-        self.tail = b'"resourceVersion":"%d"%b%b' % (record.revision, comma, value[_SKIP:])
+        self.tail = b'"resourceVersion":"%d"%b' % (record.revision, comma) + value[_SKIP:]
         self._decode = decode
         self._obj: Any = None
         self._encodings: dict[Any, Any] | None = None

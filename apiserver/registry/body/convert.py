@@ -96,8 +96,7 @@ def encode_stored(obj: Hub) -> Stored:
 def as_stored(obj: Hub) -> Json:
     """What is stored of an object. Its parts are those of the object."""
     metadata = obj["metadata"]
-    present = tuple(filter(metadata.__contains__, _ORDER))
-    stored: Json = {"metadata": dict(zip(present, map(metadata.__getitem__, present), strict=True))}
+    stored: Json = {"metadata": {name: metadata[name] for name in _ORDER if name in metadata}}
     for name in obj:
         if name != "metadata" and name != "kind" and name != "apiVersion":
             stored[name] = obj[name]

@@ -114,19 +114,18 @@ def _as_set(node: Any) -> FieldSet | None:
 def encode(managers: Managers) -> list[Json]:
     """Entries in upstream's order."""
     entries = []
-    if len(managers) > 1:
-        order = [(m.operation, o.time or "", m.name, o.version, m.subresource, m) for m, o in managers.items()]
-        managers = {manager: managers[manager] for *_, manager in sorted(order)}
-    for manager, owned in managers.items():
-        entry: Json = {"manager": manager.name, "operation": manager.operation, "apiVersion": owned.version}
-        if not manager.name:
-            del entry["manager"]
-        if owned.time is not None:
-            entry["time"] = owned.time
+    found = [(m.operation, o.time or "", m.name, o.version, m.subresource, o.fields) for m, o in managers.items()]
+    found.sort()  # no two agree in all that stands before their fields
+    for operation, time, name, version, subresource, fields in found:
+        entry: Json = {"manager": name} if name else {}
+        entry["operation"] = operation
+        entry["apiVersion"] = version
+        if time:
+            entry["time"] = time
         entry["fieldsType"] = "FieldsV1"
-        entry["fieldsV1"] = owned.fields
-        if manager.subresource:
-            entry["subresource"] = manager.subresource
+        entry["fieldsV1"] = fields
+        if subresource:
+            entry["subresource"] = subresource
         entries.append(entry)
     return entries
 
