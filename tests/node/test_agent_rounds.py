@@ -378,3 +378,26 @@ def test_what_gates_allow_of_claims() -> None:
                 assert getattr(features, field) is enabled
 
     played(scenario)
+
+
+def test_claims_of_pods_that_are_gone_are_released_once_the_pods_are_known(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        dirs = PluginDirs(plugins=tmp_path / "plugins", registry=tmp_path / "registry")
+        plugins = Agent(plugin_dirs=dirs).part._plugins
+        assert plugins is not None
+        active: list[Any] = []
+
+        async def release(found: Any) -> None:
+            active.append(sorted(found))
+
+        plugins.claims.release_lost = release  # type: ignore[method-assign, assignment]
+        for pods in (
+            None,
+            [],
+            [pod(), pod("over", phase="Succeeded"), pod("failed", phase="Failed"), pod("q", phase="Running")],
+        ):
+            plugins._pods = lambda found=pods: found  # type: ignore[misc]
+            await plugins.release_lost()
+        assert active == [[], ["p-uid", "q-uid"]]
+
+    asyncio.run(_as_coroutine(scenario))

@@ -185,6 +185,15 @@ def test_what_flags_say_holds() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "elects"),
+    [(None, True), ("", True), ("true", True), ("T", True), ("1", True), ("false", False), ("F", False), ("0", False)],
+)
+def test_one_of_several_leads_unless_that_is_not_wanted(value: str | None, elects: bool) -> None:
+    flags = [] if value is None else ["--leader-elect" if not value else f"--leader-elect={value}"]
+    assert (components.read([SERVER, *flags]).election is not None) is elects
+
+
+@pytest.mark.parametrize(
     ("flags", "text"),
     [
         (["--nodes=-1"], "--nodes -1: cannot be negative"),
