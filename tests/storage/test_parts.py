@@ -24,8 +24,10 @@ from apiserver.storage.feed import Publisher, check_past
 from apiserver.storage.heads import Heads
 from apiserver.storage.room import bytes_of
 from apiserver.storage.sqlite_engine import _commit, _sweep
+from apiserver.storage.sqlite_guard import Guard
+from apiserver.storage.sqlite_open import connect, identity_of
 from apiserver.storage.sqlite_room import RESERVE, Reserve
-from apiserver.storage.types import Expired, Record, Snapshot, WriteRefused
+from apiserver.storage.types import Durability, Expired, Record, Snapshot, WriteRefused
 from tests.storage.caches import a_store, with_store
 
 
@@ -405,3 +407,30 @@ def test_caches_that_are_closed_hear_nothing_more():
             assert (store.caches.revision, cursor.closed, store.pods.get("/registry/pods/b")) == (1, True, None)
 
     asyncio.run(run())
+
+
+def test_a_connection_syncs_as_durability_says_and_new_files_are_told_apart(tmp_path):
+    identities = set()
+    for durability, level in ((Durability.FULL, 2), (Durability.NORMAL, 1), (Durability.OFF, 0)):
+        connection = connect(tmp_path / durability, durability)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        identities.add(identity_of(connection))
+        connection.close()
+        again = connect(tmp_path / durability, durability)
+        assert identity_of(again) in identities
+        again.close()
+    assert len(identities) == 3
+    assert 0 not in identities
+
+
+def test_a_guard_that_is_closed_lets_go_of_its_file_and_its_thread(tmp_path):
+    connect(tmp_path / "kubedra.db", Durability.OFF).close()
+    guard = Guard(tmp_path / "kubedra.db")
+    guard.start(lambda reason: None)
+    thread, descriptor = guard._thread, guard._descriptor
+    assert (thread.is_alive(), guard.problem()) == (True, "")
+    guard.close()
+    assert not thread.is_alive()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

@@ -1,0 +1,154 @@
+"""Which requests the rules and selectors of policies and webhooks are about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apiserver.admission.matching import Covered, Matcher, Rule, labels_of
+from apiserver.admission.requests import Place
+from apiserver.api.status import StatusError
+from tests.admission.asking import Json, Situation
+
+RULE: Json = {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
+PLACE = Place("apps", "v1", "deployments", "")
+
+
+def covers(rule: Json, operation: Any = "CREATE", place: Place = PLACE, *, in_namespace: bool = True) -> bool:
+    return Rule(RULE | rule).covers(operation, place, in_namespace=in_namespace)
+
+
+@pytest.mark.parametrize(
+    ("rule", "covered"),
+    [
+        ({}, True),
+        ({"operations": ["*"]}, True),
+        ({"operations": ["UPDATE", "CREATE"]}, True),
+        ({"operations": ["UPDATE"]}, False),
+        ({"operations": []}, False),
+        ({"apiGroups": ["*"]}, True),
+        ({"apiGroups": [""]}, False),
+        ({"apiVersions": ["*"]}, True),
+        ({"apiVersions": ["v2"]}, False),
+        ({"resources": ["*"]}, True),
+        ({"resources": ["*/*"]}, True),
+        ({"resources": ["deployments/*"]}, True),
+        ({"resources": ["deployments/status"]}, False),
+        ({"resources": ["*/status"]}, False),
+        ({"resources": ["pods", "deployments"]}, True),
+        ({"resources": ["pods"]}, False),
+        ({"scope": "*"}, True),
+        ({"scope": "Namespaced"}, True),
+        ({"scope": "Cluster"}, False),
+    ],
+)
+def test_a_rule_covers_what_all_of_its_parts_name(rule: Json, covered: bool) -> None:
+    assert covers(rule) is covered
+
+
+def test_a_rule_names_subresources_and_scopes() -> None:
+    status = PLACE._replace(subresource="status")
+    for resources, covered in (
+        ("deployments", False),
+        ("deployments/status", True),
+        ("*/*", True),
+        ("*", False),
+        ("deployments/*", True),
+    ):
+        assert covers({"resources": [resources]}, place=status) is covered
+    assert covers({"scope": "Cluster"}, in_namespace=False)
+    assert not covers({"scope": "Namespaced"}, in_namespace=False)
+
+
+OLD = PLACE._replace(version="v1beta1")
+
+
+def matcher(*rules: Json, exclude: tuple[Json, ...] = (), equivalent: bool = True, **more: Any) -> Matcher:
+    made = [RULE | rule for rule in rules] if rules else None
+    return Matcher(rules=made, exclude=[RULE | rule for rule in exclude], equivalent=equivalent, **more)
+
+
+def covered(made: Matcher) -> Covered | None:
+    return made.covers("CREATE", [PLACE, OLD], in_namespace=True)
+
+
+def matched(made: Matcher, name: str = "x", new: Json | None = None, **more: Any) -> str | None:
+    """The version in which a request matches."""
+    about = covered(made)
+    if about is None:
+        return None
+    situation = Situation(more.pop("there", {}))
+    obj = {"metadata": {"name": name}} if new is None else new
+    request = situation.request("CREATE", "deployments", obj, group="apps", name=name, **more)
+    place = made.match(about, request)
+    return None if place is None else place.version
+
+
+def test_a_rule_stands_for_other_versions_where_it_is_to_and_its_own_comes_first() -> None:
+    old = {"apiVersions": ["v1beta1"]}
+    assert matched(matcher({})) == "v1"
+    assert matched(matcher(old)) == "v1beta1"
+    assert matched(matcher(old, {})) == "v1"
+    assert matched(matcher(old, equivalent=False)) is None
+    assert covered(matcher({"operations": ["DELETE"]})) is None
+    assert matched(matcher()) == "v1", "without rules everything is meant"
+
+
+def test_what_is_excluded_is_left_out_whole_or_by_its_name() -> None:
+    assert covered(matcher({}, exclude=({},))) is None
+    assert covered(matcher({}, exclude=({"apiVersions": ["v1beta1"]},))) is None
+    assert matched(matcher({}, exclude=({"operations": ["DELETE"]},))) == "v1"
+    named = matcher({}, exclude=({"resourceNames": ["a", "b"]},))
+    assert [matched(named, name) for name in "abc"] == [None, None, "v1"]
+    only = matcher({"resourceNames": ["a"]}, {"apiVersions": ["v1beta1"], "resourceNames": ["b"]})
+    assert [matched(only, name) for name in "abc"] == ["v1", "v1beta1", None]
+
+
+def test_an_object_is_selected_by_its_labels_before_or_after() -> None:
+    made = matcher({}, object_selector={"matchLabels": {"a": "b"}})
+    with_label: Json = {"metadata": {"labels": {"a": "b"}}}
+    assert matched(made, new=with_label) == "v1"
+    assert matched(made, new={"metadata": {}}) is None
+    assert matched(made, new={}) is None
+    request = Situation().request("UPDATE", "deployments", {"metadata": {}}, with_label, group="apps")
+    assert labels_of(request) == [{}, {"a": "b"}]
+    assert made.selects(labels_of(request))
+    gone = Situation().request("DELETE", "deployments", None, with_label, group="apps")
+    assert labels_of(gone) == [{"a": "b"}]
+    assert matcher({}, object_selector={}).selects([])
+    assert matcher({}, object_selector={"matchLabels": {}}).selects([])
+    assert not made.selects([])
+
+
+def test_a_namespace_is_selected_by_its_labels_and_what_is_in_none_always() -> None:
+    made = matcher({}, namespace_selector={"matchLabels": {"a": "b"}})
+    there = {"namespaces": [{"metadata": {"name": "n", "labels": {"a": "b"}}}, {"metadata": {"name": "m"}}]}
+    assert matched(made, there=there) == "v1"
+    assert matched(made, there=there, namespace="m") is None
+    assert matched(made, there=there, namespace="") == "v1"
+    with pytest.raises(StatusError, match='namespaces "o" not found'):
+        matched(made, there=there, namespace="o")
+    about = covered(made)
+    assert about is not None
+    for operation, labels, subresource, selected in (
+        ("CREATE", {"a": "b"}, "", True),
+        ("CREATE", {}, "", False),
+        ("UPDATE", {"a": "b"}, "", True),
+        ("UPDATE", {}, "finalize", True),
+        ("DELETE", {}, "", True),
+    ):
+        new = None if operation == "DELETE" else {"metadata": {"name": "n", "labels": labels}}
+        request = Situation(there).request(
+            operation, "namespaces", new, {"metadata": {}}, namespace="n", name="n", subresource=subresource  # type: ignore[arg-type]
+        )  # fmt: skip
+        assert (made.match(about, request) is not None) is selected
+
+
+def test_the_resources_of_a_policy_match_exactly_unless_it_says_otherwise() -> None:
+    old = [RULE | {"apiVersions": ["v1beta1"]}]
+    assert covered(Matcher.of_resources({"resourceRules": old})) is None
+    assert covered(Matcher.of_resources({"resourceRules": old, "matchPolicy": "Equivalent"})) is not None
+    assert covered(Matcher.of_resources({"resourceRules": [RULE], "excludeResourceRules": [RULE]})) is None
+    for everything in (None, {}, {"resourceRules": []}):
+        assert covered(Matcher.of_resources(everything)) == Covered(covered(matcher()).places, ())  # type: ignore[union-attr]
