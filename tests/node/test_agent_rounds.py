@@ -310,11 +310,7 @@ def test_containers_are_processes_where_that_was_said_and_one_socket_serves_all_
             plain.put(PODS, pod())
             assert plain.part._find("p-uid") is None
 
-    asyncio.run(_as_coroutine(scenario))
-
-
-async def _as_coroutine(scenario: Callable[[], Awaitable[None]]) -> None:
-    await scenario()
+    asyncio.run(scenario())
 
 
 def test_the_node_with_plugin_directories_has_real_drivers(tmp_path: Path) -> None:
@@ -344,7 +340,7 @@ def test_the_node_with_plugin_directories_has_real_drivers(tmp_path: Path) -> No
             assert list(one.part._kubelets) == ["n"], "drivers register whether it has pods or not"
         assert Agent().part.due is None
 
-    asyncio.run(_as_coroutine(scenario))
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -400,4 +396,4 @@ def test_claims_of_pods_that_are_gone_are_released_once_the_pods_are_known(tmp_p
             await plugins.release_lost()
         assert active == [[], ["p-uid", "q-uid"]]
 
-    asyncio.run(_as_coroutine(scenario))
+    asyncio.run(scenario())
