@@ -165,6 +165,9 @@ def test_of_components_that_are_killed_at_their_writes_nothing_is_left(first: in
             await passes(200)
             assert not books.problems
             assert not books.leaks()
+            await world.client.delete(RESOURCE_CLAIMS, "shared", "ns")
+            await passes(60)
+            assert not (await world.client.list(RESOURCE_CLAIMS))["items"]
             assert books.checked > WAVES * PODS_OF_WAVE * 6
             assert all(process.lives > 5 for process in processes)
             [scheduler] = processes[0].manager.components
