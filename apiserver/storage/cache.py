@@ -241,9 +241,10 @@ class Cache:
 
     def hand_over(self, key: str, value: bytes, obj: Any) -> None:
         """What is about to be stored under a key, as `value` and as the object that was encoded so, which nobody
-        changes from now on: where somebody follows the objects, it need not be decoded.
+        changes from now on: where somebody follows the objects, it need not be decoded. Rows that are brought into
+        another form as they are read are decoded all the same.
         """
-        if self.followers:
+        if self.followers and self._present is None:
             self._handed_over[key] = value, obj
 
     def take_back(self, key: str) -> None:

@@ -234,3 +234,30 @@ async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(stor
     store.pods.renew({}, former=shown_on("n"))
     store.pods.close()
     assert before.closed
+
+
+@with_store
+async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_follows_objects(store):
+    calls = []
+    caches = WatchCache(store.log, lambda data: calls.append(data) or json.loads(data))
+    plain = caches.add("/registry/pods/")
+    changing = caches.add("/registry/nodes/", present=lambda record: record)
+    await caches.start()
+
+    async def decoded(cache, name, *, value=None, taken_back=False):
+        key, made = f"{cache.prefix}{name}", {"metadata": {"name": name}}
+        written = json.dumps(made, separators=(",", ":")).encode()
+        cache.hand_over(key, value or written, made)
+        if taken_back:
+            cache.take_back(key)
+        calls.clear()
+        record = await store.log.append(Write(key, written, 0))
+        assert cache.get(key).obj == {"metadata": {"resourceVersion": str(record.revision), "name": name}}
+        return bool(calls)
+
+    assert await decoded(plain, "nobody-follows")
+    plain.followers = changing.followers = 1
+    assert not await decoded(plain, "followed")
+    assert await decoded(plain, "another-value", value=b'{"metadata":{"name":"x"}}')
+    assert await decoded(plain, "refused", taken_back=True)
+    assert await decoded(changing, "in-another-form")
