@@ -147,9 +147,10 @@ async def test_a_cache_that_is_shown_in_another_form_keeps_what_is_stored(store)
         assert len(pods.list().entries) == 2
     await store.put("c", n=1)
     assert pods.get("/registry/pods/c").obj["spec"] == {"n": "z"}
+    await store.put("c", n=3)
     await store.delete("a")
     pods.renew({}, shown("w"))
-    assert [entry.obj["spec"]["n"] for entry in pods.list().entries] == [2, "w"]
+    assert [entry.obj["spec"]["n"] for entry in pods.list().entries] == [2, 3], "of what was stored last"
 
 
 # What is undone
@@ -350,7 +351,10 @@ def test_each_past_state_can_be_read_from_any_key_in_pages_of_any_size(kept):
     run()
 
 
-def test_every_cache_that_is_there_at_the_start_has_its_own_rows():
+@pytest.mark.parametrize("at_once", [1, 2, 5000])
+def test_every_cache_that_is_there_at_the_start_has_its_own_rows(at_once, monkeypatch):
+    monkeypatch.setattr("apiserver.storage.watchcache.LOAD_ROWS", at_once)
+
     async def run(prefixes: list[str]) -> None:
         log = await open_log("memory:", durability="off")
         for key in ("/r/a/1", "/r/a/2", "/r/b/1", "/r/c/1", "/r/a/b/1"):
