@@ -261,3 +261,20 @@ async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_
     assert await decoded(plain, "another-value", value=b'{"metadata":{"name":"x"}}')
     assert await decoded(plain, "refused", taken_back=True)
     assert await decoded(changing, "in-another-form")
+
+
+async def test_an_observer_is_told_of_each_row_once_it_is_there_and_of_each_new_state_until_it_ends(store):
+    told: list[object] = []
+
+    def applied(record):
+        told.append((record.key, record.deleted, store.pods.get(record.key) is not None))
+
+    end = store.pods.observe(applied, lambda: told.append(len(store.pods)))
+    await store.put("a")
+    await store.put("a", prefix="/registry/nodes/")
+    await store.delete("a")
+    store.pods.load((await store.log.state("/registry/nodes/")).records, store.log.revision)
+    assert told == [("/registry/pods/a", False, True), ("/registry/pods/a", True, False), 1]
+    end()
+    await store.put("b")
+    assert len(told) == 3
