@@ -263,6 +263,7 @@ async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_
     assert await decoded(changing, "in-another-form")
 
 
+@with_store
 async def test_an_observer_is_told_of_each_row_once_it_is_there_and_of_each_new_state_until_it_ends(store):
     told: list[object] = []
 
