@@ -61,6 +61,8 @@ class Work:
         self.may_end.set()
 
     def try_fast(self, request: Request) -> Response | None:
+        if request.query == "fails":
+            raise PlainError(403, "no")
         return Response(200, b"") if request.query == "fast" else None
 
     async def handle(self, request: Request) -> Response:
@@ -333,6 +335,54 @@ def test_seats_that_a_level_lends_are_borrowed_while_nobody_uses_them() -> None:
         await asyncio.gather(*bobs, *anns)
 
     run(ask())
+
+
+def test_who_waits_comes_before_who_comes_later() -> None:
+    async def ask() -> None:
+        all_of = {**EVERYTHING, "subjects": [user("ann"), user("bob")]}
+        found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, ONE_QUEUE)], seats=1)
+        work.may_end.clear()
+        first, second = (asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2))
+        await rest()
+        found.configure([schema("mine", "some", all_of)], [level("some", 2, ONE_QUEUE)])
+        found._levels["some"].seats = 2  # a seat more, of which nobody who waits knows yet
+        late = asyncio.ensure_future(found.handle(asked("bob")))
+        await rest()
+        assert work.began == ["ann"]
+        work.may_end.set()
+        await asyncio.gather(first, second, late)
+        assert work.began == ["ann", "ann", "bob"]
+
+    run(ask())
+
+
+def test_a_level_borrows_no_more_than_its_limit() -> None:
+    async def ask() -> None:
+        found, work = fairness(
+            [schema("mine", "some", {**EVERYTHING, "subjects": [user("ann")]})],
+            [level("some", 1, ONE_QUEUE, borrowingLimitPercent=25), level("other", 1, ONE_QUEUE, lendablePercent=100)],
+            seats=8,
+        )
+        work.may_end.clear()
+        anns = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(8)]
+        await rest()
+        assert len(work.began) == 5  # four of its own, and a fourth of that
+        work.may_end.set()
+        await asyncio.gather(*anns)
+
+    run(ask())
+
+
+def test_a_request_that_fails_gives_its_seat_back() -> None:
+    async def ask() -> None:
+        all_of = {**EVERYTHING, "subjects": [user("ann")]}
+        found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, ONE_QUEUE)], seats=1)
+        with pytest.raises(PlainError, match="no"):
+            found.try_fast(asked("ann", query="fails"))
+        await found.handle(asked("ann"))
+        assert work.began == ["ann"]
+
+    run(asyncio.wait_for(ask(), 30))
 
 
 def test_a_request_that_is_given_up_leaves_its_place_and_one_that_goes_on_for_long_takes_none() -> None:
