@@ -438,3 +438,25 @@ def test_a_guard_that_is_closed_lets_go_of_its_file_and_its_thread(tmp_path):
     assert not thread.is_alive()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+@pytest.mark.parametrize(("since", "had"), [(1, None), (2, None), (3, [4, 5]), (4, [5]), (5, []), (6, [])])
+def test_a_past_is_brought_back_where_it_is_not_longer_than_a_window_may_be(since, had, monkeypatch):
+    monkeypatch.setattr("apiserver.storage.cache.HISTORY_ROWS", 2)
+
+    @with_store
+    async def run(store):
+        for number in range(5):
+            await store.put("a" if number % 2 else "b", n=number)
+        store.pods.load((await store.log.state("/registry/pods/")).records, 5)
+        if had is None:
+            with pytest.raises(Expired) as lost:
+                await store.pods.reach_back(since)
+            assert (lost.value.revision, lost.value.bound) == (since, 5)
+            return
+        await store.pods.reach_back(since)
+        events = store.pods.cursor(since).next_batch()
+        assert [event.revision for event in events] == had
+        assert all(event.old is not None and event.old.revision < event.revision for event in events)
+
+    run()
