@@ -147,6 +147,7 @@ def test_a_long_request_that_is_refused_is_freed_at_once(belonging: bool) -> Non
     async def ask() -> None:
         with pytest.raises(ValueError, match="refused"):
             await in_thread(work())
+        await in_thread(asyncio.sleep(0))  # the thread has let go of the step before
 
     gc.disable()
     try:
