@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -215,12 +216,17 @@ def test_a_watch_ends_in_time(play: Play) -> None:
     play(scenario)
 
 
-def test_a_watch_that_says_no_time_ends_after_the_servers_to_twice_that(play: Play) -> None:
+@pytest.mark.parametrize(("chance", "end"), [(0.0, 110.0), (1 - 1e-9, 120.0)])
+def test_a_watch_that_says_no_time_ends_after_the_servers_to_twice_that(
+    play: Play, monkeypatch: pytest.MonkeyPatch, chance: float, end: float
+) -> None:
+    monkeypatch.setattr(random, "random", lambda: chance)
+
     async def scenario(world: Any) -> None:
         store = world.store("configmaps")
         store.registry.watch_seconds = 10.0
         ctx = store.context(user=ADMIN, version="v1", verb="watch")
-        times = iter((100.0, 109.9, 120.0))
+        times = iter((100.0, end - 0.02, end))
         batches = open_watch(store, ctx, ListOptions(watch=True, resource_version="999"), lambda: next(times))
         assert [batch async for batch in batches] == []
 
