@@ -229,6 +229,7 @@ def test_a_watch_that_says_no_time_ends_after_the_servers_to_twice_that(
         times = iter((100.0, end - 0.02, end))
         batches = open_watch(store, ctx, ListOptions(watch=True, resource_version="999"), lambda: next(times))
         assert [batch async for batch in batches] == []
+        assert next(times, None) is None, "it lasted until then"
 
     play(scenario)
 
