@@ -41,6 +41,7 @@ __all__ = [
     "interpret",
     "loads",
     "ordinary",
+    "ordinary_changes",
     "raw_names",
     "raw_size",
     "zero",
@@ -171,13 +172,25 @@ def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]
     """
     if schema.decoder is not None:
         return decode(schema, value)
+    made = _read_changed(schema, value, before)
+    if made is not None:
+        return Decoded(made, [], [], [])
+    kept = {name: item for name, item in value.items() if name in before and before[name] is item}
+    decoded = decode(schema, {name: item for name, item in value.items() if name not in kept})
+    made = decoded.obj | kept
+    decoded.obj = {name: made[name] for name in schema.fields if name in made}
+    return decoded
+
+
+def _read_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
+    """The normal form of such a value; None where something is odd."""
     entries = schema.cache.get("decode fields")
     if entries is None:
         entries = schema.cache["decode fields"] = {name: _entry(item) for name, item in schema.fields.items()}
+    if not entries.keys() >= value.keys():
+        return None
     out = {}
     try:
-        if not entries.keys() >= value.keys():
-            raise Odd
         for name, (mode, plain, read) in entries.items():  # as a reader does, but for what is as before
             if name in value:
                 item = value[name]
@@ -188,14 +201,16 @@ def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]
                 out[name] = item
             elif mode == _ALWAYS:
                 out[name] = read(None)
-        return Decoded(out, [], [], [])
     except Odd:
-        pass
-    kept = {name: item for name, item in value.items() if name in before and before[name] is item}
-    decoded = decode(schema, {name: item for name, item in value.items() if name not in kept})
-    made = decoded.obj | kept
-    decoded.obj = {name: made[name] for name in schema.fields if name in made}
-    return decoded
+        return None
+    return out
+
+
+def ordinary_changes(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
+    """As `ordinary`, of a value that a patch made of `before`, which is in normal form: fields that it left alone are
+    not read again. None as well of a kind that has raw values anywhere.
+    """
+    return None if schema.decoder is not None or raw_names(schema) else _read_changed(schema, value, before)
 
 
 def ordinary(schema: Struct, value: Any) -> Any:

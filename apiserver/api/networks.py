@@ -4,7 +4,8 @@ there).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
 
@@ -18,6 +19,7 @@ __all__ = [
     "cidr_family",
     "ip_family",
     "ip_texts",
+    "is_plain_ipv4",
     "legacy_cidr",
     "legacy_ip",
     "parse_address",
@@ -29,6 +31,15 @@ _SUBNET = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _ZEROS = "must not have leading 0s"
 _MAPPED = "must not be an IPv4-mapped IPv6 address"
 _IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+
+
+_OCTET: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_PLAIN: Final = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}").fullmatch
+
+
+def is_plain_ipv4(text: str) -> bool:
+    """Whether a text is an IPv4 address in its one written form, as nearly all are: nothing is wrong with it."""
+    return _PLAIN(text) is not None
 
 
 def _without_zeros(address: str) -> str:
@@ -98,6 +109,8 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 def ip_family(text: str) -> int:
     """4 or 6, 0 when it is no address."""
+    if _PLAIN(text):
+        return 4
     parsed = parse_address(text)
     return 0 if parsed is None else parsed.version
 
@@ -106,6 +119,8 @@ def legacy_ip(path: Path, text: str, strict: bool = False) -> list[FieldError]:
     """An address; `strict` (gate StrictIPCIDRValidation), and forms that not everybody reads in the same way are
     refused.
     """
+    if _PLAIN(text):
+        return []
     parsed = parse_address(text)
     if parsed is None:
         return [invalid(path, text, _IP)]
@@ -118,6 +133,8 @@ def legacy_ip(path: Path, text: str, strict: bool = False) -> list[FieldError]:
 
 def ip_texts(text: str) -> list[str]:
     """What is wrong with an address that has to be in its one written form."""
+    if _PLAIN(text):
+        return []
     parsed = parse_address(text)
     if parsed is None:
         return [_IP]

@@ -5,7 +5,7 @@ reads in the same way. Rules: pkg/apis/core/validation (ValidateEndpointIP), api
 from __future__ import annotations
 
 from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid
-from apiserver.api.networks import parse_address, parse_interface
+from apiserver.api.networks import is_plain_ipv4, parse_address, parse_interface
 
 __all__ = ["address_warnings", "reachable", "subnet_warnings"]
 
@@ -30,6 +30,8 @@ def reachable(path: Path, text: str) -> list[FieldError]:
 
 def address_warnings(path: Path, text: str) -> list[str]:
     """What is said of an address in a form that not everybody reads in the same way."""
+    if is_plain_ipv4(text):
+        return []
     address = parse_address(text)
     if address is None:
         return []

@@ -42,9 +42,10 @@ class Room:
             if known.pod["metadata"].get("generation") != pod["metadata"].get("generation"):
                 self._replace(pod)
             return None
-        refusal = _wrong_system(pod, node) or self._refusal(pod, node)
+        wanted = PodInfo(pod)
+        refusal = _wrong_system(pod, node) or self._refusal(wanted, node)
         if refusal is None:
-            self._info.add_pod(PodInfo(pod))
+            self._info.add_pod(wanted)
         return refusal
 
     def leave(self, pod: Json) -> None:
@@ -62,11 +63,11 @@ class Room:
         self.leave(pod)
         self._info.add_pod(PodInfo(pod))
 
-    def _refusal(self, pod: Json, node: Json) -> Refusal | None:
+    def _refusal(self, wanted: PodInfo, node: Json) -> Refusal | None:
         if not (node.get("status") or {}).get("allocatable"):
             # It has not been registered yet: nothing is known of it.
             return None
-        info, wanted = self._info, PodInfo(pod)
+        info = self._info
         if info.node is not node:
             info.set_node(node)
         if short := _short(wanted, info):

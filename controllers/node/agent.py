@@ -154,7 +154,14 @@ class NodeAgent(ControllerComponent):
 
     def _claim_changed(self, claim: Json) -> None:
         for pod in self._pods_of_claim.get(key_of(claim)):
+            self._unsettle(pod)
             self._pod_changed(pod)
+
+    def _unsettle(self, pod: Json) -> None:
+        """Something that a pod depends on has changed."""
+        running = self._kubelets.get(pod["spec"].get("nodeName", ""))
+        if running is not None:
+            running.kubelet.look_again(pod)
 
     async def reconcile(self, key: str) -> timedelta | None:
         kind, _, name = key.partition(":")
@@ -276,6 +283,7 @@ class NodeAgent(ControllerComponent):
         def changed(uids: set[str]) -> None:
             for pod in self._pods_of_node.get(node):
                 if pod["metadata"]["uid"] in uids:
+                    self._unsettle(pod)
                     self._controller.queue.add(f"pod:{key_of(pod)}")
 
         return PluginHost(self._client, self._read_live, options, self._dra_metrics, pods, changed)

@@ -6,6 +6,7 @@ after they ended, before the pod is reported as ended and goes.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +31,10 @@ log = logging.getLogger(__name__)
 #: A pod and its container statuses → these with the health of their devices.
 WithHealth = Callable[[Json, Sequence[Json]], list[Json]]
 TERMINAL = frozenset({"Succeeded", "Failed"})
+#: What of a pod's metadata a report changes.
+_OURS: Json = {"resourceVersion": "", "managedFields": None}
+#: Seconds that a timer may fire before its time.
+_EARLY = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,26 @@ class Host:
     """Whether tolerations compare numbers."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """A report after which there is nothing to do for a pod until it or its node is another one, or until a time of the
+    loop: the event of the report itself comes back, and most looks would be at it.
+    """
+
+    version: str
+    node: Json | None = None
+    due: float | None = None
+
+    def until(self, node: Json, again: timedelta | None) -> _Settled:
+        due = None if again is None else asyncio.get_running_loop().time() + again.total_seconds()
+        return _Settled(self.version, node, due)
+
+    def holds(self, pod: Json, node: Json) -> bool:
+        if self.version != pod["metadata"].get("resourceVersion") or self.node is not node:
+            return False
+        return self.due is None or asyncio.get_running_loop().time() < self.due - _EARLY
+
+
 class Kubelet:
     """Everything that one node does for its pods."""
 
@@ -77,9 +102,26 @@ class Kubelet:
         self.claims, self._containers = claims, containers
         #: Pods (uids) whose containers were told to end.
         self._told: set[str] = set()
+        #: By uid: what was reported last, if nothing else has changed, and nothing will by itself but at a time.
+        self._settled: dict[str, _Settled] = {}
 
     async def sync(self, pod: Json, node: Json) -> timedelta | None:
         """One step for a pod; when to come again, should no event come first."""
+        uid = pod["metadata"]["uid"]
+        settled = self._settled.pop(uid, None)
+        if settled is not None and settled.holds(pod, node):
+            self._settled[uid] = settled
+            return None
+        again = await self._sync(pod, node)
+        if (reported := self._settled.pop(uid, None)) is not None:
+            self._settled[uid] = reported.until(node, again)
+        return again
+
+    def look_again(self, pod: Json) -> None:
+        """Something beside the pod and its node has changed."""
+        self._settled.pop(pod["metadata"]["uid"], None)
+
+    async def _sync(self, pod: Json, node: Json) -> timedelta | None:
         phase = pod.get("status", {}).get("phase", "Pending")
         if pod["metadata"].get("deletionTimestamp"):
             return await self._terminate(pod, phase)
@@ -106,6 +148,7 @@ class Kubelet:
         self._room.leave(pod)
         self._containers.forget(pod)
         self._told.discard(pod["metadata"]["uid"])
+        self.look_again(pod)
 
     async def release(self, pod: Json) -> timedelta | None:
         """The claims of a pod that is gone from the API."""
@@ -162,7 +205,7 @@ class Kubelet:
             or any(status[part] != present.get(part) for part in status if part != "conditions")
             or _turned(present, status)
         ):
-            await self._report(pod, {**status, **more})
+            await self._report(pod, {**status, **more}, settles=True)
         return step.again
 
     def _shown(self, pod: Json, status: Json) -> Json:
@@ -235,11 +278,16 @@ class Kubelet:
             return False
         return True
 
-    async def _report(self, pod: Json, status: Json) -> Json:
+    async def _report(self, pod: Json, status: Json, *, settles: bool = False) -> Json:
+        """`settles`: the status is all that follows from the pod and its node as they are."""
         meta = pod["metadata"]
         body = {"metadata": {"uid": meta["uid"]}, "status": status}
         client = self._host.client
-        return self._host.wrote(await client.patch(PODS, meta["name"], body, meta["namespace"], subresource="status"))
+        answer = self._host.wrote(await client.patch(PODS, meta["name"], body, meta["namespace"], subresource="status"))
+        version = answer["metadata"].get("resourceVersion")
+        if settles and version and self._containers is EMULATED and _alike(pod, answer, status):
+            self._settled[meta["uid"]] = _Settled(version)
+        return answer
 
     def _later(self, least: timedelta) -> Resync:
         """Up to half as long again, so that not all pods come at once."""
@@ -247,6 +295,14 @@ class Kubelet:
 
     def _now(self) -> str:
         return go_time(clock.now())
+
+
+def _alike(before: Json, after: Json, status: Json) -> bool:
+    """Whether nothing of a pod has changed but the status that was reported."""
+    if before["spec"] != after["spec"] or before["metadata"] | _OURS != after["metadata"] | _OURS:
+        return False
+    present, now = before.get("status", {}), after["status"]
+    return all(present.get(name) == now.get(name) for name in present.keys() | now.keys() if name not in status)
 
 
 def _turned(present: Json, status: Json) -> bool:

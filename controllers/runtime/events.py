@@ -60,8 +60,8 @@ _MADE: WeakKeyDictionary[asyncio.AbstractEventLoop, Iterator[int]] = WeakKeyDict
 def _event_name(name: str, now: datetime) -> str:
     """The name of an event. The clock counts microseconds; the last three digits of the nanoseconds count events."""
     made = next(_MADE.setdefault(asyncio.get_running_loop(), count(1)))
-    micros = (now - datetime(1970, 1, 1, tzinfo=now.tzinfo)) // timedelta(microseconds=1)
-    suffix = f".{micros * 1000 + made % 1000:x}"
+    nanos = (int(now.timestamp() // 1) * 1_000_000 + now.microsecond) * 1000
+    suffix = f".{nanos + made % 1000:x}"
     return name[: _LONGEST_NAME - len(suffix)].rstrip("-.") + suffix
 
 

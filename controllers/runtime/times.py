@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from apiserver.api.times import timestamp
+
 __all__ = ["go_time", "micro_time", "parse_time"]
 
 
 def go_time(moment: datetime) -> str:
     """metav1.Time on the wire: whole seconds, UTC."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamp(moment)
 
 
 def micro_time(moment: datetime) -> str:
     """metav1.MicroTime on the wire."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{timestamp(moment)[:-1]}.{moment.microsecond:06d}Z"
 
 
 def parse_time(text: str) -> datetime:

@@ -221,8 +221,8 @@ class Cache:
 
     def _place(self, info: PodInfo, node: str, assumed: bool) -> None:
         before = self._placed.get(info.uid)
-        if before is not None and before.assumed and not assumed and before.node == node:
-            # Confirmed as assumed: nothing that counts on the node has changed.
+        if before is not None and not assumed and before.node == node:
+            # Confirmed, or its status is another one: what counts on the node is mostly as before.
             self._placed[info.uid] = _Placed(info, node, assumed=False)
             if info.uid in self._hidden:
                 return

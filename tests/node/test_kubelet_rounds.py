@@ -27,12 +27,16 @@ NODE = {
 SMALL = {**NODE, "status": {**NODE["status"], "allocatable": {"cpu": "0", "pods": "0"}}}  # type: ignore[dict-item]
 
 
-def pod(*, annotations: Json | None = None, going: float | None = None, grace: int = 30, **status: Any) -> Json:
+def pod(
+    *, annotations: Json | None = None, going: float | None = None, grace: int = 30, version: int = 0, **status: Any
+) -> Json:
     """`going`: in so many seconds its grace is over."""
     spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n", **status.pop("spec", {})}
     metadata: Json = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations or {}}
     if going is not None:
         metadata |= {"deletionTimestamp": at(going), "deletionGracePeriodSeconds": grace}
+    if version:
+        metadata["resourceVersion"] = str(version)
     return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
@@ -75,12 +79,18 @@ class Node:
         self.addresses, self.pod = PodAddresses(), pod()
         timings = Timings(timedelta(seconds=60), timedelta(seconds=10))
         self.wrote: list[Json] = []
+        #: What others write while a report is under way.
+        self.meanwhile: Json = {}
         host = Host(self.client, self.addresses, timings, lambda: jitter, self._wrote)  # type: ignore[arg-type]
         self.kubelet = Kubelet(host, self.claims, self.told, **how)  # type: ignore[arg-type]
 
     def _patched(self, what: Any) -> Json:
         _, body = what
         self.pod = {**self.pod, "status": {**self.pod["status"], **body.get("status", {})}}
+        if version := self.pod["metadata"].get("resourceVersion"):
+            self.pod["metadata"] = {**self.pod["metadata"], "resourceVersion": str(int(version) + 1)}
+        for part, more in self.meanwhile.items():
+            self.pod[part] = {**self.pod[part], **more}
         return self.pod
 
     def _wrote(self, found: Json) -> Json:
@@ -106,6 +116,45 @@ class Node:
     @property
     def deletions(self) -> list[Any]:
         return [what for verb, _, what in self.client.writes if verb == "delete"]
+
+
+def test_a_report_that_comes_back_is_looked_at_once_something_else_has_changed_or_time_has_come() -> None:
+    async def scenario() -> None:
+        looks = 0
+
+        def health(_: Json, statuses: Any) -> list[Json]:
+            nonlocal looks
+            looks += 1
+            return [*statuses]
+
+        async def looked(found: Json, on: Json = NODE) -> bool:
+            before = looks
+            await node.step(found, on)
+            return looks > before
+
+        node = Node(with_health=health)
+        assert await looked(pod(version=1, annotations={"kubedra.dev/ready-after": "5s"}))
+        assert not await looked(node.pod)
+        await asyncio.sleep(5)
+        assert await looked(node.pod)
+        assert not await looked(node.pod)
+        assert await looked(node.pod, {**NODE})
+        for changed in (pod(version=9), pod(version=9, annotations={"a": "b"})):
+            node = Node(with_health=health)
+            assert await looked(pod(version=1))
+            assert await looked(changed | {"status": node.pod["status"]})
+        node = Node(with_health=health)
+        assert await looked(pod(version=1))
+        node.kubelet.look_again(node.pod)
+        assert await looked(node.pod)
+        # What somebody else wrote while the report was under way is in its answer, and nobody has looked at it.
+        for meanwhile in ({"spec": {"priority": 1}}, {"metadata": {"labels": {"a": "b"}}}, {"status": {"resize": "x"}}):
+            node = Node(with_health=health)
+            node.meanwhile = meanwhile
+            assert await looked(pod(version=1))
+            assert await looked(node.pod), meanwhile
+
+    run(scenario)
 
 
 def test_a_new_pod_is_reported_as_begun_then_prepared_then_running() -> None:

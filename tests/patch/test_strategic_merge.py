@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.api.patch import PatchError, merge_patch, strategic_merge_patch
+from apiserver.api.patch import PatchError, merge_patch, strategic, strategic_merge_patch
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.core.nodes import Node
 from apiserver.api.types.core.pods import Pod
@@ -213,3 +213,32 @@ def test_an_order_of_all_elements_is_the_result(order: list[str], changed: set[s
     result = patched({"spec": change})
     assert names(result) == order
     assert {item["name"] for item in result["spec"]["containers"] if item["image"] == "new"} == changed
+
+
+def test_what_a_patch_leaves_as_it_is_stays_the_same_object() -> None:
+    change: dict[str, Any] = {
+        "metadata": {"name": "p", "labels": {"l": "1", "gone": None}, "finalizers": ["x/b"]},
+        "spec": {"containers": [{"name": "a", "image": "a:1"}], "nodeSelector": {"zone": "other"}},
+    }
+    result = patched(change)
+    assert result["spec"] is not POD["spec"]
+    assert result["spec"]["containers"] is POD["spec"]["containers"]
+    assert result["metadata"]["labels"] is POD["metadata"]["labels"]
+    patch = {"metadata": {"finalizers": None}, "spec": {"nodeSelector": {"zone": True}}}
+    assert patched(patch)["spec"]["nodeSelector"] == {"zone": True}
+    assert "finalizers" not in patched(patch)["metadata"]
+
+
+_CONTAINERS = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from("abcdef")}, optional={"image": st.sampled_from("xyz")}), max_size=6
+)
+
+
+@given(old=_CONTAINERS, new=_CONTAINERS)
+@settings(max_examples=100)
+def test_lists_of_plain_elements_are_merged_as_the_general_rules_do(old: list[Any], new: list[Any]) -> None:
+    pod, change = {"spec": {"containers": old}}, {"spec": {"containers": new}}
+    quick = strategic_merge_patch(Pod, pod, change)
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(strategic, "_merge_plain", lambda *_: None)
+        assert quick == strategic_merge_patch(Pod, pod, change)

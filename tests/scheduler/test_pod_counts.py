@@ -78,3 +78,17 @@ def test_counts_are_right_again_after_more_changes_than_the_log_keeps() -> None:
     for _ in range(25_000):
         cache.log.touch("elsewhere")
     assert counts.of(SELECTORS[0], "ns")["n0"] == 1
+
+
+def test_a_status_that_changes_nothing_that_counts_leaves_the_node_untouched() -> None:
+    cache = Cache()
+    cache.set_node(a_node("n"))
+    pod = a_pod("p", uid="u", labels={"app": "a"})
+    cache.assume(PodInfo(pod), "n")
+    position = cache.log.position
+    for phase in ("Pending", "Running"):
+        latest = PodInfo({**pod, "status": {"phase": phase}})
+        cache.set_pod(latest, "n")
+        assert (cache.nodes["n"].pods["u"], cache.log.position) == (latest, position)
+    cache.set_pod(PodInfo(a_pod("p", uid="u", labels={"app": "b"})), "n")
+    assert cache.log.position > position

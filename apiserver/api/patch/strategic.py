@@ -14,6 +14,7 @@ otherwise.
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from operator import is_
 from typing import Any, Final
 
 from apiserver.api.nesting import rebuilt
@@ -44,29 +45,40 @@ def strategic_merge_patch(schema: Struct, document: Json, patch: Any) -> Json:
 
 
 def _merge_map(original: Json, patch: Json, schema: Type) -> Json:
+    """The merged map; the original itself where the patch says nothing new, so that others see at once what was left
+    alone.
+    """
     if DIRECTIVE in patch:
         return _whole(patch)
-    patch = dict(patch)
-    out = _retained(dict(original), patch)
-    _apply_orders(out, patch, schema)
+    out, changed = dict(original), False
+    if any(key.startswith((RETAIN_KEYS, ELEMENT_ORDER)) for key in patch):
+        patch, changed = dict(patch), True
+        out = _retained(out, patch)
+        _apply_orders(out, patch, schema)
     for key, value in patch.items():
         removing = key.startswith(DELETE_FROM_LIST)
         name = _subject(key, DELETE_FROM_LIST, _BAD_PRIMITIVE_LIST) if removing else key
+        present: Any = out.get(name)
         if value is None:
+            changed |= name in out
             out.pop(name, None)
-        elif name not in out or type(out[name]) is not type(value):
+        elif type(present) is not type(value):
             if not removing:
+                changed = True
                 _place(out, name, _without_nulls(value))
         elif isinstance(value, dict):
             field = _field(schema, name)
-            out[name] = value if _strategy(field) == "replace" else _merge_map(out[name], value, field.type)
+            out[name] = value if _strategy(field) == "replace" else _merge_map(present, value, field.type)
+            changed |= out[name] is not present
         elif isinstance(value, list):
             item, strategy, key_name = _list_rules(schema, name)
             merging = strategy == "merge" or removing
-            out[name] = _merge_list(out[name], value, item, key_name, removing) if merging else value
-        else:
+            out[name] = _merge_list(present, value, item, key_name, removing) if merging else value
+            changed |= out[name] is not present
+        elif value != present or isinstance(value, float):  # 0.0 and -0.0 are equal
             out[name] = value
-    return out
+            changed = True
+    return out if changed else original
 
 
 def _whole(patch: Json) -> Json:
@@ -156,6 +168,8 @@ def _map(value: Any) -> Json:
 def _merge_list(original: list[Any], patch: list[Any], item: Type, key_name: str, removing: bool) -> list[Any]:
     if not original and not patch:
         return original
+    if key_name and not removing and (plain := _merge_plain(original, patch, item, key_name)) is not None:
+        return plain
     keyed = _element_type(original, patch) == "map[string]interface {}"
     if not keyed:
         if removing:
@@ -171,6 +185,38 @@ def _merge_list(original: list[Any], patch: list[Any], item: Type, key_name: str
         merged = _merge_elements(original, patch, item, key_name)
     ours, theirs = by_presence(merged, patch, key_name)
     return ordered(ours, theirs, patch, original, key_name, keyed=keyed)
+
+
+def _merge_plain(original: list[Any], patch: list[Any], item: Type, key_name: str) -> list[Any] | None:
+    """What the general rules make of maps without directives, each with a text of its own as merge key: nearly all
+    lists. None of others.
+    """
+    known, brought = _by_name(original, key_name), _by_name(patch, key_name)
+    if known is None or brought is None:
+        return None
+    places = {name: place for place, name in enumerate(known)}
+    others = [place for name, place in places.items() if name not in brought]
+    out: list[Any] = []
+    left = 0
+    for name, element in brought.items():
+        place = places.get(name, -1)
+        while left < len(others) and others[left] < place:
+            out.append(original[others[left]])
+            left += 1
+        out.append(element if place < 0 else _merge_map(known[name], element, item))
+    out += [original[place] for place in others[left:]]
+    return original if len(out) == len(original) and all(map(is_, out, original)) else out
+
+
+def _by_name(elements: list[Any], key_name: str) -> dict[str, Json] | None:
+    """Maps by merge key; None where one has no text there, that of another one, or a directive."""
+    found: dict[str, Json] = {}
+    for element in elements:
+        name = element.get(key_name) if type(element) is dict else None
+        if type(name) is not str or name in found or DIRECTIVE in element:
+            return None
+        found[name] = element
+    return found
 
 
 def _special_elements(original: list[Any], patch: list[Any], key_name: str) -> tuple[list[Any], list[Any]]:

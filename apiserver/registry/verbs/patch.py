@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.bodies import Body, DecodeError, claimed_kind, loads, repeated_fields
-from apiserver.api.codec import Decoded, decode, decode_changed
+from apiserver.api.codec import Decoded, decode, decode_changed, ordinary_changes
 from apiserver.api.fielderrors import Path, go_quote, invalid
 from apiserver.api.gojson import unmarshal_error
 from apiserver.api.nesting import LEVELS, TooDeep, bounded, may_be_deep
@@ -277,6 +277,9 @@ class StrategicMerge(Patch):
 
     def decode(self, patched: Any) -> Hub:
         schema, unknown = self.expected.schema, list[str]()
+        made = ordinary_changes(schema, patched, self.document)
+        if made is not None:
+            return self.finish(self.expected, Decoded(made, [], [], []), patched)
         try:
             fitting = restored_changes(schema, patched, self.document, unknown)
             decoded = decode_changed(schema, fitting, self.document)

@@ -21,6 +21,7 @@ from apiserver.api.fielderrors import (
 from apiserver.api.names import dns_label, dns_subdomain, label_key
 from apiserver.api.networks import ip_family, legacy_ip
 from apiserver.api.quantity import Quantity
+from apiserver.api.remembering import remembered
 from apiserver.api.types.core.pods import PodStatus
 from apiserver.api.validation.changes import changes
 from apiserver.resources.pods.updates import annotation_updates
@@ -74,16 +75,20 @@ def validate_pod_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
     return errors + _users(status, spec) + _health(status, spec)
 
 
+#: What is wrong with the type of a condition: all pods have the same few.
+_wrong_type: Final = remembered(1024)(label_key)
+
+
 def _conditions(conditions: list[Json]) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, condition in enumerate(conditions):
-        path, kind = (_STATUS / "conditions")[index], condition.get("type", "")
-        if condition.get("observedGeneration", 0) < 0:
-            errors.append(
-                invalid(path / "observedGeneration", condition["observedGeneration"], "must be a non-negative integer")
-            )
+        kind, generation = condition.get("type", ""), condition.get("observedGeneration", 0)
+        if generation < 0:
+            path = (_STATUS / "conditions")[index] / "observedGeneration"
+            errors.append(invalid(path, generation, "must be a non-negative integer"))
         if kind not in _SYSTEM_CONDITIONS:
-            errors += [invalid(path / "Type", kind, text) for text in label_key(kind)]
+            path = (_STATUS / "conditions")[index] / "Type"
+            errors += [invalid(path, kind, text) for text in _wrong_type(kind)]
     return errors
 
 
@@ -191,6 +196,8 @@ def _node_allocatable(status: Json, spec: Json) -> list[FieldError]:
 def _addresses(path: Path, addresses: list[Json], before: list[Json], strict: bool) -> list[FieldError]:
     """At most one address of each family. An address that stood there before is not looked at again."""
     errors: list[FieldError] = []
+    if not addresses:
+        return errors
     kept = {address.get("ip", "") for address in before}
     given = [address.get("ip", "") for address in addresses]
     for index, address in enumerate(given):

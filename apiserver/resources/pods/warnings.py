@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.fielderrors import Path, go_quote
+from apiserver.api.networks import is_plain_ipv4
 from apiserver.api.quantity import Quantity
 from apiserver.resources.addresses import address_warnings
 
@@ -120,6 +121,7 @@ def status_warnings(status: Json) -> list[str]:
         warning
         for field in ("podIPs", "hostIPs")
         for index, address in enumerate(status.get(field) or ())
+        if not is_plain_ipv4(address.get("ip", ""))
         for warning in address_warnings((Path("status") / field)[index] / "ip", address.get("ip", ""))
     ]
 
