@@ -112,6 +112,7 @@ _BEFORE: Final = {
     ("PodSpec", "preemptionPolicy"): "dnsConfig",
     ("PodSpec", "overhead"): "enableServiceLinks",
     ("PodSecurityContext", "fsGroupChangePolicy"): "sysctls",
+    ("JSONSchemaProps", "nullable"): "format",
 }
 _ZERO: Final[dict[str, Any]] = {
     "string": "",

@@ -11,6 +11,7 @@ from typing import Any, Final
 from apiserver.api.features import Features
 from apiserver.api.fielderrors import (
     FieldError,
+    Named,
     Path,
     duplicate,
     invalid,
@@ -132,10 +133,11 @@ def _spec(spec: Json, old: Json | None) -> list[FieldError]:
         whole = {**version, "schema": version.get("schema"), "has_status": "status" in subresources}
         errors += _parts(whole, at[index], before.get(name), "schema")
     names = [version.get("name", "") for version in versions]
+    shown = None if spec.get("versions") is None else _shown(own)
     if len(set(names)) != len(names):
-        errors.append(invalid(at, _shown(own), "must contain unique version names"))
+        errors.append(invalid(at, shown, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        errors.append(invalid(at, _shown(own), "must have exactly one version marked as storage version"))
+        errors.append(invalid(at, shown, "must have exactly one version marked as storage version"))
     if names and names[0] and (texts := dns1035_label(names[0])):
         # (Upstream's own form names the first version once more.)
         errors.append(invalid(_SPEC / "version", names[0], ",".join(texts)))
@@ -226,9 +228,9 @@ def _parts(version: Json, at: Path, old: Json | None, called: str) -> list[Field
 
 
 def _deprecation(version: Json, at: Path) -> list[FieldError]:
-    warning = version.get("deprecationWarning")
-    if warning is None:
+    if version.get("deprecationWarning") is None:
         return []
+    warning = Named(version["deprecationWarning"])  # upstream gives a pointer
     if not version.get("deprecated"):
         return [invalid(at, warning, "can only be set for deprecated versions")]
     errors: list[FieldError] = []
@@ -270,8 +272,8 @@ def _simple(path: str, at: Path) -> list[FieldError]:
     return [] if path[0] == "." else [invalid(at, path, "must be a simple json path starting with .")]
 
 
-def _shown(versions: list[Json]) -> Any:
-    return [internal(CustomResourceDefinitionVersion, version) for version in versions] or None
+def _shown(versions: list[Json]) -> list[Any]:
+    return [internal(CustomResourceDefinitionVersion, version) for version in versions]
 
 
 def _column(column: Json, at: Path) -> list[FieldError]:
