@@ -107,6 +107,11 @@ def is_own(pod: PodInfo, event: Event) -> bool:
     return event.new is not None and event.new["metadata"]["uid"] == pod.uid
 
 
+def is_placed(pod: Json) -> bool:
+    """Whether the pod is on a node, or has one that is being made free for it."""
+    return bool(pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName"))
+
+
 def node_events(old: Json, new: Json) -> list[ClusterEvent]:
     """What an update of a node amounts to."""
     events = []

@@ -30,6 +30,7 @@ from controllers.scheduler.framework import EVERY_EVENT, Cycle, Plugin, PluginEr
 from controllers.scheduler.groupcycle import GroupCycle
 from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.inorder import InOrder
+from controllers.scheduler.metrics import SchedulerMetrics
 from controllers.scheduler.nodeallocatable import GATE as NODE_RESOURCES_GATE
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
@@ -71,6 +72,7 @@ class Scheduler:
             pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             backoff=(configuration.first_backoff, configuration.last_backoff),
         )
+        self.counted = SchedulerMetrics(self.queue, lambda info: self.profile_of(info).name)
         self._watching = Watching(
             informers,
             self,
@@ -107,7 +109,7 @@ class Scheduler:
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return ()
+        return self.counted.families
 
     async def run(self) -> None:
         await self.workloads.wait_read()
@@ -229,6 +231,7 @@ class Scheduler:
             log.exception("binding pod %s failed unexpectedly", info.key)
             await self._give_back(queued, cycle, unexpected(error))
         else:
+            self.counted.ended(info, "scheduled")
             note = f"Successfully assigned {info.key} to {node.name}"
             self.profile_of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
 
@@ -297,6 +300,7 @@ class Scheduler:
     ) -> None:
         """Back to the queue first, then the event, then the condition."""
         info = queued.info
+        self.counted.ended(info, "unschedulable" if rejected else "error")
         current = self._pods.get(info.key)
         pod = info.pod
         if current is None or current["spec"].get("nodeName"):

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.selectors import from_object
 from controllers.scheduler.events import ClusterEvent, Event, node_events, pod_events
 from controllers.scheduler.framework import hints_of
+from controllers.scheduler.plugins.spread import pod_topology_spread
 from controllers.scheduler.podinfo import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, near, node_affinity, term
@@ -24,8 +26,8 @@ def port(number: int) -> Json:
     return {"ports": [{"containerPort": 1, "hostPort": number}]}
 
 
-def spread(key: str = "zone", app: str = "x", action: str = "DoNotSchedule") -> Json:
-    constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action}
+def spread(key: str = "zone", app: str = "x", action: str = "DoNotSchedule", **more: Any) -> Json:
+    constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action, **more}
     return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": {"app": app}}}]}
 
 
@@ -70,6 +72,20 @@ def csi_node(**limits: int | None) -> Json:
     return thing("n", spec={"drivers": [{"name": name, "allocatable": room} for name, room in rooms.items()]})
 
 
+def migrated(plugins: str) -> Json:
+    found = csi_node()
+    found["metadata"]["annotations"] = {"storage.alpha.kubernetes.io/migrated-plugins": plugins}
+    return found
+
+
+def both(*affinities: Json) -> Json:
+    """The terms of all of them, which one pod has to satisfy."""
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"podAffinity": {field: [term for each in affinities for term in each["podAffinity"][field]]}}
+
+
+TEAM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"team": "a"}}}
+BOTH = both(near("x"), {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TEAM]}})
 ZONE = "topology.kubernetes.io/zone"
 SELECTS = node_affinity(term("disk", "In", "ssd"))
 #: The plugin, the waiting pod, the event as (kind, old, new), whether it wakes.
@@ -99,6 +115,7 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("NodePorts", port(80), (ClusterEvent.POD_DELETE, bound(**port(80)), None), True),
     ("NodePorts", port(80), (ClusterEvent.POD_DELETE, bound(**port(81)), None), False),
     ("NodePorts", port(80), (ClusterEvent.POD_DELETE, a_pod(**port(80)), None), False),
+    ("NodePorts", port(80), (ClusterEvent.POD_DELETE, a_pod(status={"nominatedNodeName": "n"}, **port(80)), None), True),
     ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(cpu="2")), True),
     ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(cpu="1")), False),
     ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(pods="0")), False),
@@ -120,8 +137,28 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=near("w", anti=True)), None), True),
     ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=near("v", anti=True)), None), False),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, bound(), bound(labels={"app": "x"})), True),
-    ("InterPodAffinity", {"affinity": in_namespaces(near("x"))}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"})), True),
-    ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=in_namespaces(near("v", anti=True))), None), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound()), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound(labels={"app": "x", "a": "b"})), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, a_pod("q"), a_pod("q", labels={"app": "x"})), False),
+    ("InterPodAffinity", {"affinity": BOTH}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), False),
+    ("InterPodAffinity", {"affinity": BOTH}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x", "team": "a"})), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), False),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound(labels={"app": "y"})), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, bound(labels={"app": "y"}), bound(labels={"app": "x"})), False),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, bound(labels={"app": "x", "a": "b"}), bound(labels={"app": "x"})), False),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_DELETE, a_pod(labels={"app": "x"}), None), False),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_DELETE, a_pod(labels={"app": "x"}, status={"nominatedNodeName": "n"}), None), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, a_pod("p", uid="p"), a_pod("p", uid="p", labels={"a": "b"})), True),
+    ("InterPodAffinity", {"affinity": in_namespaces(near("x"))}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"}, namespace="other")), True),
+    ("InterPodAffinity", {"affinity": in_namespaces(near("x"))}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"}, namespace="other")), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"}, namespace="other")), False),
+    ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=in_namespaces(near("w", anti=True))), None), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_ADD, None, labelled()), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled()), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled("b")), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, labelled(), labelled("a")), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled()), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled(), labelled("a")), True),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, labelled("a")), True),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, labelled()), False),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled("b")), True),
@@ -133,7 +170,13 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("PodTopologySpread", spread(action="ScheduleAnyway"), (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), False),
     ("PodTopologySpread", spread(), (ClusterEvent.POD_DELETE, bound(labels={"app": "x"}), None), True),
     ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound()), True),
-    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, a_pod("p", uid="p"), a_pod("p", uid="p", labels={"a": "b"})), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, a_pod("p", uid="p"), a_pod("p", uid="p", labels={"a": "b"})), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, a_pod("p", uid="p"), a_pod("p", uid="p", labels={"app": "x"})), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound(labels={"app": "x", "a": "b"})), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_DELETE, a_pod(labels={"app": "x"}), None), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=TOLERATES)), False),
+    ("PodTopologySpread", spread(nodeTaintsPolicy="Honor"), (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=TOLERATES)), True),
+    ("PodTopologySpread", spread(nodeTaintsPolicy="Honor"), (ClusterEvent.POD_TOLERATION, a_pod("q", uid="q"), a_pod("q", uid="q", tolerations=TOLERATES)), False),
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, labelled("a")), True),
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, labelled()), False),
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_DELETE, labelled("a"), None), True),
@@ -157,6 +200,7 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(d=2), csi_node(d=1)), False),
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, bound(**uses("d")), None), True),
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, bound(), None), False),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, a_pod(**uses("d")), None), False),
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("c", "ns")), True),
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.VOLUME_ATTACHMENT_DELETE, thing(), None), True),
     ("NodeVolumeLimits", uses(""), (ClusterEvent.VOLUME_ATTACHMENT_DELETE, thing(), None), False),
@@ -171,6 +215,9 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CLASS_UPDATE, thing(), thing(labels={"a": "b"})), False),
     ("VolumeBinding", uses("c"), (ClusterEvent.VOLUME_CLAIM_UPDATE, thing("c", "ns"), thing("c", "ns")), True),
     ("VolumeBinding", uses("c"), (ClusterEvent.VOLUME_CLAIM_UPDATE, thing("d", "ns"), thing("d", "ns")), False),
+    ("VolumeBinding", uses("c"), (ClusterEvent.CSI_NODE_ADD, None, csi_node(d=1)), True),
+    ("VolumeBinding", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(d=1), csi_node(d=2)), False),
+    ("VolumeBinding", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(), migrated("a")), True),
     ("VolumeBinding", uses("c"), (ClusterEvent.CSI_DRIVER_UPDATE, thing(spec={"storageCapacity": True}), thing(spec={})), True),
     ("VolumeBinding", uses("c"), (ClusterEvent.CSI_DRIVER_UPDATE, thing(spec={}), thing(spec={"storageCapacity": True})), False),
     ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CAPACITY_UPDATE, thing(capacity="1Gi"), thing(capacity="2Gi")), True),
@@ -188,6 +235,18 @@ def test_a_pod_is_woken_by_what_may_help_it(
     assert event[0] in hints
     hint = hints[event[0]]
     assert (hint is None or hint(PodInfo(a_pod("p", uid="p", **pod)), Event(*event))) == wakes
+
+
+def test_a_pod_that_is_spread_by_the_profiles_constraints_is_woken_by_what_counts_for_them() -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    selector = from_object({"matchLabels": {"app": "x"}})
+    plugin = pod_topology_spread(Cluster().cache, lambda _: selector, [constraint])
+    hint = hints_of(plugin)[ClusterEvent.POD_DELETE]
+    assert hint is not None
+    woken = [
+        hint(PodInfo(a_pod("p")), Event(ClusterEvent.POD_DELETE, bound(labels={"app": app}), None)) for app in "xy"
+    ]
+    assert woken == [True, False]
 
 
 def test_updates_of_nodes_are_told_apart() -> None:

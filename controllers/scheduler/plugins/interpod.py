@@ -7,12 +7,12 @@ pods that have terms, and against nodes that run pods with terms.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from apiserver.api.selectors import SelectorError
 from controllers.scheduler.arguments import Arguments
-from controllers.scheduler.events import ClusterEvent, Event, is_own
+from controllers.scheduler.events import ClusterEvent, Event, is_own, is_placed
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
@@ -24,6 +24,7 @@ NOT_NEAR = Rejection(NAME, ("node(s) didn't match pod affinity rules",))
 NOT_FAR = Rejection(NAME, ("node(s) didn't match pod anti-affinity rules",), Code.UNSCHEDULABLE)
 UNWANTED = Rejection(NAME, ("node(s) didn't satisfy existing pods anti-affinity rules",), Code.UNSCHEDULABLE)
 
+Json = dict[str, Any]
 Pair = tuple[str, str]
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 
@@ -194,26 +195,55 @@ def _weigh(
 
 
 def _pod_matters(pod: PodInfo, event: Event) -> bool:
-    other = event.new or event.old
-    if other is None:
-        return False
+    """A pod came that the waiting one wants to be near, one that it keeps away from is gone or is another kind of pod
+    now, or one went that kept the waiting one away.
+    """
     if is_own(pod, event):
         return True
-    labels: Mapping[str, str] = {}
-    terms = (*pod.required_affinity, *pod.required_anti_affinity)
-    if any(not t.namespace_selector.nothing or t.matches(other, labels) for t in terms):
+    before, after = event.old, event.new
+    if any(other is not None and not is_placed(other) for other in (before, after)):
+        return False
+    if after is not None:
+        near = pod.required_affinity
+        if _all_mean(near, after) and not (before is not None and _all_mean(near, before)):
+            return True
+        return before is not None and any(
+            _means(term, before) and not _means(term, after) for term in pod.required_anti_affinity
+        )
+    if before is None:
+        return False
+    if any(_means(term, before) for term in pod.required_anti_affinity):
         return True
-    theirs = PodInfo(other)
-    return theirs.has_pod_affinity and any(
-        not t.namespace_selector.nothing or t.matches(pod.pod, labels) for t in theirs.required_anti_affinity
-    )
+    gone = PodInfo(before)
+    return gone.has_pod_affinity and any(_means(term, pod.pod) for term in gone.required_anti_affinity)
+
+
+def _all_mean(terms: Sequence[Term], pod: Json) -> bool:
+    """One pod has to be what all terms of the affinity want."""
+    return bool(terms) and all(_means(term, pod) for term in terms)
+
+
+def _means(term: Term, pod: Json) -> bool:
+    """Whether the term may be about the pod: labels of its namespace are not known here."""
+    metadata = pod["metadata"]
+    if metadata["namespace"] not in term.namespaces and term.namespace_selector.nothing:
+        return False
+    return term.selector.matches(metadata.get("labels"))
 
 
 def _node_matters(pod: PodInfo, event: Event) -> bool:
+    """The node came into a domain that counts for the pod, or left one. A pod that keeps away from others may go to any
+    new node, and to one that is in no domain any more.
+    """
     before = (event.old or {}).get("metadata", {}).get("labels") or {}
     after = (event.new or {}).get("metadata", {}).get("labels") or {}
-    keys = [term.topology_key for term in (*pod.required_affinity, *pod.required_anti_affinity)]
-    return not keys or any(key in after and after[key] != before.get(key) for key in keys)
+    near = [term.topology_key for term in pod.required_affinity]
+    away = [term.topology_key for term in pod.required_anti_affinity]
+    if not near and not away:
+        return True
+    if any(key in after and after[key] != before.get(key) for key in near):
+        return True
+    return bool(away) and (event.old is None or any(key in before and after.get(key) != before[key] for key in away))
 
 
 def inter_pod_affinity(cache: Cache, namespace_labels: NamespaceLabels, arguments: Arguments) -> Plugin:

@@ -8,7 +8,7 @@ from typing import Any
 from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector, PreferredTerms
 from apiserver.api.tolerations import tolerated, untolerated
 from controllers.scheduler.arguments import DEFAULTS, Arguments
-from controllers.scheduler.events import ClusterEvent, Event, is_own
+from controllers.scheduler.events import ClusterEvent, Event, is_own, is_placed
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, PodField, Reads, node_field, pod_field
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo, Port
@@ -194,7 +194,7 @@ def _ports_taken(_: PodInfo, ports: tuple[Port, ...], node: NodeInfo) -> Rejecti
 
 def _frees_port(pod: PodInfo, event: Event) -> bool:
     gone = event.old
-    if gone is None or not gone["spec"].get("nodeName"):
+    if gone is None or not is_placed(gone):
         return False
     info = NodeInfo("")
     info.add_pod(PodInfo(gone))

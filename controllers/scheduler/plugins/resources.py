@@ -8,7 +8,7 @@ from typing import Any
 
 from apiserver.api.podrequests import is_extended, pod_requests
 from controllers.scheduler.arguments import CPU_AND_MEMORY, DEFAULTS, Arguments
-from controllers.scheduler.events import ClusterEvent, Event, Hint, is_own
+from controllers.scheduler.events import ClusterEvent, Event, Hint, is_own, is_placed
 from controllers.scheduler.extended import IMPLICIT_PREFIX, ClassNames
 from controllers.scheduler.framework import SKIP, Plugin, PodField, Reads, node_field
 from controllers.scheduler.nodes import Cache, NodeInfo
@@ -60,8 +60,7 @@ def _order(reason: str) -> tuple[int, str]:
 
 
 def _was_placed(_: PodInfo, event: Event) -> bool:
-    gone = event.old or {}
-    return bool(gone.get("spec", {}).get("nodeName") or gone.get("status", {}).get("nominatedNodeName"))
+    return event.old is not None and is_placed(event.old)
 
 
 def _frees_resources(pod: PodInfo, event: Event) -> bool:

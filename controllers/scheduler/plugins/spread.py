@@ -14,7 +14,7 @@ from typing import Any
 
 from apiserver.api.selectors import LabelSelector, SelectorError, from_object
 from apiserver.api.tolerations import untolerated
-from controllers.scheduler.events import ClusterEvent, Event, is_own
+from controllers.scheduler.events import ClusterEvent, Event, Hints, is_own, is_placed
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podcounts import PodCounts
@@ -214,29 +214,44 @@ def _domain_totals(
 # Hints
 
 
-def _pod_matters(pod: PodInfo, event: Event) -> bool:
-    if is_own(pod, event):
-        return True
-    wanted = constraints(pod, "DoNotSchedule")
-    for other in (event.old, event.new):
-        if other is not None and other["metadata"]["namespace"] == pod.namespace:
-            labels = other["metadata"].get("labels")
-            if any(constraint.selector.matches(labels) for constraint in wanted):
-                return True
-    return False
+def _hints(wanted: Callable[[PodInfo], list[Constraint]]) -> Hints:
+    """`wanted` gives the constraints that can reject a pod."""
 
+    def pod_matters(pod: PodInfo, event: Event) -> bool:
+        """A pod that counts came or went, or counts where it did not, or the other way round."""
+        seen = [other for other in (event.old, event.new) if other is not None]
+        if not is_own(pod, event) and not all(
+            is_placed(other) and other["metadata"]["namespace"] == pod.namespace for other in seen
+        ):
+            return False
+        matching = [[c.selector.matches(other["metadata"].get("labels")) for c in wanted(pod)] for other in seen]
+        return matching[0] != matching[1] if len(matching) == 2 else any(matching[0])
 
-def _node_matters(pod: PodInfo, event: Event) -> bool:
-    wanted = constraints(pod, "DoNotSchedule")
+    def tolerates_more(pod: PodInfo, event: Event) -> bool:
+        return is_own(pod, event) and any(constraint.honors_taints for constraint in wanted(pod))
 
-    def domains(node: Json | None) -> tuple[str | None, ...] | None:
-        labels = (node or {}).get("metadata", {}).get("labels") or {}
-        return tuple(labels.get(c.key) for c in wanted) if all(c.key in labels for c in wanted) else None
+    def node_matters(pod: PodInfo, event: Event) -> bool:
+        """Nodes that have all labels came, went, changed their domain or, as long as they have them, their taints."""
+        keys = [constraint.key for constraint in wanted(pod)]
 
-    before, after = domains(event.old), domains(event.new)
-    if event.kind is ClusterEvent.NODE_TAINT:
-        return after is not None
-    return before != after
+        def domains(node: Json | None) -> Any:
+            labels = (node or {}).get("metadata", {}).get("labels") or {}
+            if not keys or not all(key in labels for key in keys):
+                return None
+            return [labels[key] for key in keys], (node or {}).get("spec", {}).get("taints")
+
+        return bool(domains(event.old) != domains(event.new))
+
+    return {
+        ClusterEvent.POD_ADD: pod_matters,
+        ClusterEvent.POD_LABEL: pod_matters,
+        ClusterEvent.POD_DELETE: pod_matters,
+        ClusterEvent.POD_TOLERATION: tolerates_more,
+        ClusterEvent.NODE_ADD: node_matters,
+        ClusterEvent.NODE_DELETE: node_matters,
+        ClusterEvent.NODE_LABEL: node_matters,
+        ClusterEvent.NODE_TAINT: node_matters,
+    }
 
 
 def pod_topology_spread(
@@ -251,13 +266,16 @@ def pod_topology_spread(
     pods = PodCounts(cache)
     filters = any(raw["whenUnsatisfiable"] == "DoNotSchedule" for raw in defaults or ())
 
+    def strict(pod: PodInfo) -> list[Constraint]:
+        if pod.spec.get("topologySpreadConstraints"):
+            return constraints(pod, "DoNotSchedule", comparing=comparing)
+        return (
+            constraints(pod, "DoNotSchedule", default_selector(pod), defaults, comparing=comparing) if filters else []
+        )
+
     def pre_filter(pod: PodInfo) -> Any:
         try:
-            wanted = None
-            if pod.spec.get("topologySpreadConstraints"):
-                wanted = constraints(pod, "DoNotSchedule", comparing=comparing)
-            elif filters:
-                wanted = constraints(pod, "DoNotSchedule", default_selector(pod), defaults, comparing=comparing)
+            wanted = strict(pod)
         except SelectorError as error:
             raise PluginError(str(error)) from error
         return SpreadState(pod, wanted, cache, pods) if wanted else SKIP
@@ -286,14 +304,5 @@ def pod_topology_spread(
             pod, wanted, nodes, cache, pods, defaults is not None or bool(pod.spec.get("topologySpreadConstraints"))
         ),
         weight=2,
-        hints={
-            ClusterEvent.POD_ADD: _pod_matters,
-            ClusterEvent.POD_LABEL: _pod_matters,
-            ClusterEvent.POD_DELETE: _pod_matters,
-            ClusterEvent.POD_TOLERATION: is_own,
-            ClusterEvent.NODE_ADD: _node_matters,
-            ClusterEvent.NODE_DELETE: _node_matters,
-            ClusterEvent.NODE_LABEL: _node_matters,
-            ClusterEvent.NODE_TAINT: _node_matters,
-        },
+        hints=_hints(strict),
     )

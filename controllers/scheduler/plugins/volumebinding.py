@@ -309,6 +309,9 @@ def room_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], int]:
     return score
 
 
+_MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+
+
 def _topologies_differ(_: PodInfo, event: Event) -> bool:
     old, new = event.old or {}, event.new or {}
     return bool(old.get("allowedTopologies") != new.get("allowedTopologies"))
@@ -326,6 +329,12 @@ def _counts_no_more(_: PodInfo, event: Event) -> bool:
     return counts(event.old) and not counts(event.new)
 
 
+def _migrates_others(_: PodInfo, event: Event) -> bool:
+    """Which volumes of the tree are CSI's on the node."""
+    old, new = ((each or {}).get("metadata", {}).get("annotations") or {} for each in (event.old, event.new))
+    return bool(old.get(_MIGRATED) != new.get(_MIGRATED))
+
+
 _HINTS: Hints = {
     ClusterEvent.NODE_ADD: None,
     ClusterEvent.NODE_LABEL: None,
@@ -335,6 +344,8 @@ _HINTS: Hints = {
     ClusterEvent.VOLUME_CLAIM_UPDATE: names_claim,
     ClusterEvent.VOLUME_ADD: None,
     ClusterEvent.VOLUME_UPDATE: None,
+    ClusterEvent.CSI_NODE_ADD: None,
+    ClusterEvent.CSI_NODE_UPDATE: _migrates_others,
     ClusterEvent.CSI_DRIVER_UPDATE: _counts_no_more,
     ClusterEvent.STORAGE_CAPACITY_ADD: None,
     ClusterEvent.STORAGE_CAPACITY_UPDATE: _has_more_room,

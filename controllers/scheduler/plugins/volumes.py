@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controllers.scheduler.events import ClusterEvent, Event, Hints
+from controllers.scheduler.events import ClusterEvent, Event, Hints, is_placed
 from controllers.scheduler.framework import SKIP, Plugin, Reads, Skip, node_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
@@ -175,7 +175,7 @@ def node_volume_limits(volumes: VolumeCache, *, needs_driver: bool) -> Plugin:
         hints={
             ClusterEvent.CSI_NODE_ADD: None,
             ClusterEvent.CSI_NODE_UPDATE: _limit_raised,
-            ClusterEvent.POD_DELETE: lambda _, event: event.old is not None and any(pod_claims(event.old)),
+            ClusterEvent.POD_DELETE: _frees_attachments,
             ClusterEvent.VOLUME_CLAIM_ADD: names_claim,
             ClusterEvent.VOLUME_ATTACHMENT_DELETE: lambda pod, _: any(not made for _, made in pod.volume_claims),
         },
@@ -259,6 +259,10 @@ def _lacks_driver(volumes: VolumeCache, new: dict[tuple[str, str], str], csi_nod
         if driver is not None and driver["spec"].get("preventPodSchedulingIfMissing") and name not in installed:
             return Rejection(LIMITS, (f"{name} CSI driver is not installed on the node",), Code.UNSCHEDULABLE)
     return None
+
+
+def _frees_attachments(_: PodInfo, event: Event) -> bool:
+    return event.old is not None and is_placed(event.old) and any(pod_claims(event.old))
 
 
 def _limit_raised(_: PodInfo, event: Event) -> bool:
