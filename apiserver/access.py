@@ -79,7 +79,9 @@ class Access:
         self.accounts.keys = await self._account_keys(store)
 
     def followed(self, host: str) -> Iterator[Followed]:
-        """The files to read again when they change: configurations, and authorities of clients' certificates."""
+        """The files to read again when they change: configurations, authorities of clients' certificates, and policies
+        and webhooks that are read from files.
+        """
         settings = self._settings
         yield from self.certificates.files if self.certificates is not None else ()
         if settings.access.file is not None:
@@ -96,6 +98,10 @@ class Access:
                 self.authenticator.take(read_again(text, first, settings.features, self.accounts.issuers))
 
             yield Reloaded("authentication", settings.others.file, server_id(host), take)
+        for manifests in settings.admission.manifests.values():
+            from apiserver.admissionfiles import FollowedManifests
+
+            yield FollowedManifests(manifests, server_id(host))
 
     def families(self, host: str) -> list[Family]:
         """What is counted of who comes, and of what they may do."""

@@ -1,6 +1,7 @@
 """What a file tells admission plugins (--admission-control-config-file).
 
-Facts: apiserver, pkg/admission/config.go; pkg/admission/plugin/webhook/config; pkg/util/webhook/authentication.go.
+Facts: apiserver, pkg/admission/config.go; pkg/admission/plugin/webhook/config, policy/config and manifest;
+pkg/util/webhook/authentication.go.
 """
 
 from __future__ import annotations
@@ -9,19 +10,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from apiserver.admission.event_rate_limit import EventRateLimit, read_event_limits
+from apiserver.admission.mutating_policy import MutatingAdmissionPolicy
 from apiserver.admission.podsecurity import PodSecurity
 from apiserver.admission.podsecurity.configuration import PodSecurityConfiguration, read_pod_security
 from apiserver.admission.resource_quota import ResourceQuota
+from apiserver.admission.validating_policy import ValidatingAdmissionPolicy
 from apiserver.admission.webhooks.mutating import MutatingAdmissionWebhook
 from apiserver.admission.webhooks.validating import ValidatingAdmissionWebhook
-from apiserver.configurations import ADMISSION, QUOTA, WEBHOOKS, read_configuration
+from apiserver.api.fielderrors import Path as Field
+from apiserver.api.fielderrors import aggregate, forbidden, invalid
+from apiserver.configurations import (
+    ADMISSION,
+    MUTATING_POLICIES,
+    QUOTA,
+    VALIDATING_POLICIES,
+    WEBHOOKS,
+    read_configuration,
+)
 from apiserver.registry.admission import Plugin
-from apiserver.webhooks.credentials import Wallet, read_wallet
+from apiserver.webhooks.credentials import EMPTY, Wallet, read_wallet
+
+if TYPE_CHECKING:
+    from apiserver.api.features import Features
+    from apiserver.resources.admissionregistration.manifests import Manifests
 
 __all__ = ["AdmissionSettings", "read_admission"]
 
@@ -36,19 +52,28 @@ _WEBHOOKS: Final[Mapping[str, Callable[..., Plugin]]] = {
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
     "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
 }
+_POLICIES: Final[Mapping[str, Callable[..., Plugin]]] = {
+    "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
+    "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
+}
+_POLICY_KINDS: Final = {
+    "MutatingAdmissionPolicy": {f"{_GROUP}/v1": MUTATING_POLICIES},
+    "ValidatingAdmissionPolicy": {f"{_GROUP}/v1": VALIDATING_POLICIES},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
     """What plugins are told. `limited` is what may only be used where a quota limits it; `event_limits` are those of
-    EventRateLimit; `wallets`, by plugin, have the credentials for webhooks; `unheeded` are plugins whose configuration
-    is not followed.
+    EventRateLimit; `wallets`, by plugin, have the credentials for webhooks, and `manifests` what it reads from files;
+    `unheeded` are plugins whose configuration is not followed.
     """
 
     pod_security: PodSecurityConfiguration = PodSecurityConfiguration()  # noqa: RUF009 - it never changes
     limited: tuple[Json, ...] = ()
     event_limits: tuple[Json, ...] = ()
     wallets: Mapping[str, Wallet] = field(default_factory=dict)
+    manifests: Mapping[str, Manifests] = field(default_factory=dict)
     unheeded: tuple[str, ...] = ()
 
     def plugins(self) -> dict[str, Callable[[], Plugin]]:
@@ -58,12 +83,17 @@ class AdmissionSettings:
             "ResourceQuota": partial(ResourceQuota, self.limited),
             "EventRateLimit": partial(EventRateLimit, self.event_limits),
         }
-        for name, wallet in self.wallets.items():
-            made[name] = partial(_WEBHOOKS[name], wallet)
+        for name in {*self.wallets, *self.manifests}:
+            files = self.manifests.get(name)
+            made[name] = (
+                partial(_POLICIES[name], files)
+                if name in _POLICIES
+                else partial(_WEBHOOKS[name], self.wallets.get(name, EMPTY), files)
+            )
         return made
 
 
-def read_admission(path: Path | None) -> AdmissionSettings:
+def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
     """What a file says. Raises ValueError, in one line."""
     if path is None:
         return AdmissionSettings()
@@ -74,7 +104,7 @@ def read_admission(path: Path | None) -> AdmissionSettings:
         raise ValueError(f"{flag}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
         raise ValueError(f"{flag}: {error}") from error
-    pod_security, wallets, unheeded = PodSecurityConfiguration(), {}, []
+    pod_security, wallets, manifests, unheeded = PodSecurityConfiguration(), {}, {}, []
     limited: tuple[Json, ...] = ()
     event_limits: tuple[Json, ...] = ()
     for plugin in plugins:
@@ -91,11 +121,37 @@ def read_admission(path: Path | None) -> AdmissionSettings:
                 said = read_configuration(text, _WEBHOOK_KINDS).obj
                 if said.get("kubeConfigFile"):
                     wallets[name] = read_wallet(path.parent / said["kubeConfigFile"])
+                manifests |= _manifests(name, said, features)
+            elif name in _POLICIES:
+                manifests |= _manifests(name, read_configuration(text, _POLICY_KINDS[name]).obj, features)
             else:
                 unheeded.append(name)
         except (OSError, ValueError) as error:
             raise ValueError(f"{flag}: {name}: {error}") from error
-    return AdmissionSettings(pod_security, limited, event_limits, wallets, tuple(unheeded))
+    return AdmissionSettings(pod_security, limited, event_limits, wallets, manifests, tuple(unheeded))
+
+
+def _manifests(plugin: str, said: Json, features: Features) -> dict[str, Manifests]:
+    """What a plugin is told to read, by its name. Raises ValueError."""
+    text = said.get("staticManifestsDir", "")
+    if not text:
+        return {}
+    # Most servers read none.
+    from apiserver.resources.admissionregistration.configurations import GATE
+    from apiserver.resources.admissionregistration.manifests import Manifests
+
+    at, directory = Field("staticManifestsDir"), Path(text)
+    if not features.enabled(GATE):
+        wrong = forbidden(at, f"staticManifestsDir requires the {GATE} feature gate to be enabled")
+    elif not directory.is_absolute():
+        wrong = invalid(at, text, "must be an absolute file path")
+    elif not directory.exists():
+        wrong = invalid(at, text, f"unable to read: stat {text}: no such file or directory")
+    elif not directory.is_dir():
+        wrong = invalid(at, text, "must be a directory")
+    else:
+        return {plugin: Manifests(plugin, directory, features)}
+    raise ValueError(aggregate([wrong]))
 
 
 def _text(path: Path, plugin: Json) -> bytes:

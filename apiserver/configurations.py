@@ -20,8 +20,10 @@ __all__ = [
     "AUTHORIZATION",
     "EGRESS",
     "EVENT_LIMITS",
+    "MUTATING_POLICIES",
     "QUOTA",
     "TRACING",
+    "VALIDATING_POLICIES",
     "WEBHOOKS",
     "Configuration",
     "ConfigurationError",
@@ -255,11 +257,22 @@ WEBHOOKS: Final = Struct(
     lambda: (
         TYPE_META,
         field("kubeConfigFile", 1, STRING, doc="A kubeconfig whose users are named as the webhooks that they are for."),
-        field("staticManifestsDir", 2, STRING, doc="A directory with configurations of webhooks; not read here."),
+        field("staticManifestsDir", 2, STRING, doc="The absolute path of a directory with configurations of webhooks."),
     ),
     doc="WebhookAdmissionConfiguration configures the plugins that ask webhooks.",
 )
 
+
+def _policies(verb: str) -> Struct:
+    name = f"{verb}AdmissionPolicyConfiguration"
+    return _kind(
+        name, f"{name} says where else there are policies.",
+        staticManifestsDir=(STRING, "The absolute path of a directory with policies and bindings."),
+    )  # fmt: skip
+
+
+VALIDATING_POLICIES: Final = _policies("Validating")
+MUTATING_POLICIES: Final = _policies("Mutating")
 
 #: The names of kinds in older versions.
 _OLD_NAMES: Final = ("WebhookAdmission", "Configuration")

@@ -118,8 +118,8 @@ def _add_access_flags(kube: argparse._ArgumentGroup) -> None:
     )
     kube.add_argument(
         "--admission-control-config-file", type=Path, metavar="FILE",
-        help="an AdmissionConfiguration: what PodSecurity, ResourceQuota, EventRateLimit and those that ask webhooks"
-        " are told",
+        help="an AdmissionConfiguration: what PodSecurity, ResourceQuota, EventRateLimit and those of policies and"
+        " webhooks are told",
     )  # fmt: skip
 
 

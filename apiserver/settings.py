@@ -159,7 +159,7 @@ def read(arguments: Sequence[str]) -> Settings:
         identity, tls_options = read_identity(given, tls=https), read_tls(given, tls=https)
         network = read_network(given)
         access = read_access(given, features)
-        admission = read_admission(given.admission_control_config_file)
+        admission = read_admission(given.admission_control_config_file, features)
         metrics, traffic, kubelets = read_metrics(given), read_traffic(given), read_kubelets(given)
         tracing = read_tracing(given)
         others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))

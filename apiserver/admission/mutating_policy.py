@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.policyindex import GROUP, PolicyIndex, is_policy_kind
+from apiserver.admission.policyindex import GROUP, FromFiles, PolicyIndex, is_judged
 from apiserver.registry.admission import Attributes, Operation, Plugin
 
 if TYPE_CHECKING:
@@ -20,15 +20,21 @@ __all__ = ["MutatingAdmissionPolicy"]
 Json = dict[str, Any]
 
 _GATE: Final = "MutatingAdmissionPolicy"
+_POLICIES: Final = "mutatingadmissionpolicies"
+_BINDINGS: Final = "mutatingadmissionpolicybindings"
 
 
 class MutatingAdmissionPolicy(Plugin):
     name = "MutatingAdmissionPolicy"
-    configured_by = (GROUP, "mutatingadmissionpolicybindings")  # without any no policy has an effect
-    goes_by = ((GROUP, "mutatingadmissionpolicies"),)
+    configured_by = (GROUP, _BINDINGS)  # without any no policy has an effect
+    goes_by = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
 
-    def __init__(self) -> None:
+    def __init__(self, files: FromFiles | None = None) -> None:
+        """`files` have policies that are asked as well."""
+        self._files = files
+        if files is not None:
+            self.configured_by, self.goes_by = None, (*self.goes_by, (GROUP, _BINDINGS))
         self._registry: Registry | None = None
         self._index: PolicyIndex | None = None
 
@@ -40,13 +46,13 @@ class MutatingAdmissionPolicy(Plugin):
 
         if registry.features.enabled(_GATE):
             self._registry = registry
-            self._index = PolicyIndex(registry, "mutatingadmissionpolicies", self.configured_by[1], compiled)
+            self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, self._files)
 
     def concerns(self, attributes: Attributes) -> bool:
         return self._index is None or self._index.concerns(attributes)
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
-        return self._index is not None and super().wants(resource, operation) and not is_policy_kind(resource)
+        return self._index is not None and super().wants(resource, operation) and is_judged(resource, self._files)
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         if self._index is None or self._registry is None:

@@ -7,9 +7,9 @@ cost a look-up. Nothing here brings in CEL: `evaluator` of a policy does, when t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from apiserver.admission.matching import Covered, Matcher, labels_of
 from apiserver.admission.requests import Place, equivalents, place_of
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Registry, Store
     from apiserver.storage.window import Cursor
 
-__all__ = ["GROUP", "Active", "Binding", "Policy", "PolicyIndex", "is_bound", "is_long", "is_policy_kind"]
+__all__ = ["GROUP", "Active", "Binding", "FromFiles", "Policy", "PolicyIndex", "is_bound", "is_judged", "is_long"]
 
 Json = dict[str, Any]
 
 GROUP: Final = "admissionregistration.k8s.io"
-#: Kinds that no policy is about, so that a wrong one can be taken back, and reviews, which store nothing.
+#: Kinds that no policy of the API is about, so that a wrong one can be taken back.
 _POLICY_KINDS: Final = frozenset(
     f"{kind}AdmissionPolicy{what}" for kind in ("Validating", "Mutating") for what in ("", "Binding")
 )
 _LONG: Final = 1024
+#: Reviews store nothing.
 _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
@@ -42,11 +43,25 @@ def is_long(spec: Any) -> bool:
     return len(dumps(spec)) > _LONG
 
 
-def is_policy_kind(resource: Resource) -> bool:
-    """Whether no policy is ever asked about a resource."""
-    if resource.group == GROUP:
-        return resource.kind in _POLICY_KINDS
-    return resource.group in _REVIEWS
+class FromFiles(Protocol):
+    """Policies and webhooks that are no objects of the API, but read from files, which are asked before those that are;
+    they alone are asked about the kinds that configure admission.
+    """
+
+    def objects(self, plural: str) -> Sequence[Json]:
+        """The objects of a resource in hub form, by name."""
+
+    def when_changed(self, tell: Callable[[], None]) -> None:
+        """From now on `tell` is called after each change."""
+
+
+def is_judged(resource: Resource, files: FromFiles | None) -> bool:
+    """Whether any policy may be about a resource."""
+    return resource.group not in _REVIEWS and (files is not None or not _is_policy_kind(resource))
+
+
+def _is_policy_kind(resource: Resource) -> bool:
+    return resource.group == GROUP and resource.kind in _POLICY_KINDS
 
 
 class Binding:
@@ -64,7 +79,7 @@ class Policy:
 
     def __init__(self, obj: Json, compile: Callable[[Json], Any]) -> None:
         self.name: str = obj["metadata"]["name"]
-        self.revision: str = obj["metadata"]["resourceVersion"]
+        self.revision: str = obj["metadata"].get("resourceVersion", "")
         self.obj, self.spec = obj, obj["spec"]
         self.matcher = Matcher.of_resources(self.spec.get("matchConstraints"))
         self.bindings: tuple[Binding, ...] = ()
@@ -106,13 +121,28 @@ class _Kept(NamedTuple):
 
 
 class PolicyIndex:
-    """The policies of one of the two kinds, by the plurals of policies and bindings."""
+    """The policies of one of the two kinds, by the plurals of policies and bindings: those in `files`, then those of
+    the API.
+    """
 
-    def __init__(self, registry: Registry, policies: str, bindings: str, compile: Callable[[Json], Any]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        policies: str,
+        bindings: str,
+        compile: Callable[[Json], Any],
+        files: FromFiles | None = None,
+    ) -> None:
         self._registry, self._plurals, self._compile = registry, (policies, bindings), compile
         self._cursors: tuple[Cursor, ...] = ()
         self._policies: dict[str, Policy] = {}
+        self._files, self._from_files = files, tuple[Policy, ...]()
+        #: All of them, in the order in which they are asked.
+        self._all: tuple[Policy, ...] = ()
         self._by_kind: dict[tuple[int, str, str, str], _Kept] = {}
+        if files is not None:
+            files.when_changed(self._read_files)
+            self._read_files()
 
     def active(self, attributes: Attributes) -> tuple[Active, ...]:
         """The policies that may be about a request, in the order of their names."""
@@ -133,7 +163,7 @@ class PolicyIndex:
             call_on_loop(self._load)
         elif cursors[0].pending or cursors[1].pending:
             call_on_loop(self._read_on)
-        if not self._policies:
+        if not self._all:
             return ()
         resource = attributes.resource
         key = (id(resource), attributes.ctx.version, attributes.subresource, attributes.operation)
@@ -166,6 +196,13 @@ class PolicyIndex:
     def _put(self) -> None:
         """Takes what the caches show; a policy that did not change stays as it was compiled."""
         policies, bindings = ([entry.obj for entry in store.cache.list().entries] for store in self._stores())
+        self._policies = self._bound(policies, bindings, self._policies)
+        self._order()
+
+    def _bound(
+        self, policies: Sequence[Json], bindings: Sequence[Json], before: dict[str, Policy]
+    ) -> dict[str, Policy]:
+        """The policies that are bound, by name."""
         bound: dict[str, list[Binding]] = {}
         for obj in bindings:
             bound.setdefault(obj["spec"].get("policyName", ""), []).append(Binding(obj))
@@ -174,22 +211,30 @@ class PolicyIndex:
             metadata = obj["metadata"]
             if metadata["name"] not in bound:
                 continue
-            policy = self._policies.get(metadata["name"])
+            policy = before.get(metadata["name"])
             if policy is None or policy.revision != metadata["resourceVersion"]:
                 policy = Policy(obj, self._compile)
             policy.bindings = tuple(bound[policy.name])
             made[policy.name] = policy
-        self._policies = made
+        return made
+
+    def _read_files(self) -> None:
+        assert self._files is not None, "who is told of changes has files"
+        policies, bindings = map(self._files.objects, self._plurals)
+        self._from_files = tuple(self._bound(policies, bindings, {}).values())
+        self._order()
+        self._registry.forget_handlers()
+
+    def _order(self) -> None:
+        self._all = (*self._from_files, *self._policies.values())
         self._by_kind.clear()
 
     def _found(self, attributes: Attributes) -> tuple[Active, ...]:
         resource, operation = attributes.resource, attributes.operation
-        if is_policy_kind(resource):
-            return ()
         own = place_of(attributes)
         places = (own, *equivalents(self._registry, own))
         found = []
-        for policy in self._policies.values():
+        for policy in self._from_files if _is_policy_kind(resource) else self._all:
             covered = policy.matcher.covers(operation, places, in_namespace=resource.namespaced)
             if covered is None:
                 continue

@@ -6,9 +6,9 @@ Facts: apiserver, pkg/admission/plugin/policy/validating.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.policyindex import GROUP, PolicyIndex, is_policy_kind
+from apiserver.admission.policyindex import GROUP, FromFiles, PolicyIndex, is_judged
 from apiserver.registry.admission import Attributes, Operation, Plugin
 
 if TYPE_CHECKING:
@@ -19,14 +19,21 @@ __all__ = ["ValidatingAdmissionPolicy"]
 
 Json = dict[str, Any]
 
+_POLICIES: Final = "validatingadmissionpolicies"
+_BINDINGS: Final = "validatingadmissionpolicybindings"
+
 
 class ValidatingAdmissionPolicy(Plugin):
     name = "ValidatingAdmissionPolicy"
-    configured_by = (GROUP, "validatingadmissionpolicybindings")  # without any no policy has an effect
-    goes_by = ((GROUP, "validatingadmissionpolicies"),)
+    configured_by = (GROUP, _BINDINGS)  # without any no policy has an effect
+    goes_by = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
-    def __init__(self) -> None:
+    def __init__(self, files: FromFiles | None = None) -> None:
+        """`files` have policies that are asked as well."""
+        self._files = files
+        if files is not None:
+            self.configured_by, self.goes_by = None, (*self.goes_by, (GROUP, _BINDINGS))
         self._registry: Registry | None = None
         self._index: PolicyIndex | None = None
 
@@ -37,13 +44,13 @@ class ValidatingAdmissionPolicy(Plugin):
             return Evaluator(policy, registry.features.release)
 
         self._registry = registry
-        self._index = PolicyIndex(registry, "validatingadmissionpolicies", self.configured_by[1], compiled)
+        self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, self._files)
 
     def concerns(self, attributes: Attributes) -> bool:
         return self._index is None or self._index.concerns(attributes)
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
-        return super().wants(resource, operation) and not is_policy_kind(resource)
+        return super().wants(resource, operation) and is_judged(resource, self._files)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if self._index is None or self._registry is None:

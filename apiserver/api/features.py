@@ -117,6 +117,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "KubeletPodResourcesDynamicResources": _gate("27:a- 34:b+ 36:gL"),
     "KubeletPodResourcesGet": _gate("27:a- 34:b+ 36:gL"),
     "KubeletServiceAccountTokenForCredentialProviders": _gate("33:a- 34:b+"),
+    "ManifestBasedAdmissionControlConfig": _gate("36:a-"),
     "MatchLabelKeysInPodTopologySpread": _gate("25:a- 27:b+"),
     "MaxUnavailableStatefulSet": _gate("24:a- 35:b-"),
     "MutableCSINodeAllocatableCount": _gate("33:a- 34:b- 35:b+ 36:gL"),

@@ -153,10 +153,14 @@ class Registry:
 
         def note(any: bool) -> None:
             if self.admission.note(group, plural, any=any):
-                for each in self.stores.values():
-                    each.known_handlers = {}
+                self.forget_handlers()
 
         store.cache.when_changed(note)
+
+    def forget_handlers(self) -> None:
+        """Every store finds out anew which admission plugins to ask."""
+        for store in self.stores.values():
+            store.known_handlers = {}
 
     @on_loop
     async def turn(self, key: str) -> None:

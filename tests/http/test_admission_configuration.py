@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apiserver.admissionflags import read_admission
+from apiserver.api.features import Features
 from apiserver.api.kubeconfigs import Credentials, KubeconfigError, read_kubeconfig
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.credentials import read_wallet
@@ -111,7 +112,7 @@ def test_pods_are_held_to_the_defaults_unless_they_are_exempt(tmp_path: Path) ->
 def test_what_is_wrong_with_a_configuration_is_told(tmp_path: Path) -> None:
     path = pod_security(tmp_path, defaults={"enforce": "lax"}, exemptions={"usernames": [""]})
     with pytest.raises(ValueError, match="PodSecurity: ") as error:
-        read_admission(path)
+        read_admission(path, Features())
     assert str(error.value).endswith(
         '[defaults.enforce: Invalid value: "lax": must be one of privileged, baseline, restricted,'
         ' exemptions.usernames[0]: Invalid value: "": username must not be empty]'
@@ -123,9 +124,9 @@ def test_webhooks_are_shown_what_a_kubeconfig_has_for_them(tmp_path: Path) -> No
     users = [{"name": name, "user": {"token": name}} for name in names]
     (tmp_path / "users").write_text(json.dumps({"users": users}))
     kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration"}
-    wallet = read_admission(told(tmp_path, "MutatingAdmissionWebhook", **kind, kubeConfigFile="users")).wallets[
-        "MutatingAdmissionWebhook"
-    ]
+    wallet = read_admission(
+        told(tmp_path, "MutatingAdmissionWebhook", **kind, kubeConfigFile="users"), Features()
+    ).wallets["MutatingAdmissionWebhook"]
     shown = {
         ("a.example.com", 443): "a.example.com", ("a.example.com", 1): "*", ("b.example.com", 8443): names[1],
         ("c.example.com", 443): "*.example.com", ("hook.default.svc", 443): "hook.default.svc", ("127.0.0.1", 9): "*",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apiserver.admission.matching import Covered, Matcher
-from apiserver.admission.policyindex import GROUP, is_long
-from apiserver.admission.requests import Place, equivalents, place_of
+from apiserver.admission.policyindex import GROUP, FromFiles, is_long
+from apiserver.admission.requests import Place, equivalents, is_exempt, place_of
 from apiserver.turns import call_on_loop
 from apiserver.webhooks.client import Target, target_of
 from apiserver.webhooks.credentials import EMPTY, Wallet
@@ -81,14 +81,22 @@ class Concerned(NamedTuple):
 
 
 class Hooks:
-    """The webhooks of one kind of configuration, by name of the configuration and in the order in which they stand."""
+    """The webhooks of one kind of configuration, by name of the configuration and in the order in which they stand:
+    those in `files`, then those of the API.
+    """
 
-    def __init__(self, registry: Registry, plural: str, wallet: Wallet = EMPTY) -> None:
-        self._registry, self._plural, self._wallet = registry, plural, wallet
+    def __init__(self, registry: Registry, plural: str, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
+        self._registry, self._plural, self._wallet, self._files = registry, plural, wallet, files
         #: Says whether a configuration has changed since they were compiled.
         self._cursor: Cursor | None = None
         self._hooks: dict[tuple[str, int], list[Hook]] = {}
+        self._from_files: list[Hook] = []
+        #: All of them, in the order in which they are asked.
+        self._all: list[Hook] = []
         self._concerned: dict[_Kind, tuple[Resource, tuple[Concerned, ...]]] = {}
+        if files is not None:
+            files.when_changed(self._read_files)
+            self._read_files()
 
     def concern(self, attributes: Attributes) -> bool:
         """Whether there are such, as far as is known: before anybody calls webhooks there may be."""
@@ -100,7 +108,7 @@ class Hooks:
             return ()
         if self._cursor is None or self._cursor.pending:
             call_on_loop(self._read)
-        if not self._hooks:
+        if not self._all:
             return ()
         resource, ctx = attributes.resource, attributes.ctx
         kind = (id(resource), ctx.version, attributes.subresource, attributes.operation, bool(attributes.namespace))
@@ -115,13 +123,26 @@ class Hooks:
         if store is None:
             return
         self._cursor = store.cache.cursor(store.cache.revision)
-        release, before = self._registry.features.release, self._hooks
-        self._hooks = {}
+        before, self._hooks = self._hooks, {}
         for entry in store.cache.list().entries:
             key = (entry.key, entry.revision)
-            name, webhooks = entry.obj["metadata"]["name"], entry.obj.get("webhooks") or ()
-            self._hooks[key] = before.get(key) or [Hook(name, webhook, release, self._wallet) for webhook in webhooks]
-        for index, hook in enumerate(hook for hooks in self._hooks.values() for hook in hooks):
+            self._hooks[key] = before.get(key) or self._hooks_of(entry.obj)
+        self._order()
+
+    def _read_files(self) -> None:
+        assert self._files is not None, "who is told of changes has files"
+        self._from_files = [hook for obj in self._files.objects(self._plural) for hook in self._hooks_of(obj)]
+        self._order()
+        self._registry.forget_handlers()
+
+    def _hooks_of(self, obj: Json) -> list[Hook]:
+        """The webhooks of a configuration."""
+        name, release = obj["metadata"]["name"], self._registry.features.release
+        return [Hook(name, webhook, release, self._wallet) for webhook in obj.get("webhooks") or ()]
+
+    def _order(self) -> None:
+        self._all = [*self._from_files, *(hook for hooks in self._hooks.values() for hook in hooks)]
+        for index, hook in enumerate(self._all):
             hook.index = index
         self._concerned = {}
 
@@ -131,7 +152,6 @@ class Hooks:
         in_namespace = bool(attributes.namespace)
         return tuple(
             Concerned(hook, covered)
-            for hooks in self._hooks.values()
-            for hook in hooks
+            for hook in (self._from_files if is_exempt(attributes.resource) else self._all)
             if (covered := hook.matcher.covers(attributes.operation, places, in_namespace=in_namespace)) is not None
         )

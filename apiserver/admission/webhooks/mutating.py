@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.admission.changes import take_over
+from apiserver.admission.policyindex import FromFiles
 from apiserver.admission.requests import Place, View, is_exempt
 from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts, noted_at
 from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
@@ -58,23 +59,28 @@ class _Rounds:
         self.before.clear()
 
 
+_CONFIGURATIONS: Final = (GROUP, "mutatingwebhookconfigurations")
+
+
 class MutatingAdmissionWebhook(Plugin):
     name = "MutatingAdmissionWebhook"
-    configured_by = (GROUP, "mutatingwebhookconfigurations")
+    configured_by = _CONFIGURATIONS
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
-    def __init__(self, wallet: Wallet = EMPTY) -> None:
-        """`wallet`: how the server shows to webhooks who it is."""
-        self._wallet = wallet
+    def __init__(self, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
+        """`wallet`: how the server shows to webhooks who it is; `files` have webhooks that are asked as well."""
+        self._wallet, self._files = wallet, files
+        if files is not None:
+            self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
 
     def handles(self, resource: Resource) -> bool:
-        return not is_exempt(resource)
+        return self._files is not None or not is_exempt(resource)
 
     def concerns(self, attributes: Attributes) -> bool:
         return self._hooks.concern(attributes)
 
     def use(self, registry: Any) -> None:
-        self._hooks = Hooks(registry, self.configured_by[1], self._wallet)
+        self._hooks = Hooks(registry, _CONFIGURATIONS[1], self._wallet, self._files)
         self._caller = Caller(registry, "admit", Counts())
         registry.counted += self._caller.counts.families()
 

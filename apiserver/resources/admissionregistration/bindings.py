@@ -18,9 +18,8 @@ from apiserver.api.schema import Struct
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import match_resources_errors
-from apiserver.resources.admissionregistration.names import static_name_warnings
 from apiserver.resources.admissionregistration.paramaccess import reference_errors
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.corerules import validate_label_selector
@@ -88,11 +87,8 @@ def _action_errors(path: Path, actions: list[str]) -> list[FieldError]:
     return errors or ([] if seen else [required(path, "at least one validation action is required")])
 
 
-class BindingStrategy(Strategy):
+class BindingStrategy(ConfigurationStrategy):
     """`spec` is the type of the kind's spec, `policies` the resource that it binds."""
-
-    checks_finalizer_names = False
-    compares_metadata = False
 
     def __init__(self, spec: Struct, policies: str) -> None:
         self._spec, self._policies = spec, policies
@@ -104,7 +100,7 @@ class BindingStrategy(Strategy):
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         count_generation(self._spec, obj, old)
 
-    def _errors(self, obj: Json) -> list[FieldError]:
+    def content_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         spec = obj["spec"]
         name, match = spec.get("policyName", ""), spec.get("matchResources")
         at = _SPEC / "policyName"
@@ -116,17 +112,8 @@ class BindingStrategy(Strategy):
             return errors + mutating_operation_errors(_SPEC / "matchResources", match)
         return errors + _action_errors(_SPEC / "validationActions", spec.get("validationActions") or [])
 
-    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return self._errors(obj) or reference_errors(ctx, self._policies, obj["spec"], None)
-
-    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return self._errors(obj) or reference_errors(ctx, self._policies, obj["spec"], old["spec"])
-
-    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
-        return static_name_warnings(obj)
-
-    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
-        return static_name_warnings(obj)
+    def access_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        return reference_errors(ctx, self._policies, obj["spec"], None if old is None else old["spec"])
 
 
 def _policy(obj: Json) -> str:

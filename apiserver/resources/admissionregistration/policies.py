@@ -14,15 +14,14 @@ from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1B
 from apiserver.registry.context import Context
 from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
 from apiserver.resources.admissionregistration.bindings import mutating_operation_errors
+from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import (
     FAILURE_POLICIES,
     choice,
     match_condition_errors,
     match_resources_errors,
 )
-from apiserver.resources.admissionregistration.names import static_name_warnings
 from apiserver.resources.admissionregistration.paramaccess import kind_errors
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
@@ -62,16 +61,13 @@ def _kind_errors(path: Path, kind: Json) -> list[FieldError]:
     return errors
 
 
-class _PolicyStrategy(Strategy):
+class _PolicyStrategy(ConfigurationStrategy):
     """What both kinds have in common."""
-
-    checks_finalizer_names = False
-    compares_metadata = False
 
     def _expressions(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         raise NotImplementedError
 
-    def _errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+    def content_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         spec, before = obj["spec"], None if old is None else old["spec"]
         errors = choice(_SPEC / "failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
         if spec.get("paramKind") is not None:
@@ -98,18 +94,8 @@ class _PolicyStrategy(Strategy):
     def _operation_errors(self, path: Path, match: Json) -> list[FieldError]:
         return []
 
-    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return self._errors(ctx, obj, None) or kind_errors(ctx, obj["spec"].get("paramKind"), None)
-
-    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        kind, before = obj["spec"].get("paramKind"), old["spec"].get("paramKind")
-        return self._errors(ctx, obj, old) or kind_errors(ctx, kind, before)
-
-    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
-        return static_name_warnings(obj)
-
-    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
-        return static_name_warnings(obj)
+    def access_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        return kind_errors(ctx, obj["spec"].get("paramKind"), None if old is None else old["spec"].get("paramKind"))
 
 
 class ValidatingPolicyStrategy(_PolicyStrategy):

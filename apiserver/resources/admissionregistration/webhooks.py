@@ -15,7 +15,7 @@ from apiserver.api.types.admissionregistration.webhooks import (
 )
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
@@ -24,7 +24,6 @@ from apiserver.resources.admissionregistration.matchrules import (
     match_condition_errors,
     rule_errors,
 )
-from apiserver.resources.admissionregistration.names import static_name_warnings
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.corerules import validate_label_selector
 from apiserver.resources.webhookclients import client_errors, review_version_errors
@@ -40,10 +39,7 @@ _NO_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 _MOST_SECONDS: Final = 30
 
 
-class WebhooksStrategy(Strategy):
-    checks_finalizer_names = False
-    compares_metadata = False
-
+class WebhooksStrategy(ConfigurationStrategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
 
@@ -51,17 +47,8 @@ class WebhooksStrategy(Strategy):
         if (obj.get("webhooks") or []) != (old.get("webhooks") or []):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
-    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return _errors(ctx, obj.get("webhooks") or [], None)
-
-    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return _errors(ctx, obj.get("webhooks") or [], old.get("webhooks") or [])
-
-    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
-        return static_name_warnings(obj)
-
-    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
-        return static_name_warnings(obj)
+    def content_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        return _errors(ctx, obj.get("webhooks") or [], None if old is None else old.get("webhooks") or [])
 
 
 class _Strictness:

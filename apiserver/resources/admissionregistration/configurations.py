@@ -1,0 +1,53 @@
+"""What the kinds that configure admission have in common: their objects come by the API, or from files of a server.
+
+Files have names of their own (`SUFFIX`), which the API leaves to them where files may be read at all.
+Facts: pkg/registry/admissionregistration/*/strategy.go; pkg/apis/admissionregistration/validation/static_suffix.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.registry.context import Context
+from apiserver.registry.strategy import Strategy
+
+__all__ = ["GATE", "SUFFIX", "ConfigurationStrategy"]
+
+Json = dict[str, Any]
+
+GATE: Final = "ManifestBasedAdmissionControlConfig"
+SUFFIX: Final = ".static.k8s.io"
+_RESERVED: Final = (
+    f'names ending with "{SUFFIX}" are reserved for static manifest-based configurations and cannot be managed via the'
+    " API"
+)
+
+
+class ConfigurationStrategy(Strategy):
+    """`content_errors` are about the object, wherever it comes from; `access_errors` about what its writer may read."""
+
+    checks_finalizer_names = False
+    compares_metadata = False
+
+    def content_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        raise NotImplementedError
+
+    def access_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        return []
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        errors, name = self.content_errors(ctx, obj, None), obj["metadata"].get("name", "")
+        if name.endswith(SUFFIX) and ctx.features.enabled(GATE):
+            errors.append(invalid(Path("metadata") / "name", name, _RESERVED))
+        return errors or self.access_errors(ctx, obj, None)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return self.content_errors(ctx, obj, old) or self.access_errors(ctx, obj, old)
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return [] if ctx.features.enabled(GATE) else self.warnings_on_update(ctx, obj, obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        reserved = obj["metadata"].get("name", "").endswith(SUFFIX)
+        return [f"metadata.name: {_RESERVED}"] if reserved else []

@@ -1,0 +1,225 @@
+"""Policies and webhooks in files of the server: when they are asked, about what, and which files are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from apiserver.admissionfiles import FollowedManifests
+from apiserver.admissionflags import read_admission
+from apiserver.api.features import Features
+from apiserver.app import Server
+from apiserver.resources.admissionregistration.manifests import ManifestError, Manifests
+from tests.http.test_admission_webhooks import ALLOW, MAPS, RULE, Asked, asked, config_map, patch
+from tests.http.test_live_catalog import created, run, running
+
+Json = dict[str, Any]
+GATE = "ManifestBasedAdmissionControlConfig"
+API = "/apis/admissionregistration.k8s.io/v1"
+ON = Features(settings={GATE: True})
+
+
+def policy(name: str, says: str, *resources: str, group: str = "") -> Json:
+    rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": list(resources)}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false", "message": says}]}
+    return obj("ValidatingAdmissionPolicy", name, spec=spec)
+
+
+def binding(name: str, policy: str) -> Json:
+    return obj("ValidatingAdmissionPolicyBinding", name, spec={"policyName": policy, "validationActions": ["Deny"]})
+
+
+def bound(name: str, says: str, *resources: str, group: str = "") -> list[Json]:
+    return [policy(name, says, *resources, group=group), binding(name, name)]
+
+
+def obj(kind: str, name: str, **more: Any) -> Json:
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, **more}
+
+
+def write(path: Path, objects: Iterable[Any]) -> None:
+    path.write_text("\n---\n".join(map(json.dumps, objects)))
+
+
+def told(directory: Path, **directories: Path) -> list[str]:
+    """The flags of a server with a directory for each of these plugins, made if need be."""
+    plugins = []
+    for name, path in directories.items():
+        path.mkdir(exist_ok=True)
+        kind = "WebhookAdmissionConfiguration" if name.endswith("Webhook") else f"{name}Configuration"
+        said = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": kind, "staticManifestsDir": str(path)}
+        plugins.append({"name": name, "configuration": said})
+    path = directory / "admission.yaml"
+    version = "apiserver.config.k8s.io/v1"
+    path.write_text(json.dumps({"apiVersion": version, "kind": "AdmissionConfiguration", "plugins": plugins}))
+    return [f"--admission-control-config-file={path}", f"--feature-gates={GATE}=true"]
+
+
+def look(server: Server, plugin: str) -> str:
+    """What is counted after a look at a plugin's files."""
+    followed = FollowedManifests(server.settings.admission.manifests[plugin], "id")
+    followed.look()
+    return "\n".join(line for family in followed.families() for line in family.lines())
+
+
+async def refused(client: httpx.AsyncClient, path: str, body: Json) -> str:
+    answer = await client.post(path, json=body)
+    assert answer.status_code >= 400, answer.text
+    return str(answer.json()["message"]).rpartition("denied request: ")[2]
+
+
+def test_policies_in_files_are_asked_first_and_about_what_configures_admission_too(tmp_path: Path) -> None:
+    files = tmp_path / "policies"
+    flags = told(tmp_path, ValidatingAdmissionPolicy=files)
+    admission = "admissionregistration.k8s.io"
+    write(files / "a.yaml", bound("b.static.k8s.io", "by file", "configmaps", "subjectaccessreviews"))
+    write(files / "b.json", [{"apiVersion": "v1", "kind": "List", "items": bound(
+        "c.static.k8s.io", "no policies", "validatingadmissionpolicies", group=admission
+    )}])  # fmt: skip
+
+    async def main() -> None:
+        async with running("memory", None, *flags) as (server, client):
+            assert await refused(client, MAPS, config_map("a")) == "by file"
+            assert (
+                await refused(client, f"{API}/validatingadmissionpolicies", policy("a", "x", "pods")) == "no policies"
+            )
+            review = {"spec": {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods"}}}
+            answer = await client.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json=review)
+            assert answer.status_code == 201, "reviews are nobody's concern"
+            (files / "b.json").unlink()
+            assert 'success",plugin="ValidatingAdmissionPolicy"' in look(server, "ValidatingAdmissionPolicy")
+            for each in bound("a", "by the API", "configmaps", "secrets"):
+                await created(client, f"{API}/{each['kind'].lower().replace('policy', 'policie', 1)}s"
+                              .replace("policiebinding", "policybinding"), each)  # fmt: skip
+            assert await refused(client, MAPS, config_map("a")) == "by file"
+            assert (
+                await refused(client, MAPS.replace("configmaps", "secrets"), {"metadata": {"name": "a"}})
+                == "by the API"
+            )
+            write(files / "a.yaml", [])
+            look(server, "ValidatingAdmissionPolicy")
+            assert await refused(client, MAPS, config_map("a")) == "by the API"
+            answer = await client.post(
+                f"{API}/validatingadmissionpolicies", json=policy("z.static.k8s.io", "x", "pods")
+            )
+            assert 'names ending with ".static.k8s.io" are reserved' in answer.json()["message"]
+
+    run(main())
+
+
+def test_what_cannot_be_used_leaves_all_as_it_was_and_counts(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
+    manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
+    followed, before = FollowedManifests(manifests, "id"), manifests.digest
+    (tmp_path / "b.yaml").write_text("kind: x")
+    followed.look()
+    assert (manifests.digest, len(manifests.objects("validatingadmissionpolicies"))) == (before, 1)
+    (tmp_path / "b.yaml").unlink()
+    (tmp_path / "a.yaml").unlink()
+    followed.look()
+    assert (manifests.digest, manifests.objects("validatingadmissionpolicies")) == ("", [])
+    start = "apiserver_manifest_admission_config_controller"
+    of = 'plugin="ValidatingAdmissionPolicy",apiserver_id_hash="sha256:'
+    counted = [line for family in followed.families() for line in family.lines()]
+    for line, value in (
+        (f'{start}_automatic_reloads_total{{status="success",{of}', "2"),
+        (f'{start}_automatic_reloads_total{{status="failure",{of}', "1"),
+        (f"{start}_last_config_info{{{of}", "1"),
+    ):
+        assert [each.rpartition(" ")[2] for each in counted if each.startswith(line)] == [value], line
+
+
+def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> None:
+    hooks, policies = tmp_path / "hooks", tmp_path / "policies"
+    flags = told(tmp_path, MutatingAdmissionWebhook=hooks, MutatingAdmissionPolicy=policies)
+
+    async def main() -> None:
+        async with asked(*flags) as at:
+            rules = [RULE, {**RULE, "apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}]
+            mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", rules)])
+            write(hooks / "a.yaml", [mine])
+            label = "Object{metadata: Object.metadata{labels: {'by': 'policy'}}}"
+            mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": label}}
+            spec = {
+                "matchConstraints": {"resourceRules": [RULE | {"operations": ["CREATE"]}]}, "mutations": [mutation],
+                "reinvocationPolicy": "Never",
+            }  # fmt: skip
+            name = "a.static.k8s.io"
+            write(policies / "a.yaml", [
+                obj("MutatingAdmissionPolicy", name, spec=spec),
+                obj("MutatingAdmissionPolicyBinding", name, spec={"policyName": name}),
+            ])  # fmt: skip
+            look(at.server, "MutatingAdmissionWebhook")
+            look(at.server, "MutatingAdmissionPolicy")
+            await _ask(at)
+
+    run(main())
+
+
+async def _ask(at: Asked) -> None:
+    at.script(files=[ALLOW], api=[])
+    await at.configure("mutating", {"name": "api"}, name="a")
+    assert [name for name, _ in at.calls()] == ["files"]
+    at.script(files=[ALLOW, patch("/data/by", "files")], api=[ALLOW] * 2)
+    await at.configure("validating", name="b")
+    assert [name for name, _ in at.calls()] == ["files"], "those of the API are not asked about configurations"
+    shown = (await at.client.post(MAPS, json=config_map("a", of="client"))).json()
+    assert (shown["data"], shown["metadata"]["labels"]) == ({"by": "files", "of": "client"}, {"by": "policy"})
+    assert [name for name, _ in at.calls()] == ["files", "files", "api"]
+
+
+WEBHOOK: Json = {
+    "name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+    "clientConfig": {"service": {"namespace": "a", "name": "b"}},
+}  # fmt: skip
+NAME = "a.static.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "objects", "says"),
+    [
+        ("", [policy("a", "x", "pods")], 'must have a name ending with ".static.k8s.io"'),
+        ("", [policy(NAME, "x", "pods")] * 2, f'duplicate name "{NAME}" found in file'),
+        ("", [binding(NAME, "a")], 'spec.policyName "a" must end with ".static.k8s.io"'),
+        ("", [binding(NAME, NAME)], f'"{NAME}" references policy "{NAME}" which does not exist'),
+        ("", [binding(NAME, NAME) | {"x": 1}], 'strict decoding error: unknown field "x"'),
+        ("", [obj("ValidatingAdmissionPolicy", NAME)], f'ValidatingAdmissionPolicy "{NAME}": ['),
+        ("", [obj("MutatingAdmissionPolicy", NAME)], "unsupported resource type *v1.MutatingAdmissionPolicy"),
+        ("", [{"apiVersion": "v1", "kind": "Pod"}], 'no kind "Pod" is registered for version "v1"'),
+        ("", [{"apiVersion": "v1", "kind": "List", "items": [{}]}], "Object 'Kind' is missing"),
+        ("Webhook", [obj("ValidatingWebhookConfiguration", NAME, webhooks=[WEBHOOK])], "use clientConfig.url instead"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, plugin: str, objects: list[Json], says: str) -> None:
+    write(tmp_path / "a.yml", objects)
+    with pytest.raises(ManifestError) as error:
+        Manifests(f"ValidatingAdmission{plugin or 'Policy'}", tmp_path, ON)
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("of", ["paramKind", "paramRef"])
+def test_policies_in_files_have_no_parameters(tmp_path: Path, of: str) -> None:
+    objects = bound(NAME, "x", "pods")
+    if of == "paramKind":
+        objects[0]["spec"][of] = {"apiVersion": "v1", "kind": "ConfigMap"}
+    else:
+        objects[1]["spec"][of] = {"name": "a", "parameterNotFoundAction": "Deny"}
+    write(tmp_path / "a.yml", objects)
+    with pytest.raises(ManifestError, match=f"spec.{of} is not supported for static manifests"):
+        Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
+
+
+def test_a_directory_is_read_with_the_gate_alone(tmp_path: Path) -> None:
+    flag = told(tmp_path, ValidatingAdmissionPolicy=tmp_path / "a")[0]
+    path = Path(flag.partition("=")[2])
+    with pytest.raises(ValueError, match=f"Forbidden: staticManifestsDir requires the {GATE} feature gate"):
+        read_admission(path, Features())
+    assert list(read_admission(path, ON).manifests) == ["ValidatingAdmissionPolicy"]
+    (tmp_path / "a").rmdir()
+    with pytest.raises(ValueError, match=r"staticManifestsDir: Invalid value: .*no such file or directory"):
+        read_admission(path, ON)
