@@ -104,7 +104,8 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
         raise ValueError(f"{flag}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
         raise ValueError(f"{flag}: {error}") from error
-    pod_security, wallets, manifests, unheeded = PodSecurityConfiguration(), {}, {}, []
+    pod_security, wallets, unheeded = PodSecurityConfiguration(), {}, []
+    manifests: dict[str, Manifests] = {}
     limited: tuple[Json, ...] = ()
     event_limits: tuple[Json, ...] = ()
     for plugin in plugins:

@@ -26,8 +26,8 @@ _BINDINGS: Final = "mutatingadmissionpolicybindings"
 
 class MutatingAdmissionPolicy(Plugin):
     name = "MutatingAdmissionPolicy"
-    configured_by = (GROUP, _BINDINGS)  # without any no policy has an effect
-    goes_by = ((GROUP, _POLICIES),)
+    configured_by: tuple[str, str] | None = (GROUP, _BINDINGS)  # without any no policy has an effect
+    goes_by: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
 
     def __init__(self, files: FromFiles | None = None) -> None:

@@ -64,7 +64,7 @@ _CONFIGURATIONS: Final = (GROUP, "mutatingwebhookconfigurations")
 
 class MutatingAdmissionWebhook(Plugin):
     name = "MutatingAdmissionWebhook"
-    configured_by = _CONFIGURATIONS
+    configured_by: tuple[str, str] | None = _CONFIGURATIONS
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
     def __init__(self, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:

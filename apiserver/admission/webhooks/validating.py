@@ -25,7 +25,7 @@ _CONFIGURATIONS: Final = (GROUP, "validatingwebhookconfigurations")
 
 class ValidatingAdmissionWebhook(Plugin):
     name = "ValidatingAdmissionWebhook"
-    configured_by = _CONFIGURATIONS
+    configured_by: tuple[str, str] | None = _CONFIGURATIONS
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
     def __init__(self, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
