@@ -29,13 +29,15 @@ from controllers.node.dra.emulated import EmulatedDrivers, EmulatedHealth
 from controllers.node.dra.manager import DraFeatures, DraManager
 from controllers.node.dra.metrics import DraMetrics
 from controllers.node.kubelet import Host, Kubelet, Timings, WithHealth
+from controllers.node.podcertificates import GATE as CERTIFICATES_GATE
+from controllers.node.podcertificates import PodCertificates
 from controllers.node.registration import Registration
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
-from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json, key_of
+from controllers.runtime.informer import Informer, Informers
+from controllers.runtime.kinds import NODES, POD_CERTIFICATE_REQUESTS, PODS, RESOURCE_CLAIMS, Json, key_of
 from controllers.runtime.newest import Newest
 
 if TYPE_CHECKING:
@@ -83,6 +85,12 @@ class NodeAgent(ControllerComponent):
         self._pods.on(self._pod_changed, self._pod_updated, self._pod_gone)
         if self._claims is not None:
             self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim))
+        self._requests: Informer | None = None
+        if self._features.enabled(CERTIFICATES_GATE):
+            # Where their version is not served pods without certificates go on, so nobody waits for these.
+            selector = f"spec.nodeName={options.node}" if options.node else ""
+            self._requests = informers.of(POD_CERTIFICATE_REQUESTS, field_selector=selector)
+            self._requests.on(self._request_changed, lambda _, new: self._request_changed(new), self._request_changed)
 
     @property
     def due(self) -> float | None:
@@ -163,6 +171,12 @@ class NodeAgent(ControllerComponent):
         if running is not None:
             running.kubelet.look_again(pod)
 
+    def _request_changed(self, request: Json) -> None:
+        pod = self._pods.get(f"{request['metadata']['namespace']}/{request['spec']['podName']}")
+        if pod is not None:
+            self._unsettle(pod)
+            self._pod_changed(pod)
+
     async def reconcile(self, key: str) -> timedelta | None:
         kind, _, name = key.partition(":")
         if kind == "node":
@@ -229,10 +243,18 @@ class NodeAgent(ControllerComponent):
                 tasks.append(self._group.create_task(plugins.run()))
             containers = self._containers(node, manager)
             kubelet = Kubelet(
-                host, manager, recorder, health, containers or EMULATED, lambda: self._pods_of_node.get(node)
-            )
+                host, manager, recorder, health, containers or EMULATED, lambda: self._pods_of_node.get(node),
+                self._certificates(node, recorder),
+            )  # fmt: skip
             running = self._kubelets[node] = _Running(kubelet, tasks, containers)
         return running.kubelet
+
+    def _certificates(self, node: str, recorder: CoreEventRecorder) -> PodCertificates | None:
+        if self._requests is None:
+            return None
+        run = self._options.run
+        directory = None if run is None else run.directory / node
+        return PodCertificates(self._client, self._requests.get, recorder, self._choice.random, directory)
 
     def _containers(self, node: str, claims: DraManager) -> ProcessContainers | None:
         """None where containers are emulated."""

@@ -21,6 +21,7 @@ from controllers.node.admission import Refusal, Room
 from controllers.node.annotations import missing_images
 from controllers.node.containers import EMULATED, Containers
 from controllers.node.dra.manager import DraError, DraManager
+from controllers.node.podcertificates import PodCertificates, sources
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import NODES, PODS, Json
@@ -93,13 +94,14 @@ class Kubelet:
         with_health: WithHealth | None = None,
         containers: Containers = EMULATED,
         pods: Callable[[], Iterable[Json]] = tuple,
+        certificates: PodCertificates | None = None,
     ) -> None:
         """`with_health` adds the health of devices to container statuses; None where nobody reports it. `pods` gives
-        those that name the node.
+        those that name the node. `certificates`: None where pods have none.
         """
         self._room = Room(pods, host.comparing)
         self._host, self._recorder, self._with_health = host, recorder, with_health
-        self.claims, self._containers = claims, containers
+        self.claims, self._containers, self._certificates = claims, containers, certificates
         #: Pods (uids) whose containers were told to end.
         self._told: set[str] = set()
         #: By uid: what was reported last, if nothing else has changed, and nothing will by itself but at a time.
@@ -139,14 +141,18 @@ class Kubelet:
             self._recorder.record(pod, "Normal", "DeadlineExceeded", podstatus.DEADLINE_EXCEEDED)
             self._containers.kill(pod, [status["name"] for status in _running(pod)])
             return await self._end(pod, podstatus.overdue(pod, self._now()), phase)
-        again = await (self._start(pod, node) if new else self._advance(pod, node, {}))
-        return again if left is None else left if again is None else min(again, left)
+        if new:
+            return _earliest(await self._start(pod, node), left)
+        renewal = await self._certificates.step(pod, node) if self._certificates is not None else None
+        return _earliest(await self._advance(pod, node, {}), left, renewal)
 
     def forget(self, pod: Json) -> None:
         """The pod is gone from the API: its containers are killed."""
         self._host.addresses.forget(pod)
         self._room.leave(pod)
         self._containers.forget(pod)
+        if self._certificates is not None:
+            self._certificates.forget(pod)
         self._told.discard(pod["metadata"]["uid"])
         self.look_again(pod)
 
@@ -174,6 +180,14 @@ class Kubelet:
                 pod = await self._report(pod, podstatus.starting(pod, self._now(), node_address(node)))
             else:
                 more = podstatus.admitted(self._now(), node_address(node))
+        renewal = None
+        if self._certificates is not None:
+            renewal = await self._certificates.step(pod, node)
+            if missing := self._certificates.missing(pod):
+                for volume, why in missing.items():
+                    text = f'MountVolume.SetUp failed for volume "{volume}" : {why}'
+                    self._recorder.record(pod, "Warning", "FailedMount", text)
+                return _earliest(renewal, self._later(self._host.timings.resync))
         try:
             await self.claims.prepare(pod)
         except DraError as error:
@@ -181,12 +195,15 @@ class Kubelet:
             self._recorder.record(pod, "Warning", "FailedPrepareDynamicResources", message)
             return self._later(self._host.timings.resync)
         address = node_address(node) if pod["spec"].get("hostNetwork") else self._host.addresses.assign(pod)
-        return await self._advance(pod, node, {**more, "podIP": address, "podIPs": [{"ip": address}]})
+        again = await self._advance(pod, node, {**more, "podIP": address, "podIPs": [{"ip": address}]})
+        return _earliest(again, renewal)
 
     def _waits(self, pod: Json) -> bool:
-        """Whether anything lies between the start of a pod and that of its containers: drivers that prepare its claims,
-        or processes that begin. What would be overwritten at once is not reported.
+        """Whether anything lies between the start of a pod and that of its containers: certificates that are issued,
+        drivers that prepare its claims, or processes that begin. What would be overwritten at once is not reported.
         """
+        if self._certificates is not None and any(sources(pod)):
+            return True
         shared = pod.get("status", {}).get("extendedResourceClaimStatus")
         return bool(pod["spec"].get("resourceClaims") or shared) or self._containers is not EMULATED
 
@@ -305,6 +322,10 @@ def _alike(before: Json, after: Json, status: Json) -> bool:
     return all(present.get(name) == now.get(name) for name in present.keys() | now.keys() if name not in status)
 
 
+def _earliest(*delays: timedelta | None) -> timedelta | None:
+    return min((delay for delay in delays if delay is not None), default=None)
+
+
 def _turned(present: Json, status: Json) -> bool:
     """Whether a condition says otherwise than the pod does."""
     known = {c["type"]: (c["status"], c.get("message")) for c in present.get("conditions") or ()}
@@ -312,10 +333,12 @@ def _turned(present: Json, status: Json) -> bool:
 
 
 def _time_left(pod: Json) -> timedelta | None:
-    """Until the pod's deadline; None where it has none, or has not begun."""
+    """Until the pod's deadline, which counts from its beginning; None where it has none."""
     seconds, began = pod["spec"].get("activeDeadlineSeconds"), pod.get("status", {}).get("startTime")
-    if seconds is None or not began:
+    if seconds is None:
         return None
+    if not began:
+        return go_seconds(seconds)
     return parse_time(began) + go_seconds(seconds) - clock.now()
 
 

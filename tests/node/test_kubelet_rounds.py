@@ -284,7 +284,7 @@ def test_a_pod_whose_time_is_over_fails_and_one_that_has_some_left_is_looked_at_
     async def scenario() -> None:
         node = Node()
         short = {"activeDeadlineSeconds": 30}
-        assert await node.step(pod(spec=short)) is None, "it begins now"
+        assert await node.step(pod(spec=short)) == timedelta(seconds=30), "it begins now"
         assert await node.step() == timedelta(seconds=30)
         ends = {"kubedra.dev/ready-after": "10"}
         other = Node()

@@ -1,0 +1,202 @@
+"""Certificates of pods: the pod waits for them, files hold them, and they are renewed in time."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode, b64encode
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.x509 import load_der_x509_csr
+
+from apiserver import clock
+from apiserver.resources.certificates.podkeys import check_key
+from controllers.node.podcertificates import PodCertificates, make_key, replace
+from controllers.runtime.times import go_time
+from tests.node.test_kubelet_rounds import NODE, Node, at, pod
+from tests.support.virtual import run
+
+Json = dict[str, Any]
+HERE: Json = {**NODE, "metadata": {**NODE["metadata"], "uid": "n-u"}}  # type: ignore[dict-item]
+#: What stands around a certificate does not come into files, nor does another name or form of it.
+CHAIN = "by {}\n-----BEGIN CERTIFICATE-----\nA: b\n\n{}\n-----END CERTIFICATE-----\nend"
+MINUTES = timedelta(minutes=1)
+
+
+def asking(**more: Any) -> Json:
+    wanted = {
+        "signerName": "example.com/a", "keyType": "ED25519", "credentialBundlePath": "both.pem", "keyPath": "in/key.pem",
+        "certificateChainPath": "chain.pem",
+    }  # fmt: skip
+    sources = [{"downwardAPI": {"items": []}}, {"podCertificate": wanted}]
+    volume = {"name": "v", "projected": {"sources": sources, "defaultMode": 0o440}}
+    return {"volumes": [volume], "serviceAccountName": "runner", **more}
+
+
+class Signed(Node):
+    """A node whose pod asks for a certificate, and the signer."""
+
+    def __init__(self, directory: Path | None = None, jitter: float = 0) -> None:
+        self.requests: dict[str, Json] = {}
+        super().__init__()
+        self.certificates = PodCertificates(
+            self.client,  # type: ignore[arg-type]
+            self.requests.get, self.told, lambda: jitter, directory,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.kubelet._certificates = self.certificates
+        self.client.there["ServiceAccount", "runner"] = {"metadata": {"uid": "a-u"}}
+        self.client._answers["PodCertificateRequest"] = self._made
+
+    def _made(self, body: Json) -> Json:
+        name = f"req-{len(self.requests)}"
+        metadata = {**body["metadata"], "name": name, "creationTimestamp": at(0)}
+        return self.requests.setdefault(f"ns/{name}", {**body, "metadata": metadata})
+
+    @property
+    def newest(self) -> Json:
+        return list(self.requests.values())[-1]
+
+    def issue(self, content: bytes, *, refresh: timedelta = 40 * MINUTES, ends: timedelta = 60 * MINUTES) -> None:
+        now = clock.now()
+        self.kubelet.look_again(self.pod)
+        self.newest["status"] = {
+            "conditions": [{"type": "Issued", "status": "True"}], "beginRefreshAt": go_time(now + refresh),
+            "notAfter": go_time(now + ends), "certificateChain": CHAIN.format("me", b64encode(content).decode()),
+        }  # fmt: skip
+
+    def end(self, kind: str) -> None:
+        self.newest["status"] = {"conditions": [{"type": kind, "reason": "No", "message": "not you"}]}
+
+    @property
+    def phase(self) -> str:
+        return str(self.pod["status"].get("phase"))
+
+
+def test_a_pod_starts_when_its_certificate_is_issued_and_finds_it_in_files(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = Signed(tmp_path, jitter=0.5)
+        again = await node.step(pod(spec=asking()), HERE)
+        assert (node.phase, node.told.reasons) == ("Pending", ["FailedMount"])
+        assert node.told.events[0][2] == 'MountVolume.SetUp failed for volume "v" : credential bundle is not issued yet'
+        assert again == timedelta(seconds=60)
+        [request] = node.requests.values()
+        assert request["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]
+        spec = dict(request["spec"])
+        stub = load_der_x509_csr(b64decode(spec.pop("stubPKCS10Request")))
+        assert spec == {
+            "signerName": "example.com/a", "podName": "p", "podUID": "u", "serviceAccountName": "runner",
+            "serviceAccountUID": "a-u", "nodeName": "n", "nodeUID": "n-u",
+        }  # fmt: skip
+        await node.step(node=HERE)
+        assert (node.phase, len(node.requests)) == ("Pending", 1), "it is asked for once"
+        node.issue(b"first")
+        renewal = await node.step(node=HERE)
+        assert node.phase == "Running"
+        assert renewal == 42.5 * MINUTES, "half of the five minutes over which renewals are spread"
+        place = tmp_path / "u/volumes/v"
+        key, chain = ((place / name).read_bytes() for name in ("in/key.pem", "chain.pem"))
+        assert chain == b"-----BEGIN CERTIFICATE-----\nZmlyc3Q=\n-----END CERTIFICATE-----\n"
+        assert ((place / "both.pem").read_bytes(), (place / "both.pem").stat().st_mode & 0o777) == (key + chain, 0o440)
+        form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        assert load_pem_private_key(key, None).public_key().public_bytes(*form) == stub.public_key().public_bytes(*form)
+        await asyncio.sleep(renewal.total_seconds())
+        await node.step(node=HERE)
+        assert (len(node.requests), (place / "in/key.pem").read_bytes()) == (2, key), "what is held stays until then"
+        node.issue(b"second")
+        await node.step(node=HERE)
+        assert (place / "in/key.pem").read_bytes() != key
+        assert b64encode(b"second") in (place / "chain.pem").read_bytes()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("kind", "says"), [("Denied", "was denied"), ("Failed", "failed")])
+def test_a_pod_whose_certificate_is_refused_never_starts(kind: str, says: str) -> None:
+    async def scenario() -> None:
+        node = Signed()
+        await node.step(pod(spec=asking()), HERE)
+        node.end(kind)
+        await node.step(node=HERE)
+        said = 'reason="No", message="not you"'
+        lasting = f"PodCertificateRequest was permanently {kind.lower()}: {said.replace(',', '')}"
+        assert node.told.events[1:] == [
+            ("Warning", kind, f"PodCertificateRequest ns/req-0 {says}, {said}"),
+            ("Warning", "FailedMount", f'MountVolume.SetUp failed for volume "v" : {lasting}'),
+        ]
+        await asyncio.sleep(3600)
+        await node.step(node=HERE)
+        assert (node.phase, len(node.requests)) == ("Pending", 1)
+
+    run(scenario)
+
+
+def test_a_request_that_is_gone_is_made_again() -> None:
+    async def scenario() -> None:
+        node = Signed()
+        await node.step(pod(spec=asking()), HERE)
+        node.requests["ns/gone"] = node.requests.pop("ns/req-0")
+        await asyncio.sleep(599)
+        await node.step(node=HERE)
+        assert len(node.requests) == 1, "it may not have been seen yet"
+        await asyncio.sleep(1)
+        await node.step(node=HERE)
+        assert len(node.requests) == 2
+        node.kubelet.forget(node.pod)
+        assert node.certificates.missing(node.pod) == {"v": "credential bundle is not issued yet"}
+
+    run(scenario)
+
+
+def test_a_certificate_that_is_not_renewed_is_told_of_once() -> None:
+    async def scenario() -> None:
+        node = Signed()
+        await node.step(pod(spec=asking()), HERE)
+        node.issue(b"a", refresh=40 * MINUTES, ends=60 * MINUTES)
+        assert await node.step(node=HERE) == 40 * MINUTES
+        await asyncio.sleep(40 * 60)
+        await node.step(node=HERE)
+        due = []
+        for seconds in (0, 599, 1, 600, 3600):
+            await asyncio.sleep(seconds)
+            due.append(await node.step(node=HERE))
+        assert due == [10 * MINUTES, timedelta(seconds=1), 10 * MINUTES, None, None], (
+            "a request that is seen is not lost"
+        )
+        assert [event for event in node.told.events if event[0] == "Warning"][1:] == [
+            ("Warning", "CertificateOverdueForRefresh", "PodCertificate refresh overdue"),
+            ("Warning", "CertificateExpired", "PodCertificate expired"),
+        ]
+        assert len(node.requests) == 2
+        assert node.phase == "Running"
+
+    run(scenario)
+
+
+def test_what_cannot_be_asked_for_now_is_asked_for_a_second_later() -> None:
+    async def scenario() -> None:
+        node = Signed()
+        node.client.refuses["get"] = (500, "InternalError")
+        assert await node.step(pod(spec=asking()), HERE) == timedelta(seconds=1)
+        node.client.refuses.clear()
+        await node.step(node=HERE)
+        assert len(node.requests) == 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("kind", ["ED25519", "ECDSAP256", "ECDSAP384", "ECDSAP521", "RSA3072"])
+def test_keys_are_of_the_type_that_was_asked_for_and_the_server_takes_them(kind: str) -> None:
+    key, stub = make_key(kind)
+    assert check_key({"stubPKCS10Request": b64encode(stub).decode()}) == []
+    loaded = load_pem_private_key(key, None)
+    assert kind == "ED25519" or loaded.key_size == int(kind.lstrip("ECDSAPR"))  # type: ignore[union-attr]
+
+
+def test_a_file_is_replaced_as_a_whole_also_where_it_may_not_be_written(tmp_path: Path) -> None:
+    for content in (b"a", b"b"):
+        replace(tmp_path / "in/key", content, 0o400)
+    assert ((tmp_path / "in/key").read_bytes(), (tmp_path / "in/key").stat().st_mode & 0o777) == (b"b", 0o400)
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["key"]
