@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from apiserver.api.fielderrors import go_quote
 
@@ -19,7 +20,11 @@ _DURATION = re.compile(rf"({_PART.pattern})+", re.ASCII)
 #: As time.ParseDuration reads them: a number needs a digit on one side of its point.
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _UNIT = re.compile(r"[^.\d]*", re.ASCII)
-_GO_UNITS = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
+_NANOSECONDS = {
+    "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
+}  # fmt: skip
+#: Nanoseconds that 64 bits do not hold.
+_LONGEST = 1 << 63
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -74,6 +79,7 @@ def go_duration_problem(text: str) -> str:
         return ""
     if not rest:
         return f"time: invalid duration {go_quote(text)}"
+    spent = Decimal()
     while rest:
         number = _NUMBER.match(rest)
         if number is None:
@@ -82,10 +88,11 @@ def go_duration_problem(text: str) -> str:
         assert unit is not None, "it matches nothing, too"
         if not unit[0]:
             return f"time: missing unit in duration {go_quote(text)}"
-        if unit[0] not in _GO_UNITS:
+        if unit[0] not in _NANOSECONDS:
             return f"time: unknown unit {go_quote(unit[0])} in duration {go_quote(text)}"
+        spent += Decimal(number[0]) * _NANOSECONDS[unit[0]]
         rest = rest[unit.end() :]
-    return ""
+    return "" if spent < _LONGEST + (text[0] == "-") else f"time: invalid duration {go_quote(text)}"
 
 
 def age(timestamp: str | None, now: datetime) -> str:

@@ -65,6 +65,8 @@ class Strategy:
     #: what a DELETE without propagation policy does with dependents: "background", "orphan", or "unsupported" (no
     #: finalizers at all).
     garbage_collection: str = "background"
+    #: whether a deletion that `starts_deletion` began takes up the finalizers of its propagation policy.
+    begins_with_finalizers: bool = True
     #: preconditions of DELETE are answered with the plural and the storage's words (namespaces).
     storage_preconditions: bool = False
 
@@ -144,7 +146,7 @@ class Strategy:
 
     def starts_deletion(self, ctx: Context, obj: Json, options: DeleteOptions) -> bool:
         """Whether DELETE only begins the deletion: the hook has changed `obj` (phase, deletionTimestamp), which is
-        stored and answered.
+        stored and answered, with the finalizers of dependents unless `begins_with_finalizers` is False.
         """
         return False
 

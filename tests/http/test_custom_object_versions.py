@@ -71,6 +71,11 @@ def test_custom_objects_name_their_kind_and_version() -> None:
                 answer = await client.post(path + query, json=body)
                 assert (answer.status_code, answer.json()["message"][: len(said)]) == (400, said)
             await created(client, path, thing("a"))
+            # Metadata comes out of a map, and is named first.
+            odd = {"z": 1, "labels": {}, "ownerReferences": [{"z": 1, "a": 1, "apiVersion": "v1"}], "b": 1, "name": "b"}
+            answer = await client.post(path + "?fieldValidation=Strict", json=thing("b") | {"metadata": odd, "a": 1})
+            named = ["metadata.b", "metadata.ownerReferences[0].a", "metadata.ownerReferences[0].z", "metadata.z", "a"]
+            assert answer.json()["message"].endswith(", ".join(f'unknown field "{name}"' for name in named))
 
     run(scenario())
 

@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from apiserver.api import names
+from apiserver.api.durations import go_duration_problem
 
 __all__ = ["YOUNG_FORMATS", "text_form"]
 
@@ -23,13 +24,11 @@ Test = Callable[[str], bool]
 _HEX: Final = "[0-9a-fA-F]"
 _HOSTNAME: Final = re.compile(r"(?!-)[\w-]{1,63}(?<!-)(\.(?!-)[\w-]{1,63}(?<!-))*")
 _DATE_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:[0-5]\d:[0-5]\d(.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
-_DURATION: Final = re.compile(
-    r"[+-]?(\d+(\.\d*)?|\.\d+)\s*"
-    r"(ns|us|µs|μs|ms|s|m|h|d|w|nano|nanos|micro|micros|milli|millis|sec|secs|min|mins|hr|hrs|"
-    r"nanosecond|nanoseconds|microsecond|microseconds|millisecond|milliseconds|second|seconds|minute|minutes|"
-    r"hour|hours|day|days|week|weeks|wk)",
-    re.ASCII,
-)
+_AMOUNT: Final = re.compile(r"(\d+)[ \t\n\f\r]*([A-Za-zµ]+)", re.ASCII)
+#: Units of durations as they are said: these, and whatever begins with one of those.
+_UNITS: Final = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"})
+_UNIT_STEMS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
+_MOST: Final = 2**63 - 1
 # An address of RFC 5322, as Go's net/mail parses one: alone or in angle brackets after a name, with a comment or not.
 _ATOM: Final = r"[^\x00-\x20\x7f().<>\[\]:;@\\,\"]+"
 _DOTTED: Final = rf"{_ATOM}(?:\.{_ATOM})*"
@@ -72,16 +71,13 @@ def _date_time(text: str) -> bool:
 
 
 def _duration(text: str) -> bool:
-    """One or more amounts with units, as Go writes them (`1h30m`) or with words (`22 ns`, `3 days`)."""
-    rest = text.strip()
-    if rest in ("0", "+0", "-0"):
+    """As Go writes durations (`1h30m`), or with an amount of a unit anywhere in it (`about 3 days`)."""
+    if not go_duration_problem(text):
         return True
-    while rest:
-        match = _DURATION.match(rest)
-        if match is None:
-            return False
-        rest = rest[match.end() :].strip()
-    return bool(text.strip())
+    amounts = _AMOUNT.findall(text)
+    if any(int(number) > _MOST for number, _ in amounts):
+        return False
+    return any(unit.lower() in _UNITS or unit.lower().startswith(_UNIT_STEMS) for _, unit in amounts)
 
 
 def _address(text: str) -> str:

@@ -111,7 +111,8 @@ async def _start(
     first, so start over.
     """
     await _admit(store, ctx, entry)
-    _set_finalizers(obj["metadata"], _finalizers(store.strategy.garbage_collection, obj["metadata"], options))
+    if store.strategy.begins_with_finalizers:
+        _set_finalizers(obj["metadata"], _finalizers(store.strategy.garbage_collection, obj["metadata"], options))
     written = await _write(store, ctx, key, entry, obj, options.dry_run)
     return None if written is None else DeleteResult(written, gone=False, code=_code(options))
 

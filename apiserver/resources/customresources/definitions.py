@@ -54,6 +54,7 @@ def _note_stored(obj: Json) -> None:
 
 class DefinitionStrategy(Strategy):
     checks_finalizer_names = False
+    begins_with_finalizers = False
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
 

@@ -236,11 +236,19 @@ def _decoded(coercion: Coercion, value: Json, body: Body | None) -> Decoded:
     except TooLarge:
         number = next(iter(_infinite(parse_with_spans(body.text))), "") if body is not None else ""
         raise DecodeError(f"json: cannot unmarshal number {number} into Go value of type float64") from None
-    unknown = [f"metadata.{path}" for path in metadata.unknown] + unknown
+    if metadata.unknown:  # metadata comes out of a map, in whose order its fields are read
+        metadata = decode(ObjectMeta, _in_key_order(value["metadata"]))
+        unknown = [f"metadata.{path}" for path in metadata.unknown] + unknown
     obj["metadata"] = metadata.obj
     problems = (body.problems if body else []) + [f'duplicate field "{path}"' for path in duplicates]
     problems += [f'unknown field "{path}"' for path in unknown]
     return Decoded(obj, problems, unknown, duplicates)
+
+
+def _in_key_order(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _in_key_order(value[name]) for name in sorted(value)}
+    return [_in_key_order(item) for item in value] if isinstance(value, list) else value
 
 
 def _infinite(node: Any) -> Iterator[str]:
