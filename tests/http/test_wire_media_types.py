@@ -124,12 +124,24 @@ def test_version_zero_in_a_patch_is_none(wire: Wire) -> None:
     )
 
 
-def test_a_list_is_a_kind_that_is_not_the_one_asked_for(wire: Wire) -> None:
-    for kind in ("List", "ConfigMapList"):
+def test_a_kind_that_is_not_the_one_asked_for_is_told(wire: Wire) -> None:
+    """Lists, and what every version knows besides its kinds."""
+    for kind in ("List", "ConfigMapList", "Status", "DeleteOptions", "WatchEvent", "ListOptions"):
         answer = wire.post(MAPS, {"apiVersion": "v1", "kind": kind, "items": []})
         assert answer.status == 400
         conversion = f"converting (v1.{kind}) to (core.ConfigMap): unknown conversion"
         assert answer.json["message"] == f'{kind} in version "v1" cannot be handled as a ConfigMap: {conversion}'
+    scheme = 'scheme "pkg/api/legacyscheme/scheme.go:30"'
+    for version, kind, conversion in (
+        ("v1", "DeleteOptions", "converting (v1.DeleteOptions) to (apps.Deployment): unknown conversion"),
+        ("v9", "Status", "converting (v1.Status) to (apps.Deployment): unknown conversion"),
+        ("v9", "DeleteOptions", f'no kind "DeleteOptions" is registered for version "apps/v9" in {scheme}'),
+        ("__internal", "Pod", f'no kind "Pod" is registered for the internal version of group "apps" in {scheme}'),
+    ):
+        body = {"apiVersion": f"apps/{version}", "kind": kind}
+        answer = wire.post("/apis/apps/v1/namespaces/default/deployments", body)
+        wrong = f'{kind} in version "{version}" cannot be handled as a Deployment: {conversion}'
+        assert answer.json["message"] == wrong
 
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

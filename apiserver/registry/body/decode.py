@@ -18,7 +18,17 @@ from apiserver.api.fielderrors import invalid as invalid_field
 from apiserver.api.objects import Hub
 from apiserver.api.schema import RAW, ListOf, Struct, field
 from apiserver.api.status import StatusError, bad_request, invalid
-from apiserver.api.types.meta import TYPE_META, ListMeta
+from apiserver.api.types.meta import (
+    TYPE_META,
+    APIGroup,
+    APIGroupList,
+    APIResourceList,
+    APIVersions,
+    DeleteOptions,
+    ListMeta,
+    Status,
+    WatchEvent,
+)
 from apiserver.registry.body.convert import ExpectedBody, to_hub
 from apiserver.registry.resource import Resource, api_version, go_package
 
@@ -60,6 +70,22 @@ _LIST: Final = Struct(
 )
 
 
+def _of_meta(kind: str) -> Struct:
+    return Struct(f"io.k8s.apimachinery.pkg.apis.meta.v1.{kind}", (TYPE_META,))
+
+
+#: Kinds that upstream's scheme knows in every version of its groups, and in whatever version: no body of an object is
+#: of them, so that most need no fields.
+_OF_ALL: Final = {
+    "DeleteOptions": DeleteOptions, "WatchEvent": WatchEvent,
+    **{f"{verb}Options": _of_meta(f"{verb}Options") for verb in ("Create", "Get", "List", "Patch", "Update")},
+}  # fmt: skip
+_UNVERSIONED: Final = {
+    "APIGroup": APIGroup, "APIGroupList": APIGroupList, "APIResourceList": APIResourceList, "APIVersions": APIVersions,
+    "Status": Status,
+}  # fmt: skip
+
+
 class Kinds:
     """Every kind that a body can be of, by apiVersion and kind: versions of the catalog, their lists and bodies of
     subresources.
@@ -67,6 +93,7 @@ class Kinds:
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         self._schemas: dict[tuple[str, str], Struct] = {("v1", "List"): _LIST}
+        self._versions: set[str] = set()
         for resource in resources:
             self.add(resource)
 
@@ -76,6 +103,7 @@ class Kinds:
             name = api_version(resource.group, version.name)
             self._schemas[name, resource.kind] = version.schema
             self._schemas[name, resource.list_kind] = _list_of(version.schema)
+            self._versions.add(name)
         for sub in resource.subresources:
             if sub.schema is not None and sub.kind:
                 group = resource.group if sub.group is None else sub.group
@@ -90,6 +118,11 @@ class Kinds:
 
     def schema(self, version: str, kind: str) -> Struct | None:
         return self._schemas.get((version, kind))
+
+    def scheme(self, version: str, kind: str) -> Struct | None:
+        """The schema of any kind that upstream's scheme knows: those that no resource has as well."""
+        further = _OF_ALL.get(kind) if version in self._versions else None
+        return self.schema(version, kind) or _UNVERSIONED.get(kind) or further
 
 
 def media_type(content_type: str) -> str:
@@ -210,7 +243,7 @@ def _decode_as(
         return bad_request(f'{kind} in version "{short}" cannot be handled as a {expected.kind}: {error}')
 
     own = kind == expected.kind and (version == expected.api_version or version in expected.accepts)
-    schema = expected.schema if own or expected.custom else kinds.schema(version, kind)
+    schema = expected.schema if own or expected.custom else kinds.scheme(version, kind)
     if schema is None:
         raise refuse(unregistered(kind, version, SCHEME))
     try:
@@ -235,6 +268,11 @@ def unregistered(kind: str, version: str, scheme: str) -> str:
     """What is said of a kind that a scheme does not know, or of a version that is none."""
     if version.count("/") > 1:
         return f"unexpected GroupVersion string: {version}"
+    group, _, short = version.rpartition("/")
+    if short == "__internal":
+        return (
+            f'no kind {go_quote(kind)} is registered for the internal version of group "{group}" in scheme "{scheme}"'
+        )
     return f'no kind {go_quote(kind)} is registered for version {go_quote(version)} in scheme "{scheme}"'
 
 

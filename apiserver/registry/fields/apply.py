@@ -10,6 +10,7 @@ Texts and rules are those of k8s.io/apimachinery (pkg/util/managedfields) and st
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -64,10 +65,12 @@ def apply_func(
     options: WriteOptions,
 ) -> UpdateFunc:
     """What an apply makes of a stored object; it tracks managers itself. `forms` are the versions that managers may
-    speak, `resets` the fields that this write cannot own."""
-    applied, repeated = _load(body)
+    speak, `resets` the fields that this write cannot own. The body is read when there is something to apply it to:
+    where an object is missing that has to be there, it may be anything."""
+    read = cache(partial(_load, body))
 
     def update(old: Hub | None) -> Hub:
+        applied, repeated = read()
         kind, group_version = _text(applied.get("kind")), named_version(_text(applied.get("apiVersion")))
         if (kind, group_version) != (expected.kind, expected.api_version):
             raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
