@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 RECORD = "server.json"
 #: What a kubeconfig holds where access is open and a client insists on credentials.
 _OPEN_CREDENTIAL = "open-access"
+#: A process that takes less of a processor than this (seconds) between two looks (seconds) is at rest.
+_AT_REST, _LOOK = 0.005, 0.1
 #: Seconds of virtual time that a start may take.
 _START_LIMIT = 60.0
 
@@ -286,8 +289,13 @@ class Process:
 
 def _warm(fixture: bool) -> None:
     """Import what the start left out, before the first request that needs it would wait: selectors, and for a fixture
-    the routes of its reset. Where it cannot be read now (no descriptors are left), that request imports it.
+    the routes of its reset. Not while the server works: that would take turns with the first requests, which seldom
+    need it. Where it cannot be read now (no descriptors are left), the request that needs it imports it.
     """
+    worked = -1.0
+    while time.process_time() - worked > _AT_REST:
+        worked = time.process_time()
+        time.sleep(_LOOK)
     with contextlib.suppress(OSError):
         for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin.application",) if fixture else ())):
             importlib.import_module(module)
