@@ -6,8 +6,6 @@ import base64
 import hashlib
 import ipaddress
 import socket
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
 from platform import python_version
 from typing import Final
 
@@ -24,6 +22,10 @@ _GATES: Final = {"ComponentStatusz": "statusz", "ComponentFlagz": "flagz"}
 
 def own_release() -> str:
     """Which kubedra this is."""
+    # Not at the start, which would take a fiftieth longer.
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
     try:
         return installed("kubedra")
     except PackageNotFoundError:

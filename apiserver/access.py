@@ -17,7 +17,7 @@ from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.authorization.configuration import read_authorizers
 from apiserver.clock import now, outside
-from apiserver.http.handlers.accountkeys import Keys, StoreKeys, make_key, read_key_files
+from apiserver.http.handlers.accountkeys import KeyFileError, Keys, StoreKeys, make_key, read_key_files
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens
 from apiserver.http.handlers.authenticator import ADMIN, Authenticator
 from apiserver.http.handlers.certificates import ClientCertificates
@@ -28,6 +28,7 @@ from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
     from apiserver.api.metrics import Family
+    from apiserver.http.handlers.externalkeys import ExternalKeys
     from apiserver.messages import Request, User
     from apiserver.registry.store import Registry
     from apiserver.settings import Settings
@@ -61,6 +62,7 @@ class Access:
         self.certificates = ClientCertificates(identity, with_uid=uid) if identity.certificates else None
         self.authorizer = Authorizer(access.authorizers, access.policies, changes=access.file is not None)
         self.accounts: AccountTokens
+        self._signer: ExternalKeys | None = None
 
     def use(self, registry: Registry, webhooks: Webhooks) -> None:
         """The objects that rights and accounts are read from, and whom to ask besides. Raises KubeconfigError."""
@@ -71,12 +73,26 @@ class Access:
         self.accounts.note_use, self.accounts.audiences = self._label_secret, accounts.audiences
         self.authenticator.accounts, self.authenticator.longest = self.accounts, accounts.longest
         self.authenticator.audiences = accounts.audiences or self.accounts.issuers
+        if accounts.endpoint:
+            from apiserver.http.handlers.externalkeys import ExternalKeys
+
+            self._signer = ExternalKeys(accounts.endpoint, self.accounts.forget)
         self._know_others()
         registry.authority, registry.identity = self.authorizer, self.authenticator
 
     async def start(self, store: RevisionLog) -> None:
         """Finds the keys of service accounts' tokens. Raises KeyFileError."""
-        self.accounts.keys = await self._account_keys(store)
+        if self._signer is not None:
+            self._limit(await self._signer.start())
+        self.accounts.keys = self._signer or await self._account_keys(store)
+
+    def followers(self) -> list[ExternalKeys]:
+        """What is to be followed as long as the server runs."""
+        return [self._signer] if self._signer is not None else []
+
+    async def close(self) -> None:
+        if self._signer is not None:
+            await self._signer.close()
 
     def followed(self, host: str) -> Iterator[Followed]:
         """The files to read again when they change: configurations, authorities of clients' certificates, and policies
@@ -106,6 +122,8 @@ class Access:
     def families(self, host: str) -> list[Family]:
         """What is counted of who comes, and of what they may do."""
         found = [*self.authorizer.families(), self.authenticator.remaining]
+        if self._signer is not None:
+            found += self._signer.families()
         if self._settings.others.any and self._settings.features.enabled(_OF_KEYS):
             from apiserver.oidc.metrics import key_families
 
@@ -146,6 +164,15 @@ class Access:
             where = read_kubeconfig(others.webhook.kubeconfig)
             reviewer = Reviewer(self._webhooks, where, "authentication.k8s.io", TokenReview)
             authenticator.webhook = WebhookTokens(reviewer, others.webhook.version, others.webhook.lasts)
+
+    def _limit(self, longest: int) -> None:
+        """Tokens are good for no longer than whoever signs them wants. Raises KeyFileError."""
+        if self.authenticator.longest > longest:
+            raise KeyFileError(
+                "service-account-max-token-expiration cannot be set longer than the token expiration supported by"
+                f" service-account-signing-endpoint: {self.authenticator.longest}s > {longest}s"
+            )
+        self.authenticator.longest = self.authenticator.longest or longest
 
     async def _account_keys(self, store: RevisionLog) -> Keys:
         accounts = self._settings.identity.accounts

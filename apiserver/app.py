@@ -234,7 +234,7 @@ class Server:
         health = Health(checks)
         version = version_info(self.settings)
         accounts = self._access.accounts
-        issuer = Issuer(accounts.issuers[0], keys_address(self.settings), accounts.public_keys)
+        issuer = Issuer(accounts.issuers[0], keys_address(self.settings), accounts.public_keys, accounts.fresh)
         pages, this = pages_of(self.settings), about_of(self.settings)
         return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this)
 
@@ -293,6 +293,7 @@ class Server:
             server._issued,
         )
         server._upkeep += [asyncio.create_task(each.follow()) for each in followers]
+        server._upkeep += [asyncio.create_task(each.follow()) for each in server._access.followers()]
         for reloaded in server._access.followed(server._host):
             server.metrics.include(reloaded.families)
             server._upkeep.append(asyncio.create_task(reloaded.follow()))
@@ -340,6 +341,7 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self.webhooks.close()
+        await self._access.close()
         if self._exporter is not None:
             await self._exporter.close()
         await self.log.close()

@@ -5,12 +5,15 @@ accounts, and what they say.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from apiserver.api.durations import parse_duration
+from apiserver.api.features import Features
+from apiserver.api.fielderrors import go_quote
 
 __all__ = ["AccountKeys", "IdentitySettings", "ProxySettings", "add_flags", "read_identity"]
 
@@ -30,6 +33,8 @@ _FLAGS: Final = (
      "what signs tokens of service accounts: a private key, RSA or elliptic (default: an RSA key in the store)"),
     ("service-account-key-file", "FILE",
      "keys, public or private, whose tokens are taken; may be given again (default: the signing key)"),
+    ("service-account-signing-endpoint", "SOCKET",
+     "the unix socket (@NAME: an abstract one) of a program that signs tokens and says which keys count, instead"),
     ("service-account-issuer", "URL",
      "who issues tokens (default https://kubernetes.default.svc); may be given again, for older ones still taken"),
     ("service-account-jwks-uri", "URL", "where /.well-known/openid-configuration says that the keys are"),
@@ -37,6 +42,9 @@ _FLAGS: Final = (
     ("api-audiences", "NAMES", "whom tokens for this server name (default its issuers)"),
 )  # fmt: skip
 _SHORTEST: Final = 3600
+_GATE: Final = "ExternalServiceAccountTokenSigner"
+#: The name of an abstract socket.
+_ABSTRACT: Final = re.compile(r"@([a-zA-Z0-9_-]+\.)*[a-zA-Z0-9_-]+")
 _LONGEST: Final = 1 << 32
 
 
@@ -54,7 +62,7 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True)
 class AccountKeys:
-    """How tokens of service accounts are signed; without `signing` with the store's own key."""
+    """How tokens of service accounts are signed: by who listens at `endpoint`, by a file's key, or by the store's."""
 
     signing: Path | None = None
     keys: tuple[Path, ...] = ()
@@ -62,6 +70,7 @@ class AccountKeys:
     audiences: tuple[str, ...] = ()
     jwks_uri: str = ""
     longest: int = 0
+    endpoint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +103,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
         group.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=text)
 
 
-def read_identity(given: argparse.Namespace, *, tls: bool) -> IdentitySettings:
+def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -> IdentitySettings:
     """What the flags say. Raises ValueError, in one line that names the flag."""
     values = {name: getattr(given, name.replace("-", "_")) for name, _, _ in _FLAGS}
     for name, found in values.items():
@@ -108,7 +117,7 @@ def read_identity(given: argparse.Namespace, *, tls: bool) -> IdentitySettings:
         flag = "--client-ca-file" if client_ca else "--requestheader-client-ca-file"
         raise ValueError(f"{flag} goes with --tls or --tls-cert-file: certificates are shown over https alone")
     anonymous = None if given.anonymous_auth is None else given.anonymous_auth == "true"
-    return IdentitySettings(client_ca, proxy, anonymous, _accounts(values))
+    return IdentitySettings(client_ca, proxy, anonymous, _accounts(values, features))
 
 
 def _proxy(values: dict[str, list[str]]) -> ProxySettings | None:
@@ -126,11 +135,24 @@ def _proxy(values: dict[str, list[str]]) -> ProxySettings | None:
     )  # fmt: skip
 
 
-def _accounts(values: dict[str, list[str]]) -> AccountKeys:
+def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
     start = "service-account-"
     signing, keys = values[start + "signing-key-file"], values[start + "key-file"]
     if keys and not signing:
         raise ValueError(f"--{start}key-file goes with --{start}signing-key-file")
+    endpoint = (values[start + "signing-endpoint"] or [""])[-1]
+    if endpoint and (keys or signing):
+        raise ValueError(
+            f"can't set `--{start}signing-key-file` and/or `--{start}key-file` with `--{start}signing-endpoint` (They"
+            " are mutually exclusive)"
+        )
+    if endpoint and not features.enabled(_GATE):
+        raise ValueError(f"setting `--{start}signing-endpoint` requires enabling {_GATE} feature gate")
+    if endpoint.startswith("@") and not _ABSTRACT.fullmatch(endpoint):
+        raise ValueError(
+            f"invalid value {go_quote(endpoint)} passed for `--{start}signing-endpoint`, when prefixed with @ must be a"
+            " valid abstract socket name"
+        )
     longest = _seconds(f"--{start}max-token-expiration", values[start + "max-token-expiration"])
     return AccountKeys(
         Path(signing[-1]) if signing else None,
@@ -139,6 +161,7 @@ def _accounts(values: dict[str, list[str]]) -> AccountKeys:
         _listed(values["api-audiences"]),
         (values[start + "jwks-uri"] or [""])[-1],
         longest,
+        endpoint,
     )
 
 

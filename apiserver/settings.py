@@ -156,7 +156,7 @@ def read(arguments: Sequence[str]) -> Settings:
         raise SettingsError(str(error)) from error
     try:
         https = given.tls or given.tls_cert_file is not None
-        identity, tls_options = read_identity(given, tls=https), read_tls(given, tls=https)
+        identity, tls_options = read_identity(given, features, tls=https), read_tls(given, tls=https)
         network = read_network(given)
         access = read_access(given, features)
         admission = read_admission(given.admission_control_config_file, features)

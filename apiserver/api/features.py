@@ -100,6 +100,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "DeploymentReplicaSetTerminatingReplicas": _gate("33:a- 35:b+"),
     "DynamicResourceAllocation": _gate("26:a- 32:b- 34:g+ 35:gL"),
     "EnvFiles": _gate("34:a- 35:b+"),
+    "ExternalServiceAccountTokenSigner": _gate("32:a- 34:b+ 36:gL"),
     "GangScheduling": _gate("35:a-", "GenericWorkload"),
     "GenericWorkload": _gate("35:a-"),
     "HPAConfigurableTolerance": _gate("33:a- 35:b+"),

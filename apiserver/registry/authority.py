@@ -97,6 +97,6 @@ class Identity(Protocol):
 
     def identify(self, token: str, audiences: tuple[str, ...]) -> Identified: ...
 
-    def issue(self, claims: Json) -> str:
-        """A signed token."""
+    async def issue(self, claims: Json) -> str:
+        """A signed token. Raises StatusError where whoever signs does not."""
         ...

@@ -75,7 +75,7 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
         # The token of a pod: its client is asked to renew it in time, and can go on for a year if it does not.
         lasts = min(_EXTENDED, identity.longest or _EXTENDED)
         bound["warnafter"] = begin + seconds
-    token = identity.issue({
+    token = await identity.issue({
         "aud": spec["audiences"], "exp": begin + lasts, "iat": begin, "nbf": begin, "jti": store.registry.new_uid(),
         "kubernetes.io": {"namespace": ctx.namespace, **bound, "serviceaccount": _reference(account)},
         "sub": f"system:serviceaccount:{ctx.namespace}:{ctx.name}",

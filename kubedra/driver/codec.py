@@ -1,9 +1,10 @@
-"""How grpclib encodes and decodes our messages."""
+"""How grpclib encodes and decodes our messages, and Go's names of its codes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from grpclib.const import Status
 from grpclib.encoding.base import CodecBase
 
 
@@ -18,3 +19,10 @@ class MessageCodec(CodecBase):
 
     def decode(self, data: bytes, message_type: Any) -> Any:
         return message_type.decode(data)
+
+
+def code_name(status: Status) -> str:
+    """A status code as Go names it."""
+    if status is Status.OK:
+        return "OK"
+    return "Canceled" if status is Status.CANCELLED else "".join(part.title() for part in status.name.split("_"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -159,15 +160,14 @@ def test_a_token_is_good_in_its_time_and_under_its_key_only() -> None:
     tokens, others = (AccountTokens(lambda *_: account, clock) for _ in range(2))
     tokens.keys, others.keys = SharedKey(b"key"), SharedKey(b"other")
     begin = int(clock.now.timestamp())
-    token = tokens.issue(
-        {
-            "aud": [ISSUER],
-            "exp": begin + 600,
-            "nbf": begin,
-            "jti": "j",
-            "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "s", "uid": "u"}},
-        }
-    )
+    claims = {
+        "aud": [ISSUER],
+        "exp": begin + 600,
+        "nbf": begin,
+        "jti": "j",
+        "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "s", "uid": "u"}},
+    }
+    token = asyncio.run(tokens.issue(claims))
     assert tokens.identify(token, (ISSUER,)) is not None
     assert others.identify(token, (ISSUER,)) is None
     head, body, signature = token.split(".")

@@ -13,7 +13,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Stream as ServerStream
 
-from controllers.node.grpc.connection import code_name
+from kubedra.driver.codec import code_name
 from kubedra.driver.messages import (
     DRA_SERVICES,
     HEALTH_SERVICE,

@@ -18,22 +18,21 @@ _CONFIGURATION: Final = ".well-known/openid-configuration"
 _KEYS: Final = "openid/v1/jwks"
 PATHS: Final = (_CONFIGURATION, _KEYS)
 _KEYS_TYPE: Final = "application/jwk-set+json"
-_CACHED: Final = (("Cache-Control", "public, max-age=3600"),)
 
 
 class Issuer:
-    """`keys` gives the public keys."""
+    """`keys` gives the public keys, `fresh` for how many seconds they may be kept."""
 
-    def __init__(self, issuer: str, address: str, keys: Callable[[], list[Json]]) -> None:
+    def __init__(self, issuer: str, address: str, keys: Callable[[], list[Json]], fresh: Callable[[], int]) -> None:
         """`address` is where clients find the keys."""
-        self._issuer, self._address, self._keys = issuer, address, keys
+        self._issuer, self._address, self._keys, self._fresh = issuer, address, keys, fresh
 
     def answer(self, request: Request, path: str) -> Response:
         """Raises 406."""
         wanted = _KEYS_TYPE if path == _KEYS else "application/json"
         check_produced(request.headers.get("accept", ""), wanted)
         body = {"keys": self._keys()} if path == _KEYS else self._configuration()
-        return Response(200, orjson.dumps(body), wanted, _CACHED)
+        return Response(200, orjson.dumps(body), wanted, (("Cache-Control", f"public, max-age={self._fresh()}"),))
 
     def _configuration(self) -> Json:
         return {

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import orjson
+
 from apiserver.settling import settled
 
 if TYPE_CHECKING:
@@ -22,7 +24,19 @@ if TYPE_CHECKING:
     Private = EllipticCurvePrivateKey | RSAPrivateKey
     Public = EllipticCurvePublicKey | RSAPublicKey
 
-__all__ = ["KeyFileError", "KeyPairs", "Keys", "SharedKey", "StoreKeys", "encode", "make_key", "read_key_files"]
+__all__ = [
+    "KeyFileError",
+    "KeyPairs",
+    "Keys",
+    "SharedKey",
+    "StoreKeys",
+    "encode",
+    "make_key",
+    "read_key_files",
+    "shown",
+    "supported",
+    "verified",
+]
 
 Json = dict[str, Any]
 
@@ -32,6 +46,8 @@ _CURVES: Final = {
     "secp384r1": ("ES384", 48, "P-384"),
     "secp521r1": ("ES512", 66, "P-521"),
 }
+#: Seconds for which others may keep public halves of keys that are the same as long as a server runs.
+_FRESH: Final = 3600
 _HASHES: Final = {"RS256": "SHA256", "ES256": "SHA256", "ES384": "SHA384", "ES512": "SHA512"}
 
 
@@ -43,11 +59,13 @@ class Keys(Protocol):
     """What signs tokens and knows its signatures again."""
 
     @property
-    def header(self) -> Json:
-        """What a token says of how it is signed."""
+    def fresh(self) -> int:
+        """Seconds for which others may keep the public halves."""
         ...
 
-    def sign(self, text: bytes) -> bytes: ...
+    async def token(self, claims: bytes) -> str:
+        """Claims, in JSON, with how they are signed and the signature."""
+        ...
 
     def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         """Whether one of the keys made this signature."""
@@ -62,12 +80,22 @@ def encode(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
+def _assembled(header: Json, claims: bytes, sign: Callable[[bytes], bytes]) -> str:
+    signed = f"{encode(orjson.dumps(header))}.{encode(claims)}"
+    return f"{signed}.{encode(sign(signed.encode()))}"
+
+
 class SharedKey:
     """A secret of the store (HMAC, SHA-256): no public half."""
+
+    fresh = _FRESH
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self.header: Json = {"alg": "HS256", "typ": "JWT"}
+
+    async def token(self, claims: bytes) -> str:
+        return _assembled(self.header, claims, self.sign)
 
     def sign(self, text: bytes) -> bytes:
         return hmac.new(self._key, text, hashlib.sha256).digest()
@@ -82,6 +110,8 @@ class SharedKey:
 class KeyPairs:
     """A private key that signs, and the public keys whose signatures count."""
 
+    fresh = _FRESH
+
     def __init__(self, signing: Private, taken: Iterable[Private | Public]) -> None:
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -92,6 +122,9 @@ class KeyPairs:
             half = found.public_key() if isinstance(found, EllipticCurvePrivateKey | RSAPrivateKey) else found
             self._public[_name(half)] = half
         self.header: Json = {"alg": _algorithm(signing.public_key()), "kid": _name(signing.public_key())}
+
+    async def token(self, claims: bytes) -> str:
+        return _assembled(self.header, claims, self.sign)
 
     def sign(self, text: bytes) -> bytes:
         from cryptography.hazmat.primitives.asymmetric import ec, padding
@@ -107,13 +140,10 @@ class KeyPairs:
     def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         named = self._public.get(header.get("kid", ""))
         candidates = [named] if named is not None else list(self._public.values())
-        return any(
-            header.get("alg") == _algorithm(key) and _verified(key, header["alg"], text, signature)
-            for key in candidates
-        )
+        return any(verified(key, header, text, signature) for key in candidates)
 
     def public(self) -> list[Json]:
-        return [_shown(name, key) for name, key in self._public.items()]
+        return [shown(name, key) for name, key in self._public.items()]
 
 
 def read_key_files(signing: Path, files: tuple[Path, ...]) -> KeyPairs:
@@ -133,17 +163,17 @@ class StoreKeys:
     older servers did, are good as well.
     """
 
+    fresh = _FRESH
+
     def __init__(self, secret: bytes, kept: Callable[[], Awaitable[bytes]]) -> None:
         """`kept` gives the private key in PEM that the store keeps, once there is one."""
         self._secret, self._kept = SharedKey(secret), kept
         self._pair: KeyPairs | None = None
 
-    @property
-    def header(self) -> Json:
-        return self._known().header
-
-    def sign(self, text: bytes) -> bytes:
-        return self._known().sign(text)
+    async def token(self, claims: bytes) -> str:
+        if self._pair is None:
+            await self._read()
+        return await self._known().token(claims)
 
     def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         if header.get("alg") == "HS256":
@@ -196,10 +226,18 @@ def _load(flag: str, path: Path) -> list[Private | Public]:
         raise KeyFileError(f"{flag} {path}: no keys in PEM ({error})") from error
     kinds = (ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey, rsa.RSAPrivateKey, rsa.RSAPublicKey)
     keys = [key for key in found if isinstance(key, kinds)]
-    curves = [key.curve.name for key in keys if isinstance(key, kinds[:2])]
-    if not keys or any(curve not in _CURVES for curve in curves):
+    if not keys or not all(map(supported, keys)):
         raise KeyFileError(f"{flag} {path}: no RSA key, and none of the curves P-256, P-384 and P-521")
     return keys
+
+
+def supported(key: Any) -> bool:
+    """Whether tokens can be signed with a key of this kind."""
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    if isinstance(key, ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey):
+        return key.curve.name in _CURVES
+    return isinstance(key, rsa.RSAPrivateKey | rsa.RSAPublicKey)
 
 
 def _blocks(text: bytes) -> list[bytes]:
@@ -226,11 +264,15 @@ def _name(key: Public) -> str:
     return encode(hashlib.sha256(public).digest())
 
 
-def _verified(key: Public, algorithm: str, text: bytes, signature: bytes) -> bool:
+def verified(key: Public, header: Json, text: bytes, signature: bytes) -> bool:
+    """Whether the key made a signature, by the algorithm that the header names."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric import ec, padding
     from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
+    algorithm = header.get("alg")
+    if algorithm != _algorithm(key):
+        return False
     digest = _hash(algorithm)
     try:
         if isinstance(key, ec.EllipticCurvePublicKey):
@@ -244,7 +286,8 @@ def _verified(key: Public, algorithm: str, text: bytes, signature: bytes) -> boo
     return True
 
 
-def _shown(name: str, key: Public) -> Json:
+def shown(name: str, key: Public) -> Json:
+    """A public half, as a JSON web key."""
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
     if isinstance(key, EllipticCurvePublicKey):

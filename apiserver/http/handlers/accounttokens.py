@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.status import not_found
-from apiserver.http.handlers.accountkeys import Keys, encode
+from apiserver.http.handlers.accountkeys import Keys
 from apiserver.messages import User
 from apiserver.registry.authority import Identified
 from apiserver.settling import settled
@@ -68,11 +68,17 @@ class AccountTokens:
         """With which others can check tokens."""
         return self.keys.public() if self.keys is not None else []
 
-    def issue(self, claims: Json) -> str:
-        keys = self.keys
-        assert keys is not None, "tokens need a key"
-        signed = ".".join(encode(orjson.dumps(part)) for part in (keys.header, {"iss": self.issuers[0], **claims}))
-        return f"{signed}.{encode(keys.sign(signed.encode()))}"
+    def fresh(self) -> int:
+        """Seconds for which others may keep the public keys."""
+        return self.keys.fresh if self.keys is not None else 0
+
+    async def issue(self, claims: Json) -> str:
+        assert self.keys is not None, "tokens need a key"
+        return await self.keys.token(orjson.dumps({"iss": self.issuers[0], **claims}))
+
+    def forget(self) -> None:
+        """Signatures are checked again: other keys may count."""
+        self._checked.clear()
 
     def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
         """Whose the token is; None where it is none of ours. Raises TokenError."""

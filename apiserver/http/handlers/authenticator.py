@@ -188,6 +188,6 @@ class Authenticator:
             self.nobody = ANONYMOUS if everywhere else None
             self.open_paths = found.anonymous.paths if found.anonymous.enabled else frozenset()
 
-    def issue(self, claims: Json) -> str:
+    async def issue(self, claims: Json) -> str:
         assert self.accounts is not None, "a server has a key"
-        return self.accounts.issue(claims)
+        return await self.accounts.issue(claims)

@@ -11,13 +11,12 @@ from contextlib import suppress
 from typing import Protocol, Self, TypeVar
 
 from grpclib.client import Channel, Handler, UnaryStreamMethod, UnaryUnaryMethod
-from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from grpclib.protocol import H2Protocol
 
 from apiserver.clock import Timer, outside, timers
 from controllers.node.dra.drivers import DriverCallError
-from kubedra.driver.codec import MessageCodec
+from kubedra.driver.codec import MessageCodec, code_name
 from kubedra.driver.wire import WireError
 
 #: Seconds before a connection is tried again: the first, how they grow, the longest.
@@ -34,13 +33,6 @@ class Message(Protocol):
 
 
 Answer = TypeVar("Answer", bound=Message)
-
-
-def code_name(status: Status) -> str:
-    """A status code as Go names it."""
-    if status is Status.OK:
-        return "OK"
-    return "Canceled" if status is Status.CANCELLED else "".join(part.title() for part in status.name.split("_"))
 
 
 class Connection:

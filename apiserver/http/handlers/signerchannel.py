@@ -1,0 +1,71 @@
+"""The connection to a program that signs tokens, on grpclib, which is loaded with this module. Errors read as
+grpc-go's."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any, Final, TypeVar
+
+from grpclib.client import Channel, UnaryUnaryMethod
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from grpclib.protocol import H2Protocol
+
+from kubedra.driver.codec import MessageCodec, code_name
+from kubedra.driver.wire import WireError
+
+__all__ = ["CallError", "SignerChannel"]
+
+Answer = TypeVar("Answer")
+
+#: Seconds before a signer that cannot be reached is tried again.
+_AGAIN: Final = 0.2
+
+
+class CallError(Exception):
+    """A call that failed; `code` as Go names it."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"rpc error: code = {code} desc = {text}")
+        self.code = code
+
+
+class SignerChannel(Channel):
+    """Leads to a unix socket; `@NAME` is an abstract one."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path, codec=MessageCodec())
+        self._address = "\0" + path[1:] if path.startswith("@") else path
+
+    async def _create_connection(self) -> H2Protocol:
+        # uvloop takes no address with a zero in it, but a socket that has one.
+        opened = socket.socket(socket.AF_UNIX)
+        try:
+            opened.setblocking(False)
+            await self._loop.sock_connect(opened, self._address)
+            _, protocol = await self._loop.create_unix_connection(self._protocol_factory, sock=opened)
+        except BaseException:
+            opened.close()
+            raise
+        return protocol
+
+    async def call(self, path: str, request: Any, answer: type[Answer], seconds: float) -> Answer:
+        """What the signer answers, as soon as it can be reached. Raises CallError; the time is kept by the caller."""
+        while True:
+            try:
+                unary = UnaryUnaryMethod(self, path, type(request), answer)
+                found: Answer = await unary(request, timeout=seconds + 1)
+                return found
+            except OSError:  # it does not listen yet, or not any more
+                await asyncio.sleep(_AGAIN)
+            except GRPCError as error:
+                raise CallError(code_name(error.status), error.message or "") from error
+            except (ProtocolError, StreamTerminatedError) as error:
+                raise CallError("Unavailable", "error reading from server: EOF") from error
+            except WireError as error:
+                raise CallError("Internal", f"grpc: failed to unmarshal the received message: {error}") from error
+
+    def end(self) -> None:
+        """Closes for good; a channel that was never connected has nothing to close."""
+        if self._protocol is not None:
+            self.close()

@@ -1,0 +1,299 @@
+"""Tokens of service accounts that another program signs, over gRPC on a unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
+
+from apiserver.app import Server
+from apiserver.flags import SettingsError
+from apiserver.http.handlers.accountkeys import KeyFileError, encode
+from apiserver.http.handlers.signerchannel import SignerChannel
+from apiserver.http.handlers.signermessages import (
+    SERVICE,
+    Empty,
+    PublicKey,
+    PublicKeys,
+    Signature,
+    SignerMetadata,
+    ToSign,
+)
+from apiserver.settings import read
+from kubedra.driver.sockets import SocketServer
+from tests.support.server import Running, serve
+from tests.support.wire import Wire
+
+Json = dict[str, Any]
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+FLAG = "--service-account-signing-endpoint"
+
+
+@dataclass
+class Signer:
+    """A program with keys by id: `name` is the id that it signs by, `header` what it says of that besides."""
+
+    keys: dict[str, Any] = field(default_factory=lambda: {"a": ec.generate_private_key(ec.SECP256R1())})
+    name: str = "a"
+    header: Json = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    shown: dict[str, Any] | None = None
+    refresh: int = 3600
+    at: float | None = 1_700_000_000.25
+    longest: int = 7200
+    refused: str = ""
+    fetches: int = 0
+
+    async def sign(self, stream: Any) -> None:
+        request = await stream.recv_message()
+        if self.refused:
+            raise GRPCError(Status.UNAUTHENTICATED, self.refused)
+        said = {"alg": "ES256", "kid": self.name, "typ": "JWT", **self.header}
+        header = encode(json.dumps(said).encode())
+        r, s = decode_dss_signature(
+            self.keys[self.name].sign(f"{header}.{request.claims}".encode(), ec.ECDSA(hashes.SHA256()))
+        )
+        await stream.send_message(Signature(header, encode(r.to_bytes(32, "big") + s.to_bytes(32, "big"))))
+
+    async def fetch(self, stream: Any) -> None:
+        await stream.recv_message()
+        self.fetches += 1
+        form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        keys = self.keys if self.shown is None else self.shown
+        found = [
+            PublicKey(name, key.public_key().public_bytes(*form), name in self.hidden) for name, key in keys.items()
+        ]
+        await stream.send_message(PublicKeys(tuple(found), self.at, self.refresh))
+
+    async def metadata(self, stream: Any) -> None:
+        await stream.recv_message()
+        await stream.send_message(SignerMetadata(self.longest))
+
+    @contextmanager
+    def listening(self, path: Path) -> Iterator[None]:
+        """Listens on a loop of its own."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+        one = Cardinality.UNARY_UNARY
+        methods = {
+            f"/{SERVICE}/Sign": Handler(self.sign, one, ToSign, Signature),
+            f"/{SERVICE}/FetchKeys": Handler(self.fetch, one, Empty, PublicKeys),
+            f"/{SERVICE}/Metadata": Handler(self.metadata, one, Empty, SignerMetadata),
+        }
+
+        async def listen() -> SocketServer:
+            made = SocketServer(path, methods)
+            await made.listen()
+            return made
+
+        server = asyncio.run_coroutine_threadsafe(listen(), loop).result()
+        try:
+            yield
+        finally:
+            asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+def flags(directory: Path, *more: str) -> tuple[str, ...]:
+    tokens = directory / "tokens.csv"
+    tokens.write_text('root,root,1,"system:masters"\n')
+    return (f"--token-auth-file={tokens}", "--authorization-mode=RBAC", f"{FLAG}={directory / 's'}", *more)
+
+
+@dataclass
+class Setting:
+    signer: Signer
+    running: Running
+
+    @property
+    def root(self) -> Wire:
+        return self.running.wire("root")
+
+    def token(self, **spec: Any) -> str:
+        answer = self.root.post(f"{ACCOUNTS}/a/token", {"spec": spec})
+        assert answer.status == 201, answer.text
+        return str(answer.json["status"]["token"])
+
+    def refusal(self) -> str:
+        answer = self.root.post(f"{ACCOUNTS}/a/token", {"spec": {}})
+        assert (answer.status, answer.json.get("reason", "")) == (500, ""), answer.text
+        return str(answer.json["message"]).removeprefix("failed to generate token: ")
+
+    def status(self, token: str) -> int:
+        return self.running.wire(token).get("/api/v1/namespaces").status
+
+    def metric(self, name: str) -> float:
+        lines = self.root.get("/metrics").text.splitlines()
+        (found,) = (line.rpartition(" ")[2] for line in lines if line.startswith(f"apiserver_externaljwt_{name}"))
+        return float(found)
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Iterator[Setting]:
+    signer = Signer()
+    with signer.listening(tmp_path / "s"), serve(*flags(tmp_path)) as running:
+        running.wire("root").post(ACCOUNTS, {"metadata": {"name": "a"}})
+        yield Setting(signer, running)
+
+
+def test_the_signer_makes_tokens_and_its_keys_are_those_that_others_are_told(setting: Setting) -> None:
+    token = setting.token()
+    assert json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "==")) == {
+        "alg": "ES256",
+        "kid": "a",
+        "typ": "JWT",
+    }
+    assert setting.status(token) == 403, "it is known, and may do nothing"
+    assert setting.status(token[:-8] + "AAAAAAAA") == 401
+    setting.signer.keys["old"], setting.signer.hidden = ec.generate_private_key(ec.SECP256R1()), {"old"}
+    setting.signer.name = "old"
+    assert setting.refusal() == (
+        "while validating header: key used for signing JWT (kid: old) is excluded from OIDC discovery docs"
+    ), "an unknown id makes the server ask for the keys again"
+    published = setting.root.get("/openid/v1/jwks", Accept="application/jwk-set+json")
+    assert [key["kid"] for key in published.json["keys"]] == ["a"]
+    kept = int(published.headers["cache-control"].removeprefix("public, max-age="))
+    assert 3000 < kept <= 3600, "until the signer wants to be asked again"
+    assert setting.metric("fetch_keys_data_timestamp") == 1_700_000_000.25
+    assert setting.metric('sign_request_total{code="OK"}') == 1
+    assert setting.metric('sign_request_total{code="unknown-non-grpc"}') == 1
+    assert setting.metric('fetch_keys_request_total{code="OK"}') == setting.signer.fetches == 2
+
+
+def test_tokens_count_by_the_keys_that_the_server_knows(setting: Setting) -> None:
+    before, signer = setting.token(), setting.signer
+    assert setting.status(before) == 403
+    new = ec.generate_private_key(ec.SECP256R1())
+    signer.shown, signer.keys = {"a": signer.keys["a"]}, {"a": new, "b": new}
+    assert setting.status(setting.token()) == 401, "another key by the same id"
+    signer.name = "b"
+    strange = setting.token()
+    assert setting.status(strange) == 401, "an id that the signer does not tell of"
+    signer.shown = {"b": new}
+    assert setting.status(strange) == 403, "it does now"
+    assert setting.status(before) == 401, "and has withdrawn the other one"
+
+
+def test_tokens_are_good_for_no_longer_than_the_signer_wants(setting: Setting) -> None:
+    claims = json.loads(base64.urlsafe_b64decode(setting.token(expirationSeconds=86400).split(".")[1] + "=="))
+    assert claims["exp"] - claims["iat"] == 7200
+
+
+WRONG: list[tuple[Json, str]] = [
+    ({"typ": "ABC"}, "bad type"),
+    ({"alg": "ABC"}, 'bad signing algorithm "ABC"'),
+    ({"kid": ""}, "key id missing"),
+    ({"kid": "a" * 1025}, "key id longer than 1 kb"),
+    ({"more": 1}, 'while parsing header JSON: json: unknown field "more"'),
+]
+
+
+def test_what_is_wrong_with_a_signature_is_told(setting: Setting) -> None:
+    for header, text in WRONG:
+        setting.signer.header = header
+        assert setting.refusal() == f"while validating header: {text}"
+    setting.signer.refused = "not you"
+    assert setting.refusal() == "while signing jwt: rpc error: code = Unauthenticated desc = not you"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"keys": {}}, "while fetching token verification keys: found no keys"),
+        ({"refresh": 0}, r"found invalid refresh hint \(0s\)"),
+        ({"at": None}, "invalid data timestamp"),
+        (
+            {"longest": 599},
+            r"max token life supported by external-jwt-signer \(599s\) is less than acceptable \(min 600s\)",
+        ),
+    ],
+)
+def test_a_start_names_what_is_wrong_with_the_signer(tmp_path: Path, change: Json, text: str) -> None:
+    signer = Signer(**change)
+    settings = read([*flags(tmp_path), "--storage=memory", f"--data-dir={tmp_path}"])
+    with signer.listening(tmp_path / "s"), pytest.raises(KeyFileError, match=text):
+        asyncio.run(Server.open(settings))
+
+
+def test_a_start_waits_for_the_signer(tmp_path: Path) -> None:
+    signer, tried, ended = Signer(), threading.Event(), threading.Event()
+
+    def late() -> None:
+        tried.wait()
+        with signer.listening(tmp_path / "s"):
+            ended.wait()
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    threading.Timer(0.05, tried.set).start()
+    try:
+        with serve(*flags(tmp_path)):
+            assert signer.fetches == 1
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_keys_are_asked_for_again_when_the_signer_wants_it(tmp_path: Path) -> None:
+    signer = Signer(refresh=60)
+    with signer.listening(tmp_path / "s"), serve(*flags(tmp_path), standing=True) as running:
+        running.time.advance(59)
+        assert signer.fetches == 1
+        signer.keys = {}
+        running.time.advance(2)
+        assert signer.fetches == 2
+        signer.keys = {"b": ec.generate_private_key(ec.SECP256R1())}
+        running.time.advance(11)
+        assert signer.fetches == 3, "sooner after a failure"
+        published = running.wire("root").get("/openid/v1/jwks", Accept="application/jwk-set+json")
+        assert [key["kid"] for key in published.json["keys"]] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            (f"{FLAG}=@a/b",),
+            'invalid value "@a/b" passed for `--service-account-signing-endpoint`, when prefixed with @',
+        ),
+        ((f"{FLAG}=/s", "--emulated-version=1.33"), "requires enabling ExternalServiceAccountTokenSigner feature gate"),
+        ((f"{FLAG}=/s", f"--service-account-signing-key-file={__file__}"), "They are mutually exclusive"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(given: tuple[str, ...], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        read(given)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_the_socket_may_be_an_abstract_one(run: Callable[[Any], None]) -> None:
+    async def connect() -> None:
+        channel = SignerChannel(f"@kubedra-{os.getpid()}")
+        await channel.__connect__()
+        (await asyncio.to_thread(listener.accept))[0].close()
+        channel.end()
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.settimeout(30)
+        listener.bind(f"\0kubedra-{os.getpid()}")
+        listener.listen()
+        run(connect())
