@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import math
 import re
+from calendar import monthrange
 from typing import Any, Final, NamedTuple
 
-__all__ = ["YamlError", "load"]
+__all__ = ["YamlError", "is_text", "load"]
 
 _TRUE: Final = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
 _FALSE: Final = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
 _NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _INT: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)\Z")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+#: How texts begin that may be something else.
+_SUSPICIOUS: Final = frozenset("yYnNtTfFoO~+-.0123456789")
+_SIXTIES: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
+_CLOCK: Final = r"(\d\d?):(\d\d?):(\d\d?)(?:[.,]\d+)?"
+_TIME: Final = re.compile(
+    rf"(\d{{4}})-(\d\d?)-(\d\d?)(?:[Tt]{_CLOCK}(?:Z|[+-](?:[01]\d|2[0-4]):(?:[0-5]\d|60))| {_CLOCK})?\Z", re.ASCII
+)
 #: No integer of 64 bits is written longer than this, sign and prefix included.
 _MAX_INTEGER: Final = 70
 _PREFIX: Final = "tag:yaml.org,2002:"
@@ -321,6 +329,24 @@ def _resolved(text: str) -> Any:
     if _FLOAT.match(plain) and math.isfinite(fraction := float(plain)):
         return fraction
     return text
+
+
+def is_text(text: str) -> bool:
+    """Whether a scalar without quotes is this text to whoever reads it: go-yaml's encoder puts all others into quotes,
+    times and numbers of base 60 among them.
+    """
+    if not text or text[0] in _SUSPICIOUS:
+        return type(_resolved(text)) is str and _SIXTIES.match(text) is None and not _is_time(text)
+    return True
+
+
+def _is_time(text: str) -> bool:
+    found = _TIME.match(text)
+    if found is None:
+        return False
+    year, month, day, *clock = [int(part) for part in found.groups() if part is not None]
+    hour, minute, second = clock or (0, 0, 0)
+    return 0 < month < 13 and 0 < day <= monthrange(year, month)[1] and hour < 24 and minute < 60 and second < 60
 
 
 def _integer(plain: str) -> int:

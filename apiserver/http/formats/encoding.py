@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import orjson
 
@@ -50,27 +51,36 @@ _FOLDED: Final = b"folded-%b-" % token_hex(8).encode()
 
 @lru_cache(maxsize=1)
 def _dumper() -> type[yaml.Dumper]:
-    """Strings of several lines as blocks, strings that look like something else in double quotes; all others as they
-    are.
+    """Strings of several lines as blocks, strings that would be read as something else in double quotes, all others as
+    they are; numbers as Go writes them.
     """
     import yaml
 
+    from apiserver.api.patch.goformat import go_format
+    from apiserver.api.yamlbody import is_text
+
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        # What a text looks like is ours to say: to the library all that has no quotes is text.
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
         def ignore_aliases(self, data: object) -> bool:
             """A value that occurs twice is written twice."""
             return True
 
-    def text(dumper: yaml.Dumper, value: str) -> yaml.ScalarNode:
-        style = None
-        if "\n" in value:
-            style = "|"
-        elif not value or dumper.resolve(yaml.ScalarNode, value, (True, False)) != "tag:yaml.org,2002:str":  # type: ignore[no-untyped-call]
-            style = '"'
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+    def plain(write: Callable[[Any], str]) -> Callable[[yaml.Dumper, Any], yaml.ScalarNode]:
+        return lambda dumper, value: dumper.represent_scalar(_TEXT, write(value))
 
-    def folded(dumper: yaml.Dumper, value: Folded) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", _FOLDED.decode() + value.text.hex())
+    def text(dumper: yaml.Dumper, value: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in value else None if is_text(value) else '"'
+        return dumper.represent_scalar(_TEXT, value, style=style)
 
     Dumper.add_representer(str, text)
-    Dumper.add_representer(Folded, folded)
+    Dumper.add_representer(bool, plain(lambda value: "true" if value else "false"))
+    Dumper.add_representer(int, plain(str))
+    Dumper.add_representer(float, plain(go_format))
+    Dumper.add_representer(type(None), plain(lambda _: "null"))
+    Dumper.add_representer(Folded, plain(lambda value: _FOLDED.decode() + value.text.hex()))
     return Dumper
+
+
+_TEXT: Final = "tag:yaml.org,2002:str"
