@@ -222,6 +222,14 @@ def filtered(plugin: Plugin, pod: PodInfo, state: Any, node: NodeInfo) -> Reject
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """The pods of a group that fit into a part of the cluster, and its nodes, where they do not count yet."""
+
+    pods: tuple[PodInfo, ...]
+    nodes: tuple[NodeInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PostFilterResult:
     """What was done for a pod that fits nowhere."""
 
@@ -271,8 +279,10 @@ class Plugin:
     post_filter: Callable[[Cycle, Diagnosis], Awaitable[PostFilterResult]] | None = None
     placements: Callable[[str], Mapping[str, frozenset[str]] | None] | None = None
     """The parts of the cluster, names of nodes by name, of which a group (its key) has to be in one; None: anywhere."""
-    placement_score: Callable[[str, int], int] | None = None
-    """How good a part is for a group of which so many pods fit there (key, pods); the best gets 100."""
+    placement_score: Callable[[str, Placement], int] | None = None
+    """How good a part is for a group (its key)."""
+    placement_normalize: Callable[[list[int]], list[int]] | None = None
+    """Makes scores of all parts 0 to 100, where they are not."""
 
     @property
     def remembered(self) -> bool:

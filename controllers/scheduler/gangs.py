@@ -14,9 +14,10 @@ from controllers.claims.pods import group_key, group_name
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS
 from controllers.scheduler.events import ClusterEvent, Event
-from controllers.scheduler.framework import Plugin, Reads
+from controllers.scheduler.framework import Placement, Plugin, Reads
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo, is_finished
+from controllers.scheduler.scores import MAX_SCORE
 
 Json = dict[str, Any]
 NAME: Final = "GangScheduling"
@@ -126,10 +127,13 @@ def topology_placement(gangs: Gangs | None) -> Plugin:
 def pods_count(gangs: Gangs | None) -> Plugin:
     """PodGroupPodsCount: the part of the cluster is best in which most pods of the group are."""
 
-    def score(key: str, fitting: int) -> int:
-        return fitting + (len(gangs.placed(key)) if gangs is not None else 0)
+    def score(key: str, placement: Placement) -> int:
+        return len(placement.pods) + (len(gangs.placed(key)) if gangs is not None else 0)
 
-    return Plugin(name=PODS_COUNT, reads=Reads(), hints={}, placement_score=score)
+    def normalize(scores: list[int]) -> list[int]:
+        return [score * MAX_SCORE // max(scores) for score in scores]
+
+    return Plugin(name=PODS_COUNT, reads=Reads(), hints={}, placement_score=score, placement_normalize=normalize)
 
 
 def _is_its_group(pod: PodInfo, event: Event) -> bool:

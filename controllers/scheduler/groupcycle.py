@@ -2,8 +2,8 @@
 bound; if as many find a node as the group needs, they are bound, otherwise everything is taken back.
 
 Nothing else is decided meanwhile, so what was reserved for a group that fits simply stays. A group with a topology is
-tried in each part of the cluster, and goes where most of its pods fit. Members that failed are tried again after a
-backoff, whatever happens. Facts: Kubernetes 1.36, pkg/scheduler/schedule_one_podgroup.go.
+tried in each part of the cluster, and goes where most of its pods fit and least is left. Members that failed are tried
+again after a backoff, whatever happens. Facts: Kubernetes 1.36, pkg/scheduler/schedule_one_podgroup.go.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from controllers.claims.pods import group_key
-from controllers.scheduler.framework import Cycle, PluginError
+from controllers.scheduler.framework import Cycle, Placement, PluginError
 from controllers.scheduler.gangs import NAME, PREEMPTION_GATE, TOPOLOGY_GATE, Gangs, PlacementError
 from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.nodes import NodeInfo
@@ -76,12 +76,13 @@ class Outcome:
     text: str = _UNSCHEDULABLE
 
     @property
-    def placed(self) -> int:
-        return sum(1 for attempt in self.attempts if attempt.node is not None)
+    def placed(self) -> tuple[PodInfo, ...]:
+        """Who found a node."""
+        return tuple(attempt.queued.info for attempt in self.attempts if attempt.node is not None)
 
 
-#: How many pods found a node, and in which part of the cluster.
-Fitting = tuple[int, frozenset[str] | None]
+#: Which pods found a node, and in which part of the cluster.
+Fitting = tuple[tuple[PodInfo, ...], frozenset[str]]
 
 
 def in_order(members: Iterable[QueuedPod]) -> list[QueuedPod]:
@@ -165,13 +166,18 @@ class GroupCycle:
                 return plugin.placements(key)
         return None
 
-    def _best_part(self, key: str, member: PodInfo, fitting: Sequence[Fitting]) -> frozenset[str] | None:
+    def _best_part(self, key: str, member: PodInfo, fitting: Sequence[Fitting]) -> frozenset[str]:
         """The one with the highest score; chance decides among equals."""
         totals = [0] * len(fitting)
+        nodes = self._scheduler.cache.nodes
+        placements = [
+            Placement(pods, tuple(nodes[name] for name in sorted(part) if name in nodes)) for pods, part in fitting
+        ]
         for plugin in self._scheduler.profile_of(member).plugins:
             if plugin.placement_score is not None:
-                scores = [plugin.placement_score(key, placed) for placed, _ in fitting]
-                totals = [t + plugin.weight * (100 * s // max(scores)) for t, s in zip(totals, scores, strict=True)]
+                scores = [plugin.placement_score(key, placement) for placement in placements]
+                scores = plugin.placement_normalize(scores) if plugin.placement_normalize is not None else scores
+                totals = [total + plugin.weight * score for total, score in zip(totals, scores, strict=True)]
         best = [part for total, (_, part) in zip(totals, fitting, strict=True) if total == max(totals)]
         return self._choice.choice(best)
 
@@ -215,7 +221,7 @@ class GroupCycle:
             if outcome.fate is Fate.ERROR or only:
                 return outcome
             first = first or outcome
-            if outcome.fate is Fate.FITS:
+            if outcome.fate is Fate.FITS and part is not None:
                 fitting.append((outcome.placed, part))
         if not fitting:
             assert first is not None

@@ -37,7 +37,7 @@ _PARTS: Final = {
     "reserve": ("reserve", "unreserve"),
     "preBind": ("pre_bind",),
     "placementGenerate": ("placements",),
-    "placementScore": ("placement_score",),
+    "placementScore": ("placement_score", "placement_normalize"),
 }
 #: What these prepare is a part of their score: upstream has no point for it, or its score does without that point.
 _PREPARED_WITH_SCORE: Final = frozenset(

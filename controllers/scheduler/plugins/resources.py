@@ -10,7 +10,7 @@ from apiserver.api.podrequests import is_extended, pod_requests
 from controllers.scheduler.arguments import CPU_AND_MEMORY, DEFAULTS, Arguments
 from controllers.scheduler.events import ClusterEvent, Event, Hint, is_own, is_placed
 from controllers.scheduler.extended import IMPLICIT_PREFIX, ClassNames
-from controllers.scheduler.framework import SKIP, Plugin, PodField, Reads, node_field
+from controllers.scheduler.framework import SKIP, Placement, Plugin, PodField, Reads, node_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.scores import MAX_SCORE, on_line
@@ -158,17 +158,50 @@ def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
     return score
 
 
+def _taken(arguments: Arguments) -> Callable[[str, Placement], int]:
+    """How much of a part of the cluster is in use with the group, whatever the strategy for nodes is."""
+
+    def score(_: str, placement: Placement) -> int:
+        total = weights = 0
+        for name, weight in arguments.scored:
+            wanted = sum(_asked(pod, name) for pod in placement.pods)
+            if not wanted and name not in ("cpu", "memory", "ephemeral-storage"):
+                continue
+            rooms = [(used, capacity) for node in placement.nodes for used, capacity in [_room(node, name)] if capacity]
+            if capacity := sum(room for _, room in rooms):
+                used = wanted + sum(used for used, _ in rooms)
+                total += weight * (min(used, capacity) * MAX_SCORE // capacity)
+                weights += weight
+        return total // weights if weights else 0
+
+    return score
+
+
+def _asked(pod: PodInfo, name: str) -> int:
+    """What scoring takes the pod to ask for."""
+    if name == "cpu":
+        return pod.assumed_requests[0]
+    if name == "memory":
+        return pod.assumed_requests[1]
+    return pod.requests.get(name, 0)
+
+
+def _room(node: NodeInfo, name: str) -> tuple[int, int]:
+    """What scoring takes to be in use of a resource of the node, and how much there is."""
+    if name == "cpu":
+        return node.assumed_cpu, node.cpu
+    if name == "memory":
+        return node.assumed_memory, node.memory
+    return node.requested.get(name, 0), node.allocatable.get(name, 0)
+
+
 def _used(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:
     """What would be in use of a resource of the node, and how much there is; 0 where it does not count."""
-    cpu, memory = pod.assumed_requests
-    if name == "cpu":
-        return node.assumed_cpu + cpu, node.cpu
-    if name == "memory":
-        return node.assumed_memory + memory, node.memory
-    wanted = pod.requests.get(name, 0)
-    if not wanted and name != "ephemeral-storage":
+    wanted = _asked(pod, name)
+    if not wanted and name not in ("cpu", "memory", "ephemeral-storage"):
         return 0, 0
-    return node.requested.get(name, 0) + wanted, node.allocatable.get(name, 0)
+    used, capacity = _room(node, name)
+    return used + wanted, capacity
 
 
 def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments = DEFAULTS) -> Plugin:
@@ -189,6 +222,7 @@ def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments =
         ),
         filter=lambda pod, _, node: unfit(pod, node, classes, arguments.ignored),
         score=_strategy(arguments),
+        placement_score=_taken(arguments),
         hints=hints,
     )
 
