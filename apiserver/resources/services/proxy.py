@@ -5,7 +5,8 @@ pkg/registry/core/service/storage.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.status import StatusError, not_found
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["proxy"]
 
+_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII)
+
 
 def _unavailable(text: str) -> StatusError:
     return StatusError(503, "ServiceUnavailable", text)
@@ -26,17 +29,17 @@ def _unavailable(text: str) -> StatusError:
 async def proxy(store: Store, ctx: Context, request: Request) -> Response:
     """NAME, NAME:PORT or SCHEME:NAME:PORT."""
     _, name, port = split_target(ctx.name, "service")
-    service = ctx.lookup("", "services", ctx.namespace, name)
-    if service is None:
-        raise not_found("services", "", name)
-    if port.isdigit():
+    if _NUMBER.fullmatch(port):
+        service = ctx.lookup("", "services", ctx.namespace, name)
+        if service is None:
+            raise not_found("services", "", name)
         found = next((p for p in service["spec"].get("ports") or () if p.get("port") == int(port)), None)
         if found is None:
-            raise _unavailable(f"no service port {port} found for service {go_quote(name)}")
+            raise _unavailable(f"no service port {int(port)} found for service {go_quote(name)}")
         port = found.get("name", "")
     endpoints = ctx.lookup("", "endpoints", ctx.namespace, name)
-    if endpoints is None:
-        raise not_found("endpoints", "", name)
+    if endpoints is None:  # which nobody needs but the service, and so it is what is missing
+        raise not_found("services", "", name)
     for subset in endpoints.get("subsets") or ():
         ports = [p.get("name", "") for p in subset.get("ports") or ()]
         if port in ports and any(address.get("targetRef") for address in subset.get("addresses") or ()):
