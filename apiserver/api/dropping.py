@@ -278,6 +278,7 @@ def _without(struct: Struct, gates: frozenset[str], hidden: tuple[Place, ...]) -
         doc=struct.doc,
         protobuf=struct.protobuf,
         granular=struct.granular,
+        union=struct.union,
     )
     made.cache["hidden"] = hidden
     #: Those outside of lists and maps: what is above them, and their names.
@@ -304,7 +305,7 @@ def _shown_type(type_: Type, gates: frozenset[str]) -> Type:
         return ListOf(item, type_.kind, type_.keys, type_.merge_key, type_.strategy, type_.go)
     if isinstance(type_, MapOf):
         value = _shown_type(type_.value, gates)
-        return type_ if value is type_.value else MapOf(value, type_.atomic, type_.key, type_.go)
+        return type_ if value is type_.value else MapOf(value, type_.atomic, type_.key, type_.go, type_.granular)
     return type_
 
 

@@ -149,13 +149,16 @@ class ListOf:
 
 
 class MapOf:
-    """A map with string keys. `atomic` maps are owned as a whole by server-side apply. `key` is the Go type of the
-    keys, `go` the name of a named map type ("v1.ResourceList"), both for decoding errors."""
+    """A map with string keys. `atomic` maps are owned as a whole by server-side apply, others by their values, which
+    OpenAPI says of `granular` ones. `key` is the Go type of the keys, `go` the name of a named map type
+    ("v1.ResourceList"), both for decoding errors."""
 
-    __slots__ = ("atomic", "go", "key", "value")
+    __slots__ = ("atomic", "go", "granular", "key", "value")
 
-    def __init__(self, value: Type, atomic: bool = False, key: str = "string", go: str = "") -> None:
-        self.value, self.atomic, self.key, self.go = value, atomic, key, go
+    def __init__(
+        self, value: Type, atomic: bool = False, key: str = "string", go: str = "", granular: bool = False
+    ) -> None:
+        self.value, self.atomic, self.key, self.go, self.granular = value, atomic, key, go, granular
 
     def __repr__(self) -> str:
         return f"MapOf({self.value!r})"
@@ -313,6 +316,7 @@ class Struct:
     `granular` marks the variant of an atomic struct for a field whose parts are owned one by one.
     `others` is the type of fields that are not declared, where the struct takes such (it is open). `decoder` is what
     `codec.decode` calls for kinds that are not decoded by their fields (custom resources): (value, body) → Decoded.
+    `union` is what OpenAPI tells of fields of which one is set: the field that says which ("" for none), and these.
     """
 
     def __init__(
@@ -327,8 +331,9 @@ class Struct:
         granular: bool = False,
         others: Type | None = None,
         decoder: Callable[[Any, Any], Any] | None = None,
+        union: tuple[str, tuple[str, ...]] | None = None,
     ) -> None:
-        self.others, self.decoder = others, decoder
+        self.others, self.decoder, self.union = others, decoder, union
         self.name, self._build, self.gvk, self.atomic, self.doc, self.granular = name, build, gvk, atomic, doc, granular
         self.go = name.rsplit(".", 2)[-2] + "." + name.rsplit(".", 1)[-1]
         self.protobuf = protobuf or name.replace("io.k8s.", "k8s.io.", 1)
@@ -337,7 +342,9 @@ class Struct:
 
     def as_granular(self) -> Struct:
         """The same type for a field that is marked granular."""
-        return Struct(self.name, lambda: self.declared, doc=self.doc, protobuf=self.protobuf, granular=True)
+        return Struct(
+            self.name, lambda: self.declared, doc=self.doc, protobuf=self.protobuf, granular=True, union=self.union
+        )
 
     @cached_property
     def declared(self) -> tuple[Field, ...]:

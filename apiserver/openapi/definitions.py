@@ -79,6 +79,8 @@ class Definitions:
             made["x-kubernetes-group-version-kind"] = kinds
         if struct.atomic or struct.granular:
             made["x-kubernetes-map-type"] = "atomic"
+        if struct.union is not None:
+            made["x-kubernetes-unions"] = [_union(*struct.union)]
         return made
 
     def _property(self, item: Field) -> Json:
@@ -120,6 +122,11 @@ def _kind(gvk: tuple[str, str, str]) -> Json:
     return {"group": gvk[0], "kind": gvk[2], "version": gvk[1]}
 
 
+def _union(discriminator: str, fields: tuple[str, ...]) -> Json:
+    told: Json = {"discriminator": discriminator} if discriminator else {}
+    return {**told, "fields-to-discriminateBy": {name: name[0].upper() + name[1:] for name in sorted(fields)}}
+
+
 def _merge_rules(item: Field) -> Json:
     """The extensions that say how a field is merged."""
     rules: Json = {}
@@ -136,7 +143,8 @@ def _merge_rules(item: Field) -> Json:
     if item.strategy:
         rules["x-kubernetes-patch-strategy"] = item.strategy
     if item.atomic or (isinstance(kind, MapOf) and kind.atomic):
-        rules["x-kubernetes-map-type"] = "atomic"
-    if isinstance(kind, Struct) and kind.granular:
+        # Bytes are a list, for Go.
+        rules["x-kubernetes-list-type" if isinstance(kind, Scalar) else "x-kubernetes-map-type"] = "atomic"
+    if isinstance(kind, Struct | MapOf) and kind.granular:
         rules["x-kubernetes-map-type"] = "granular"
     return rules

@@ -124,6 +124,24 @@ def test_extensions_say_how_fields_are_merged() -> None:
         pod = schemas["io.k8s.api.core.v1.Pod"]
         assert pod["x-kubernetes-group-version-kind"] == [{"group": "", "kind": "Pod", "version": "v1"}]
         assert schemas["io.k8s.api.core.v1.NodeSelector"]["x-kubernetes-map-type"] == "atomic"
+        expansions = schemas["io.k8s.api.core.v1.PersistentVolumeClaimStatus"]["properties"][
+            "allocatedResourceStatuses"
+        ]
+        assert expansions["x-kubernetes-map-type"] == "granular"
+        assert "NodeResizePending" in expansions["additionalProperties"]["enum"]
+
+
+def test_a_union_tells_which_field_goes_with_which_value() -> None:
+    flow, scheduling = (
+        DOCUMENTS[f"v3/apis__{name}.json"]["components"]["schemas"]
+        for name in ("flowcontrol.apiserver.k8s.io__v1", "scheduling.k8s.io__v1alpha2")
+    )
+    assert flow["io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec"]["x-kubernetes-unions"] == [
+        {"discriminator": "type", "fields-to-discriminateBy": {"exempt": "Exempt", "limited": "Limited"}}
+    ]
+    assert scheduling["io.k8s.api.scheduling.v1alpha2.PodGroupSchedulingPolicy"]["x-kubernetes-unions"] == [
+        {"fields-to-discriminateBy": {"basic": "Basic", "gang": "Gang"}}
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS))

@@ -29,7 +29,9 @@ _PREFIX = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 ConditionStatus = string("v1.ConditionStatus")
 ConditionType = string("v1.CustomResourceDefinitionConditionType")
 ConversionStrategyType = string("v1.ConversionStrategyType")
-FieldValueErrorReason = string("v1.FieldValueErrorReason")
+FieldValueErrorReason = string(
+    "v1.FieldValueErrorReason", "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"
+)
 JSONSchemaURL = string("v1.JSONSchemaURL")
 ResourceScope = string("v1.ResourceScope")
 #: Any JSON at all.

@@ -19,7 +19,7 @@ APIServiceSpec = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIS
     field("group", 2, STRING, doc="The API group."),
     field("version", 3, STRING, doc="The version of the group."),
     field("insecureSkipTLSVerify", 4, BOOL, doc="True to take any certificate of the service."),
-    field("caBundle", 5, BYTES,
+    field("caBundle", 5, BYTES, atomic=True,
         doc="Authorities that the service's certificate may be of, in PEM and base64; the system's when not set."),
     field("groupPriorityMinimum", 7, INT32, omit=False, required=True,
         doc="Where the group stands in lists, at least: the highest first, 1 to 20000."),

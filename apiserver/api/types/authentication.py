@@ -40,7 +40,7 @@ UserInfo = Struct("io.k8s.api.authentication.v1.UserInfo", lambda: (
     field("extra", 4, MapOf(ExtraValue), doc="Further facts that the authenticator knows, by key."),
 ), doc="UserInfo says who a user is.")
 TokenReviewSpec = Struct("io.k8s.api.authentication.v1.TokenReviewSpec", lambda: (
-    field("token", 1, STRING, doc="The bearer token."),
+    field("token", 1, STRING, required=True, doc="The bearer token."),
     field("audiences", 2, ListOf(STRING),
         doc="Audiences as which the asking server sees itself; the API server when empty."),
 ), doc="TokenReviewSpec is the token in question.")

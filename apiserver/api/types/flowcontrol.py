@@ -28,7 +28,8 @@ Subject = Struct("io.k8s.api.flowcontrol.v1.Subject", lambda: (
     field("user", 2, UserSubject, pointer=True, doc="For kind User."),
     field("group", 3, GroupSubject, pointer=True, doc="For kind Group."),
     field("serviceAccount", 4, ServiceAccountSubject, pointer=True, doc="For kind ServiceAccount."),
-), doc="Subject says who asks: the field of its kind is set, and no other.")
+), union=("kind", ("group", "serviceAccount", "user")),
+    doc="Subject says who asks: the field of its kind is set, and no other.")
 ResourcePolicyRule = Struct("io.k8s.api.flowcontrol.v1.ResourcePolicyRule", lambda: (
     field("verbs", 1, ListOf(STRING, "set"), omit=False, required=True, doc="Verbs; * alone for all."),
     field("apiGroups", 2, ListOf(STRING, "set"), omit=False, required=True, doc="API groups; * alone for all."),
@@ -92,7 +93,7 @@ QueuingConfiguration = Struct("io.k8s.api.flowcontrol.v1.QueuingConfiguration", 
 LimitResponse = Struct("io.k8s.api.flowcontrol.v1.LimitResponse", lambda: (
     field("type", 1, LimitResponseType, omit=False, required=True, doc="Queue or Reject."),
     field("queuing", 2, QueuingConfiguration, pointer=True, doc="How they wait, for type Queue."),
-), doc="LimitResponse says what becomes of requests that cannot be served at once.")
+), union=("type", ("queuing",)), doc="LimitResponse says what becomes of requests that cannot be served at once.")
 LimitedPriorityLevelConfiguration = Struct("io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration", lambda: (
     field("nominalConcurrencyShares", 1, INT32, omit=False, pointer=True, fills=30,
         doc="Share of the server's seats, beside those of other levels; 30 when not set."),
@@ -113,7 +114,8 @@ PriorityLevelConfigurationSpec = Struct("io.k8s.api.flowcontrol.v1.PriorityLevel
         doc="Limited or Exempt, which is that of the level exempt alone."),
     field("limited", 2, LimitedPriorityLevelConfiguration, pointer=True, doc="For type Limited."),
     field("exempt", 3, ExemptPriorityLevelConfiguration, pointer=True, doc="For type Exempt."),
-), doc="PriorityLevelConfigurationSpec says how requests of a level are treated.")
+), union=("type", ("exempt", "limited")),
+    doc="PriorityLevelConfigurationSpec says how requests of a level are treated.")
 PriorityLevelConfigurationCondition = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationCondition", lambda: (
     field("type", 1, PriorityLevelConfigurationConditionType, doc="What it is about."),
     field("status", 2, ConditionStatus, doc="True, False or Unknown."),

@@ -40,7 +40,7 @@ GangSchedulingPolicy = Struct(_ALPHA + "GangSchedulingPolicy", lambda: (
 PodGroupSchedulingPolicy = Struct(_ALPHA + "PodGroupSchedulingPolicy", lambda: (
     field("basic", 1, BasicSchedulingPolicy, pointer=True, doc="Pods are scheduled one by one."),
     field("gang", 2, GangSchedulingPolicy, pointer=True, doc="Enough pods are scheduled together, or none."),
-), doc="PodGroupSchedulingPolicy is exactly one of its members.")
+), union=("", ("basic", "gang")), doc="PodGroupSchedulingPolicy is exactly one of its members.")
 TopologyConstraint = Struct(_ALPHA + "TopologyConstraint", lambda: (
     field("key", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="label-key"),
         doc="Key of the node label whose value all pods of a group share."),
@@ -71,7 +71,7 @@ WorkloadPodGroupTemplateReference = Struct(_ALPHA + "WorkloadPodGroupTemplateRef
 ), doc="WorkloadPodGroupTemplateReference names a template of a Workload.")
 PodGroupTemplateReference = Struct(_ALPHA + "PodGroupTemplateReference", lambda: (
     field("workload", 1, WorkloadPodGroupTemplateReference, omit=False, pointer=True, doc="A template of a Workload."),
-), doc="PodGroupTemplateReference names the template that a group was made from.")
+), union=("", ("workload",)), doc="PodGroupTemplateReference names the template that a group was made from.")
 TypedLocalObjectReference = Struct(_ALPHA + "TypedLocalObjectReference", lambda: (
     field("apiGroup", 1, STRING, limits=Limits(format="long-name"),
         doc="Group of the object; empty for the core group."),

@@ -13,7 +13,10 @@ from apiserver.api.types.core.scheduling import NodeSelector
 from apiserver.api.types.core.volumes import PersistentVolumeAccessMode, PersistentVolumeClaimSpec, PersistentVolumeMode
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
-ClaimResourceStatus = string("v1.ClaimResourceStatus")
+ClaimResourceStatus = string(
+    "v1.ClaimResourceStatus", "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress",
+    "NodeResizeInfeasible", "NodeResizePending",
+)
 PersistentVolumeReclaimPolicy = string("v1.PersistentVolumeReclaimPolicy", "Delete", "Recycle", "Retain")
 PersistentVolumePhase = string("v1.PersistentVolumePhase", "Available", "Bound", "Failed", "Pending", "Released")
 PersistentVolumeClaimConditionType = string("v1.PersistentVolumeClaimConditionType")
@@ -85,7 +88,7 @@ PersistentVolumeClaimStatus = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSt
         doc="Latest conditions, at most one of each type."),
     field("allocatedResources", 5, ResourceList, gate=gated("RecoverVolumeExpansionFailure", "place"),
         doc="Size that a running expansion is to reach, under the key storage."),
-    field("allocatedResourceStatuses", 7, MapOf(ClaimResourceStatus, key="v1.ResourceName"),
+    field("allocatedResourceStatuses", 7, MapOf(ClaimResourceStatus, key="v1.ResourceName", granular=True),
         gate=gated("RecoverVolumeExpansionFailure", "place"),
         doc="How far a running expansion is, such as ControllerResizeInProgress, under the key storage."),
     field("currentVolumeAttributesClassName", 8, STRING, pointer=True, gate=gated("VolumeAttributesClass", "place"),

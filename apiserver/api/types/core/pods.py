@@ -68,7 +68,7 @@ PodResourceClaim = Struct("io.k8s.api.core.v1.PodResourceClaim", lambda: (
 PodSchedulingGroup = Struct("io.k8s.api.core.v1.PodSchedulingGroup", lambda: (
     field("podGroupName", 1, STRING, pointer=True, limits=Limits(format="subdomain"),
         doc="PodGroup of the pod's namespace that the pod belongs to."),
-), doc="PodSchedulingGroup says with which other pods a pod is scheduled.")
+), union=("", ("podGroupName",)), doc="PodSchedulingGroup says with which other pods a pod is scheduled.")
 PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
     field("volumes", 1, ListOf(Volume, "map", ("name",), merge_key="name", strategy="merge,retainKeys"),
         doc="Volumes that containers of the pod can mount."),

@@ -42,7 +42,7 @@ SeccompProfile = Struct("io.k8s.api.core.v1.SeccompProfile", lambda: (
     field("localhostProfile", 2, STRING, pointer=True,
         doc="Path of the profile, relative to the kubelet's directory of seccomp profiles; needed for Localhost, else "
             "not allowed."),
-), doc="SeccompProfile says which system calls are allowed.")
+), union=("type", ("localhostProfile",)), doc="SeccompProfile says which system calls are allowed.")
 AppArmorProfile = Struct("io.k8s.api.core.v1.AppArmorProfile", lambda: (
     field("type", 1, AppArmorProfileType, omit=False, required=True,
         limits=Limits(required="type is required when appArmorProfile is set"),
@@ -50,7 +50,7 @@ AppArmorProfile = Struct("io.k8s.api.core.v1.AppArmorProfile", lambda: (
             "Unconfined for none."),
     field("localhostProfile", 2, STRING, pointer=True, limits=Limits(length=4095),
         doc="Name of the profile that is loaded on the node; needed for Localhost, else not allowed."),
-), doc="AppArmorProfile says which AppArmor profile confines a container.")
+), union=("type", ("localhostProfile",)), doc="AppArmorProfile says which AppArmor profile confines a container.")
 Sysctl = Struct("io.k8s.api.core.v1.Sysctl", lambda: (
     field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="sysctl"),
         doc="Name of the kernel parameter, such as net.core.somaxconn."),
