@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.fielderrors import FieldError, Path, required
+from apiserver.resources.pods.gates import PodGates
+from apiserver.resources.pods.validspecs import MIRROR, ValidSpecs
 from tests.resources.conftest import find
 from tests.resources.pods import errors, pod
 
@@ -358,3 +361,37 @@ def test_where_a_token_is_written_is_told_at_its_volume(judge: Any) -> None:
         "spec.volumes[0].projected.path: Invalid value: \"../t\": must not contain '..'",
         "spec.volumes[0].projected.path: Required value",
     ]
+
+
+def test_of_specs_that_say_the_same_one_is_judged_as_long_as_nothing_was_wrong_and_it_is_remembered() -> None:
+    plain: Json = {"containers": [{"name": "c"}]}
+    claims = {**plain, "volumes": [{"name": "v", "ephemeral": {}}]}
+    known, wrong = ValidSpecs(most=4, room=1000), list[FieldError]()
+
+    def asked(spec: Json, gates: PodGates = PodGates(), **metadata: Any) -> bool:  # noqa: B008
+        judged = False
+
+        def judge() -> list[FieldError]:
+            nonlocal judged
+            judged = True
+            return wrong
+
+        found = known.judged(spec, metadata, gates, judge)
+        assert found == (wrong if judged else [])
+        return judged
+
+    wrong.append(required(Path("spec")))
+    assert (asked(plain, name="a"), asked(plain, name="a")) == (True, True)
+    wrong.clear()
+    assert (asked(plain, name="a"), asked(plain, name="b", labels={})) == (True, False)
+    assert (asked(plain, PodGates(compares=True)), asked(plain, PodGates(strict=True))) == (True, True)
+    assert (asked(claims, name="a"), asked(claims, name="b")) == (True, True), "claims have the names of pods"
+    known = ValidSpecs(most=4, room=1000)
+    assert (asked(plain), asked(plain, annotations={MIRROR: "x"}), asked(plain)) == (True, True, False)
+    assert [asked({"hostname": "x" * 400}) for _ in range(2)] == [True, False]
+    assert [asked({"hostname": "y" * 600}), asked(plain)] == [True, True], "there is room for a thousand bytes"
+    assert [asked({"hostname": "z" * 1100}) for _ in range(2)] == [True, True]
+    assert [asked({"hostname": 1 << 70}) for _ in range(2)] == [True, True], "what cannot be written"
+    for number in range(4):
+        asked({"number": number})
+    assert asked(plain)

@@ -15,7 +15,8 @@ from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
 from apiserver.api.types.core.containers import Container
 from apiserver.api.types.core.resources import ResourceRequirements
 from apiserver.resources.pods import qos
-from apiserver.resources.pods.validation import MIRROR, validate_pod
+from apiserver.resources.pods.validation import validate_pod
+from apiserver.resources.pods.validspecs import MIRROR
 
 if TYPE_CHECKING:
     from apiserver.registry.context import Context

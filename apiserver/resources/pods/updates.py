@@ -15,7 +15,8 @@ from apiserver.resources.pods.containervalidation import PodFacts
 from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.scheduling import validate_tolerations
 from apiserver.resources.pods.specdiff import spec_diff
-from apiserver.resources.pods.validation import MIRROR, validate_pod
+from apiserver.resources.pods.validation import validate_pod
+from apiserver.resources.pods.validspecs import MIRROR
 
 if TYPE_CHECKING:
     from apiserver.registry.context import Context
@@ -51,6 +52,8 @@ def annotation_updates(obj: Json, old: Json) -> list[FieldError]:
 def validate_pod_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     spec, before = obj["spec"], old["spec"]
     errors = validate_pod(ctx, obj, old) + annotation_updates(obj, old)
+    if not errors and spec == before:
+        return errors  # what follows compares the two, and asks again what was asked
     for field in ("containers", "initContainers"):
         new, stored = spec.get(field) or [], before.get(field) or []
         if len(new) != len(stored):

@@ -40,6 +40,7 @@ from apiserver.resources.pods.gates import PodGates, pod_gates
 from apiserver.resources.pods.scheduling import validate_gates, validate_spread
 from apiserver.resources.pods.security import POD_SECURITY
 from apiserver.resources.pods.systems import host_processes, host_users, system_rules
+from apiserver.resources.pods.validspecs import MIRROR, VALID_SPECS
 from apiserver.resources.pods.volumes import validate_volumes
 from apiserver.resources.resource_names import is_hugepage
 
@@ -58,7 +59,6 @@ _MOST_SEARCHES: Final = 32
 _MOST_CHARACTERS: Final = 2048
 _TWO_CLAIMS: Final = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
 _NO_CLAIM: Final = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-MIRROR: Final = "kubernetes.io/config.mirror"
 _EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 _EPHEMERAL_FORBIDDEN: Final = (
     "ports",
@@ -117,9 +117,10 @@ def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTA
 
 def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC, *, gates: PodGates) -> list[FieldError]:
     """`root` is where the spec stands: in a pod, or in the template of one (whose `metadata` says nothing);
-    `gates`: what they say of pods.
+    `gates`: what they say of pods. That nothing is wrong is remembered.
     """
-    return RULES.of(PodSpec).errors(root, spec, PodFacts(spec, metadata, gates))
+    facts = PodFacts(spec, metadata, gates)
+    return VALID_SPECS.judged(spec, metadata, gates, lambda: RULES.of(PodSpec).errors(root, spec, facts))
 
 
 def _volumes(at: At) -> list[FieldError]:

@@ -139,6 +139,8 @@ class DraManager:
 
     async def _prepare(self, pod: Json) -> None:
         checked = await self._check(pod)
+        if not checked:
+            return
         await self._wait_released(checked)
         batches, infos = self._hold(pod["metadata"]["uid"], checked)
         first: Exception | None = None
