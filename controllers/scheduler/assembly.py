@@ -40,6 +40,7 @@ from controllers.scheduler.profiles import Profile, arrange
 from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.volumes import VolumeCache
 from controllers.scheduler.volumewrites import VolumeWriter
+from controllers.scheduler.waits import Waits
 from controllers.scheduler.workloads import Workloads
 
 Json = dict[str, Any]
@@ -64,6 +65,7 @@ class Shared:
     volumes: VolumeCache
     workloads: Workloads
     extenders: Extenders
+    waits: Waits
     pods: Informer
     nodes: Informer
     namespaces: Informer
@@ -104,6 +106,7 @@ class Shared:
             volumes=VolumeCache(informers),
             nodes=informers.of(NODES),
             extenders=Extenders(configuration.extenders),
+            waits=Waits(),
         )
 
     def profile(self, settings: ProfileSettings, extra: Sequence[Plugin] = ()) -> Profile:
@@ -112,7 +115,7 @@ class Shared:
         hidden = frozenset(name for each in self.configuration.extenders for name in each.hidden)
         arguments = replace(arguments, ignored=arguments.ignored | hidden)
         recorder = EventRecorder(self.client, settings.name, self.options.host)
-        evictions = Evictions(self.client, self.nominator, recorder)
+        evictions = Evictions(self.client, self.nominator, recorder, self.waits)
         for_groups = self.gangs is not None and self.options.features.enabled(PREEMPTION_GATE)
         budgets = self.workloads.disruption_budgets
         preemption = Preemption(
@@ -150,11 +153,11 @@ class Shared:
             devices=devices,
             volumes=self.volumes,
             volume_writer=VolumeWriter(
-                self.client, self.volumes, self.pods.get, self.nodes.get, arguments.volume_timeout
+                self.client, self.volumes, self.pods.get, self.nodes.get, arguments.volume_timeout, self.waits
             ),
             namespace_labels=self._namespace_labels,
             default_selector=self.workloads.selector_of,
-            binding=ClaimBinding(claim_writer, PodWriter(self.client), recorder),
+            binding=ClaimBinding(claim_writer, PodWriter(self.client), recorder, self.waits),
             preemption=preemption,
             gangs=self.gangs,
             arguments=arguments,

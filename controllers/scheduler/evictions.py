@@ -1,4 +1,6 @@
-"""What preemption writes: victims are marked and deleted; less important pods that waited for the node wait no more."""
+"""What preemption writes: victims are marked and deleted; less important pods that waited for the node wait no more.
+Those that are not bound yet, because they wait for volumes or devices, look for another node instead.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from controllers.runtime.kinds import PODS
 from controllers.runtime.times import go_time
 from controllers.scheduler.nodes import Nominator
 from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.waits import Waits
 
 Json = dict[str, Any]
 REASON = "PreemptionByScheduler"
@@ -35,8 +38,11 @@ class Preemptor:
 class Evictions:
     """Writes for one scheduler."""
 
-    def __init__(self, client: Client, nominator: Nominator, recorder: EventRecorder) -> None:
+    def __init__(
+        self, client: Client, nominator: Nominator, recorder: EventRecorder, waits: Waits | None = None
+    ) -> None:
         self._client, self._nominator, self._recorder = client, nominator, recorder
+        self._waits = waits or Waits()
 
     async def make_room(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         """Removes the victims from the node. Raises StatusError, TransportError."""
@@ -58,6 +64,17 @@ class Evictions:
         pod = victim.pod
         if pod["metadata"].get("deletionTimestamp"):
             return
+        note = f"Preempted by {preemptor.kind} {preemptor.obj['metadata']['uid']} on node {place}"
+        if self._waits.call_back(victim.uid):
+            note += " (in kube-scheduler memory)."
+        elif not await self._delete(pod, preemptor):
+            return
+        self._recorder.record(pod, "Normal", "Preempted", "Preempting", note, related=preemptor.obj)
+
+    async def _delete(self, pod: Json, preemptor: Preemptor) -> bool:
+        """Says why the pod ends and deletes it; whether it was there. Raises StatusError, TransportError."""
+        metadata = pod["metadata"]
+        name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
         condition = {
             "lastProbeTime": None,
             "lastTransitionTime": go_time(clock.now()),
@@ -70,15 +87,14 @@ class Evictions:
         status = condition_patch(pod, condition)
         try:
             if status:
-                patch = {"metadata": {"uid": victim.uid}, "status": status}
-                await self._client.patch(PODS, victim.name, patch, victim.namespace, subresource="status")
-            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid, wanted=False)
+                patch = {"metadata": {"uid": uid}, "status": status}
+                await self._client.patch(PODS, name, patch, namespace, subresource="status")
+            await self._client.delete(PODS, name, namespace, uid=uid, wanted=False)
         except StatusError as error:
             if error.code not in _GONE:
                 raise
-            return
-        note = f"Preempted by {preemptor.kind} {preemptor.obj['metadata']['uid']} on node {place}"
-        self._recorder.record(pod, "Normal", "Preempted", "Preempting", note, related=preemptor.obj)
+            return False
+        return True
 
     async def _clear_nomination(self, pod: PodInfo) -> None:
         patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}

@@ -15,6 +15,7 @@ from controllers.scheduler.framework import PluginError
 from controllers.scheduler.plugins.volumebinding import Found, VolumeState, volume_reaches
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.volumes import VolumeCache
+from controllers.scheduler.waits import Waits
 from controllers.volumes import SELECTED_NODE, annotations_of, is_fully_bound
 
 Json = dict[str, Any]
@@ -31,7 +32,9 @@ class VolumeWriter:
         pods: Callable[[str], Json | None],
         nodes: Callable[[str], Json | None],
         timeout: timedelta = BIND_TIMEOUT,
+        waits: Waits | None = None,
     ) -> None:
+        self._waits = waits or Waits()
         self._client, self._volumes, self._timeout = client, volumes, timeout
         self._pods, self._nodes = pods, nodes
 
@@ -48,9 +51,10 @@ class VolumeWriter:
         except (StatusError, TransportError) as error:
             raise PluginError(str(error)) from error
         try:
-            async with asyncio.timeout(self._timeout.total_seconds()):
-                while not self._is_bound(pod, chosen, node):
-                    await self._volumes.change()
+            with self._waits.of(pod.uid, "binding volumes: "):
+                async with asyncio.timeout(self._timeout.total_seconds()):
+                    while not self._is_bound(pod, chosen, node):
+                        await self._volumes.change()
         except TimeoutError as error:
             raise PluginError("binding volumes: context deadline exceeded") from error
 

@@ -19,6 +19,7 @@ from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.podwrites import PodWriter
 from controllers.scheduler.scores import normalized_up
 from controllers.scheduler.status import Diagnosis, Rejection
+from controllers.scheduler.waits import Waits
 
 Json = dict[str, Any]
 
@@ -26,8 +27,8 @@ Json = dict[str, Any]
 class ClaimBinding:
     """What happens to claims on the server, before the pod is bound and when it cannot be."""
 
-    def __init__(self, writer: ClaimWriter, pods: PodWriter, recorder: EventRecorder) -> None:
-        self._writer, self._pods, self._recorder = writer, pods, recorder
+    def __init__(self, writer: ClaimWriter, pods: PodWriter, recorder: EventRecorder, waits: Waits) -> None:
+        self._writer, self._pods, self._recorder, self._waits = writer, pods, recorder, waits
 
     async def pre_bind(self, pod: PodInfo, state: DynamicState, node: str) -> None:
         """Writes the claims and waits until the devices are ready. Raises PluginError."""
@@ -40,7 +41,8 @@ class ClaimBinding:
         if self._writer.waits_for_devices(state):
             note = f"waiting for binding conditions for device on node {node}"
             self._recorder.record(pod.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
-            await self._writer.wait_for_devices(state)
+            with self._waits.of(pod.uid):
+                await self._writer.wait_for_devices(state)
 
     async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:
         await self._writer.unreserve(pod, state)
