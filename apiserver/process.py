@@ -292,10 +292,11 @@ def _warm(fixture: bool) -> None:
     the routes of its reset. Not while the server works: that would take turns with the first requests, which seldom
     need it. Where it cannot be read now (no descriptors are left), the request that needs it imports it.
     """
-    worked = -1.0
-    while time.process_time() - worked > _AT_REST:
-        worked = time.process_time()
+    at_rest, worked = False, time.process_time()
+    while not at_rest:
         time.sleep(_LOOK)
+        before, worked = worked, time.process_time()
+        at_rest = worked - before < _AT_REST
     with contextlib.suppress(OSError):
         for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin.application",) if fixture else ())):
             importlib.import_module(module)

@@ -8,11 +8,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
 import yaml
 
+from apiserver import process
 from tests.support.patience import communicate, ended, run_command
 from tests.support.wire import Child, Wire, command, environment, refused
 
@@ -285,3 +287,12 @@ def test_a_server_ends_with_whoever_started_it(tmp_path: Path) -> None:
         assert child.process.stdin is not None
         child.process.stdin.close()
         assert ended(child.process) == 0
+
+
+def test_what_requests_may_need_is_loaded_once_the_server_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked, steps = iter((0.0, 0.4, 0.5, 0.504)), list[str]()  # seconds of the processor, at one look after the other
+    time = SimpleNamespace(process_time=lambda: next(worked), sleep=lambda seconds: steps.append("look"))
+    monkeypatch.setattr(process, "time", time)
+    monkeypatch.setattr(process, "importlib", SimpleNamespace(import_module=steps.append))
+    process._warm(fixture=False)
+    assert steps == ["look", "look", "look", "apiserver.api.cel.devices"]
