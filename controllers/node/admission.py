@@ -12,6 +12,7 @@ from typing import Any, Final
 from apiserver.api.nodeselector import InvalidNodeSelector
 from apiserver.api.podrequests import is_extended
 from apiserver.api.tolerations import untolerated
+from controllers.node.sysctls import forbidden
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.plugins.placement import NOT_AFFINE, PORTS_TAKEN, TAINTED
 from controllers.scheduler.podinfo import PodInfo, is_finished
@@ -43,7 +44,7 @@ class Room:
                 self._replace(pod)
             return None
         wanted = PodInfo(pod)
-        refusal = _wrong_system(pod, node) or self._refusal(wanted, node)
+        refusal = _unsafe(pod, node) or _wrong_system(pod, node) or self._refusal(wanted, node)
         if refusal is None:
             self._info.add_pod(wanted)
         return refusal
@@ -78,6 +79,11 @@ class Room:
             return _said(PORTS_TAKEN)
         evicting = [taint for taint in info.taints if taint["effect"] == "NoExecute"]
         return _said(TAINTED) if evicting and untolerated(evicting, wanted.tolerations, self._compares) else None
+
+
+def _unsafe(pod: Json, node: Json) -> Refusal | None:
+    message = forbidden(pod, node)
+    return ("SysctlForbidden", message) if message else None
 
 
 def _wrong_system(pod: Json, node: Json) -> Refusal | None:

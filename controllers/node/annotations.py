@@ -29,6 +29,8 @@ PREPARE_ERROR_DEVICES = "kubedra.dev/prepare-error-devices"
 UNPREPARE_ERROR = "kubedra.dev/unprepare-error"
 #: On a Node: images that it cannot pull, as "web:2, db:1"; their containers wait.
 MISSING_IMAGES = "kubedra.dev/missing-images"
+#: On a Node: kernel parameters beyond the safe ones that its pods may set, as "kernel.msg*, net.core.somaxconn".
+UNSAFE_SYSCTLS = "kubedra.dev/allowed-unsafe-sysctls"
 #: How long a driver takes to prepare, as "5s".
 PREPARE_TAKES = "kubedra.dev/prepare-takes"
 #: On a Pod: its containers end by themselves after so many seconds, as "2" or "0.5s". This and the following may be

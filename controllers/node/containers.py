@@ -13,6 +13,8 @@ from controllers.runtime.times import parse_time
 
 #: How a process ends that is killed.
 KILLED = 137
+#: What a container has between SIGTERM and SIGKILL at least, where its hook has used up the grace period.
+_LEAST_GRACE = timedelta(seconds=2)
 
 
 class ContainerError(Exception):
@@ -29,6 +31,27 @@ class End:
 
     at: datetime
     code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When a container is told to end, and when it is killed."""
+
+    told: datetime
+    killed: datetime
+
+
+def stop_of(pod: Json, name: str, asked: datetime, deadline: datetime) -> Stop:
+    """For a container of a pod that was told to end: first its `preStop` hook sleeps, no longer than the grace period.
+    Other hooks do not count.
+    """
+    every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+    hooks = ((c.get("lifecycle") or {}).get("preStop") or {} for c in every if c["name"] == name)
+    pause = timedelta(seconds=next(((hook.get("sleep") or {}).get("seconds", 0) for hook in hooks), 0))
+    if not pause:
+        return Stop(asked, deadline)
+    told = min(asked + pause, deadline)
+    return Stop(told, max(deadline, told + _LEAST_GRACE) if deadline > asked else deadline)
 
 
 class Containers(Protocol):
@@ -78,8 +101,9 @@ class EmulatedContainers:
         return End(parse_time(state["state"]["running"]["startedAt"]) + after, exit_code(pod, name))
 
     def stopped(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
-        due = asked + stop_after(pod, status["name"])
-        return End(due, 0) if due <= deadline else End(deadline, KILLED)
+        stop = stop_of(pod, status["name"], asked, deadline)
+        due = stop.told + stop_after(pod, status["name"])
+        return End(due, 0) if due <= stop.killed else End(stop.killed, KILLED)
 
     def kill(self, pod: Json, names: Sequence[str]) -> None:
         pass

@@ -16,6 +16,7 @@ from controllers.node.annotations import MISSING_IMAGES, ready_after
 from controllers.node.containers import EMULATED, KILLED, ContainerError, Containers
 from controllers.node.probes import findings
 from controllers.node.subpaths import check as check_sub_paths
+from controllers.node.users import check as check_user
 from controllers.runtime.events import EventType
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
@@ -149,6 +150,7 @@ def _started(made: Step, pod: Json, container: Json, before: Json, restarts: int
     present = f'Container image "{image}" already present on machine and can be accessed by the pod'
     made.events.append(("Normal", "Pulled", present))
     try:
+        check_user(pod, container)
         check_sub_paths(pod, container)
         made.containers.start(pod, container, restarts)
     except ContainerError as error:

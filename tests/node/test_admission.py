@@ -60,11 +60,34 @@ def test_no_more_pods_than_the_node_has_room_for() -> None:
         ({}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}, None),
         ({"requests": {"example.com/unknown": "1"}}, {}, None),
         ({"os": {"name": "windows"}}, {}, "PodOSNotSupported"),
+        ({"securityContext": {"sysctls": [{"name": "kernel.msgmax"}]}}, {}, "SysctlForbidden"),
+        ({"securityContext": {"sysctls": [{"name": "kernel/shm_rmid_forced"}]}}, {}, None),
     ],
 )
 def test_what_a_node_is_decides_which_pods_it_takes(pod: Json, node: Json, reason: str | None) -> None:
     refusal = Room().take(a_pod(**pod), a_node("worker", **node))
     assert (refusal[0] if refusal else None) == reason
+
+
+@pytest.mark.parametrize(
+    ("allowed", "wanted", "refused"),
+    [
+        ("", ["net.ipv4.tcp_syncookies", "net.core.somaxconn"], "net.core.somaxconn"),
+        ("net.core.somaxconn, kernel.msg*", ["net.core.somaxconn", "kernel/msgmax"], None),
+        ("net.core.somaxconn", ["net.core.somaxconn2"], "net.core.somaxconn2"),
+        ("kernel.msg*", ["kernel.ms"], "kernel.ms"),
+        ("", ["net/ipv4/conf/eth0.1/rp_filter"], "net.ipv4.conf.eth0/1.rp_filter"),
+        ("", ["net.ipv4.conf.eth0/1.rp_filter"], "net.ipv4.conf.eth0/1.rp_filter"),
+    ],
+)
+def test_kernel_parameters_are_safe_or_allowed_by_the_node(
+    allowed: str, wanted: list[str], refused: str | None
+) -> None:
+    node = a_node("worker")
+    node["metadata"]["annotations"] = {"kubedra.dev/allowed-unsafe-sysctls": allowed}
+    pod = a_pod(securityContext={"sysctls": [{"name": name, "value": "1"} for name in wanted]})
+    refusal = Room().take(pod, node)
+    assert refusal == (("SysctlForbidden", f'forbidden sysctl: "{refused}" not allowlisted') if refused else None)
 
 
 def test_pods_that_had_begun_before_a_kubelet_came_count_and_those_that_have_ended_do_not() -> None:

@@ -11,10 +11,10 @@ import pytest
 from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.node.addresses import PodAddresses
-from controllers.node.containers import EmulatedContainers
+from controllers.node.containers import EMULATED, EmulatedContainers, End
 from controllers.node.dra.manager import DraError
 from controllers.node.kubelet import Host, Kubelet, Timings, node_address
-from controllers.runtime.times import go_time
+from controllers.runtime.times import go_time, parse_time
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run
 
@@ -343,6 +343,21 @@ def test_a_pod_that_is_deleted_goes_once_its_containers_have_stopped() -> None:
         assert (name, how["uid"], how["grace_period"]) == ("ns/p", "u", 0)
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("pause", "grace", "takes", "after", "code"),
+    [(10, 30, 3, 13, 0), (10, 30, 25, 30, 137), (50, 30, 0, 30, 0), (50, 30, 2, 32, 0), (50, 30, 9, 32, 137), (9, 0, 0, 0, 0)],
+)  # fmt: skip
+def test_a_hook_that_sleeps_goes_before_the_end_and_counts_to_the_grace(
+    pause: int, grace: int, takes: int, after: int, code: int
+) -> None:
+    found = pod(annotations={"kubedra.dev/stop-after": str(takes)})
+    found["spec"]["containers"][0]["lifecycle"] = {"preStop": {"sleep": {"seconds": pause}}}
+    asked = parse_time(at(0))
+    deadline = asked + timedelta(seconds=grace)
+    end = EMULATED.stopped(found, {"name": "c"}, asked, deadline)
+    assert end == End(asked + timedelta(seconds=after), code)
 
 
 def test_containers_that_do_not_stop_are_killed_when_the_grace_is_over() -> None:

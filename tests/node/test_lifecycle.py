@@ -330,6 +330,29 @@ def test_what_still_runs_when_a_pod_is_over_is_killed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("of_pod", "of_container", "starts"),
+    [
+        ({"runAsNonRoot": True, "runAsUser": 0}, {}, False),
+        ({"runAsNonRoot": True}, {"runAsUser": 0}, False),
+        ({"runAsUser": 0}, {"runAsNonRoot": True}, False),
+        ({"runAsNonRoot": True, "runAsUser": 0}, {"runAsUser": 7}, True),
+        ({"runAsNonRoot": True, "runAsUser": 0}, {"runAsNonRoot": False}, True),
+        ({"runAsNonRoot": True}, {}, True),
+    ],
+)
+def test_a_container_that_must_not_be_root_is_not_started_as_root(
+    of_pod: Json, of_container: Json, starts: bool
+) -> None:
+    pod = a_pod()
+    pod["spec"]["securityContext"] = of_pod
+    pod["spec"]["containers"][0]["securityContext"] = of_container
+    life = Life(pod)
+    assert life.at(0)["phase"] == ("Running" if starts else "Pending")
+    waiting = life.state()["state"].get("waiting")
+    assert starts or waiting["reason"] == "CreateContainerConfigError"
+
+
+@pytest.mark.parametrize(
     ("value", "expression", "text"),
     [
         ("/tmp", "$(WHERE)", "error SubPath `/tmp` must not be an absolute path"),

@@ -83,9 +83,22 @@ def test_a_process_that_is_told_to_end_has_a_while_for_it(tmp_path: Path, script
         started = Started(tmp_path, script)
         await started.up()
         assert started.process.end is None
-        started.process.terminate(grace)
-        started.process.terminate(0)  # It was told already: its time stays as it is.
+        started.process.terminate(0, 30)
+        started.process.terminate(0, grace)  # It is told once; what is said last of its time counts.
         assert await started.end() == code
+
+    played(scenario)
+
+
+def test_a_process_runs_on_until_it_is_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        started = Started(tmp_path, "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done")
+        await started.up()
+        loop = asyncio.get_running_loop()
+        told = loop.time() + 0.05
+        started.process.terminate(told - loop.time(), 30)
+        assert await started.end() == 7
+        assert loop.time() >= told
 
     played(scenario)
 

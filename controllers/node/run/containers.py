@@ -12,7 +12,7 @@ from pathlib import Path
 
 from apiserver import clock
 from apiserver.api.status import StatusError
-from controllers.node.containers import EMULATED, KILLED, ContainerError, End
+from controllers.node.containers import EMULATED, KILLED, ContainerError, End, stop_of
 from controllers.node.dra.manager import DraError
 from controllers.node.run.cdi import edits_of
 from controllers.node.run.environment import environment, expanded, references
@@ -97,7 +97,8 @@ class ProcessContainers:
     def stopped(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
         process = self.process(pod, status["name"])
         if process is not None:
-            process.terminate((deadline - clock.now()).total_seconds())
+            stop, now = stop_of(pod, status["name"], asked, deadline), clock.now()
+            process.terminate((stop.told - now).total_seconds(), (stop.killed - now).total_seconds())
             return process.end
         every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
         if any(c["name"] == status["name"] and c.get("command") for c in every):

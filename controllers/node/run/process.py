@@ -102,7 +102,8 @@ class Process:
         self.environment, self.directory, self.log = environment, directory, log
         self.end: End | None = None
         self._ended, self._loop = ended, asyncio.get_running_loop()
-        self._killing: asyncio.TimerHandle | None = None
+        self._told = False
+        self._plans: list[asyncio.TimerHandle] = []
         try:
             self._child = subprocess.Popen(  # noqa: S603 - what a pod says is what --run is for
                 list(command),
@@ -126,11 +127,25 @@ class Process:
     def pid(self) -> int:
         return self._child.pid
 
-    def terminate(self, seconds: float) -> None:
-        """Told to end, and killed after so long. Once."""
-        if self._killing is None and self.end is None:
+    def terminate(self, told: float, killed: float) -> None:
+        """It is told to end in so many seconds, once, and killed in so many: what is said last counts."""
+        if self.end is not None:
+            return
+        self._forget_plans()
+        if told <= 0:
+            self._tell()
+        else:
+            self._plans.append(self._loop.call_later(told, self._tell))
+        self._plans.append(self._loop.call_later(max(killed, 0), self.kill))
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
             self._signal(signal.SIGTERM)
-            self._killing = self._loop.call_later(max(seconds, 0), self.kill)
+
+    def _forget_plans(self) -> None:
+        while self._plans:
+            self._plans.pop().cancel()
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -156,8 +171,7 @@ class Process:
 
     def _note(self, end: End) -> None:
         self.end = end
-        if self._killing is not None:
-            self._killing.cancel()
+        self._forget_plans()
         self._ended()
 
 
