@@ -50,6 +50,9 @@ def step(pod: Json, now: datetime, containers: Containers = EMULATED, missing: C
     """Everything that is due by now, for a pod whose sandbox stands. `missing`: images that cannot be pulled."""
     made = Step({}, containers, now, missing)
     spec, initial = pod["spec"], _states(pod, "initContainerStatuses")
+    present = _states(pod, "containerStatuses")
+    # From then on sidecars are started again on their own, and nobody waits for them.
+    begun = any("waiting" not in state["state"] or state.get("lastState") for state in present.values())
     init, ready_to_run, failed = [], True, False
     for container in spec.get("initContainers") or ():
         state = initial.get(container["name"]) or podstatus.waiting(pod, container, "PodInitializing")
@@ -57,9 +60,8 @@ def step(pod: Json, now: datetime, containers: Containers = EMULATED, missing: C
             sidecar = container.get("restartPolicy") == "Always"
             state = _run(made, pod, container, state, init=not sidecar)
             failed = not sidecar and _ended(state) and _code(state) != 0
-            ready_to_run = _done(container, state)
+            ready_to_run = begun or _done(container, state)
         init.append(state)
-    present = _states(pod, "containerStatuses")
     regular = []
     for container in spec["containers"]:
         reason = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
@@ -233,6 +235,9 @@ def _status(pod: Json, now: datetime, init: list[Json], regular: list[Json], ove
     if over:
         codes = [*map(_code, init), *map(_code, regular)] if failed else map(_code, regular)
         return podstatus.finished(pod, time, init, regular, not any(codes), incomplete if failed else ())
+    if any("waiting" not in state["state"] for state in regular):
+        # It was initialized before, whatever has become of its sidecars.
+        incomplete = []
     unready = [state["name"] for state in (*_sidecars(pod, init), *regular) if not state["ready"]]
     return podstatus.alive(pod, time, init, regular, incomplete, unready)
 

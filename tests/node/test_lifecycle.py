@@ -165,6 +165,17 @@ def test_a_sidecar_runs_beside_the_others_and_stops_with_them() -> None:
     assert life.kind("side") == "terminated"
 
 
+def test_a_sidecar_that_fails_later_holds_nobody_up() -> None:
+    one, other = ({"name": name, "image": "i", "restartPolicy": "Always"} for name in ("one", "other"))
+    life = Life(a_pod("Never", init=(one, other), exit_after="9", exit_after__one="2", exit_after__other="3"))
+    life.at(0)
+    life.at(2)
+    assert (life.at(4)["phase"], life.kind("one"), life.kind("other")) == ("Running", "waiting", "running")
+    assert (life.at(7)["phase"], life.kind("one"), life.kind("other")) == ("Running", "waiting", "waiting")
+    assert (life.conditions()["Initialized"], life.conditions()["Ready"]) == ("True", "False")
+    assert life.at(9)["phase"] == "Succeeded"
+
+
 def test_what_is_said_of_all_containers_does_not_hold_for_init_containers() -> None:
     life = Life(a_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1"))
     life.at(0)
