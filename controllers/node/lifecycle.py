@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from apiserver.api.restarts import may_restart
 from controllers.node import podstatus
 from controllers.node.annotations import MISSING_IMAGES, ready_after
 from controllers.node.containers import EMULATED, KILLED, ContainerError, Containers
@@ -201,12 +202,8 @@ def _said_of(probe: str) -> str:
 
 
 def _restarts(pod: Json, container: Json, code: int, init: bool) -> bool:
-    if container.get("restartPolicy") == "Always":
-        return True
-    policy = pod["spec"].get("restartPolicy", "Always")
-    if init or policy == "OnFailure":
-        return bool(code) and policy != "Never"
-    return bool(policy == "Always")
+    # An init container that ended well has done its work.
+    return bool(code or not init) and may_restart(pod["spec"], container, code)
 
 
 def _length(state: Json) -> timedelta:

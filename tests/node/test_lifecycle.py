@@ -14,6 +14,7 @@ from controllers.node.lifecycle import step
 
 Json = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
+RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
 
 
 def a_pod(policy: str = "Always", init: tuple[Json, ...] = (), names: tuple[str, ...] = ("c",), **marks: str) -> Json:
@@ -153,6 +154,27 @@ def test_an_init_container_that_fails_is_started_again_in_other_pods() -> None:
     life.at(1)
     assert (life.kind("first"), life.state("first")["restartCount"], life.over) == ("running", 1, False)
     assert life.pod["status"]["phase"] == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "code", "again"),
+    [
+        ("Never", {"restartPolicy": "Always"}, "0", True),
+        ("Always", {"restartPolicy": "Never"}, "1", False),
+        ("Never", {"restartPolicy": "OnFailure"}, "1", True),
+        ("Always", {"restartPolicy": "OnFailure"}, "0", False),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": RULES}, "42", True),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": RULES}, "1", False),
+    ],
+)
+def test_what_a_container_says_of_its_restarts_goes_before_its_pod(
+    policy: str, own: Json, code: str, again: bool
+) -> None:
+    life = Life(a_pod(policy, exit_after="2", exit_code=code))
+    life.pod["spec"]["containers"][0] |= own
+    life.at(0)
+    life.at(2)
+    assert (life.kind(), life.over) == (("running", False) if again else ("terminated", True))
 
 
 def test_a_sidecar_runs_beside_the_others_and_stops_with_them() -> None:

@@ -22,6 +22,7 @@ from apiserver.api.names import dns_label, dns_subdomain, label_key
 from apiserver.api.networks import ip_family, legacy_ip
 from apiserver.api.quantity import Quantity
 from apiserver.api.remembering import remembered
+from apiserver.api.restarts import may_restart
 from apiserver.api.types.core.pods import PodStatus
 from apiserver.api.validation.changes import changes
 from apiserver.resources.pods.updates import annotation_updates
@@ -92,17 +93,6 @@ def _conditions(conditions: list[Json]) -> list[FieldError]:
     return errors
 
 
-def _may_restart(spec: Json, container: Json, exit_code: int) -> bool:
-    """Whether a container that ended may run again: by its own rules, its own policy, the pod's policy."""
-    for rule in container.get("restartPolicyRules") or ():
-        codes = rule.get("exitCodes") or {}
-        listed = exit_code in (codes.get("values") or ())
-        if rule.get("action") in ("Restart", "RestartAllContainers") and listed == (codes.get("operator") == "In"):
-            return True
-    policy = container.get("restartPolicy") or spec.get("restartPolicy")
-    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
-
-
 def _transitions(spec: Json, status: Json, before: Json) -> list[FieldError]:
     """What has ended for good stays ended."""
     errors: list[FieldError] = []
@@ -113,7 +103,7 @@ def _transitions(spec: Json, status: Json, before: Json) -> list[FieldError]:
             ended, name = (state.get("state") or {}).get("terminated"), state.get("name", "")
             if ended is None or name not in new or (new[name].get("state") or {}).get("terminated") is not None:
                 continue
-            if not _may_restart(spec, declared.get(name, {}), ended.get("exitCode", 0)):
+            if not may_restart(spec, declared.get(name, {}), ended.get("exitCode", 0)):
                 errors.append(forbidden((_STATUS / field)[index] / "state", _STATE))
     return errors
 

@@ -1,0 +1,18 @@
+"""Which containers run again once they have ended. Facts: upstream's ContainerShouldRestart (pkg/api/v1/pod)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def may_restart(spec: Json, container: Json, exit_code: int) -> bool:
+    """Whether a container of a pod's spec may run again: by its own rules, its own policy, the pod's policy."""
+    for rule in container.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        listed = exit_code in (codes.get("values") or ())
+        if rule.get("action") in ("Restart", "RestartAllContainers") and listed == (codes.get("operator") == "In"):
+            return True
+    policy = container.get("restartPolicy") or spec.get("restartPolicy", "Always")
+    return bool(policy == "Always" or (policy == "OnFailure" and exit_code != 0))
