@@ -244,6 +244,10 @@ def test_rules_in_cel_judge_objects_and_changes() -> None:
             assert lower.json()["details"]["causes"] == [
                 {"reason": "FieldValueInvalid", "message": "Invalid value: not below three", "field": "spec"}
             ]
+            broken = {"rule": "false", "messageExpression": "string(double('a'))"}
+            body = definition({**SPEC, "x-kubernetes-validations": [broken]}, "gadgets", "Gadget")
+            said = (await client.post(DEFINITIONS, json=body)).json()["message"]
+            assert ": messageExpression instantiation failed: type conversion error" in said
 
     run(scenario())
 

@@ -6,7 +6,7 @@ what makes the cost of an absorbed error right.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -66,8 +66,12 @@ def mismatch(declared: Function, args: tuple[Any, ...]) -> CelError:
     return CelError(f"no such overload: {declared.name}({', '.join(map(type_name, args))})")
 
 
-def choose_implementation(declared: Function, overload_id: str, static: list[Type]) -> Invoke:
-    """What to call: one implementation if types decide it, else one that looks at the values."""
+def choose_implementation(
+    declared: Function, overload_id: str, static: list[Type], may_be_null: Sequence[bool] = ()
+) -> Invoke:
+    """What to call: one implementation if types decide it, else one that looks at the values. `may_be_null` says of
+    arguments whether they may be null whatever their type is, as nullable fields are.
+    """
     if declared.trait is not None:
         return declared.trait
     arity = len(static)
@@ -86,7 +90,9 @@ def choose_implementation(declared: Function, overload_id: str, static: list[Typ
             for index, (wanted, known) in enumerate(zip(only.args, static, strict=True))
             if wanted.kind not in ("dyn", "any", "param") and not _is_certain(known)
         ]
-        return only.impl if not doubtful else _guarded(declared, only.impl, doubtful)
+        if doubtful:
+            return _guarded(declared, only.impl, doubtful)
+        return _not_of_null(declared, only.impl, only.args, may_be_null)
     options = [(candidate.args, candidate.impl) for candidate in candidates]
 
     def dispatch(*args: Any) -> Any:
@@ -96,6 +102,34 @@ def choose_implementation(declared: Function, overload_id: str, static: list[Typ
         raise mismatch(declared, args)
 
     return dispatch
+
+
+def _not_of_null(
+    declared: Function, implementation: Invoke, wanted: Sequence[Type], may_be_null: Sequence[bool]
+) -> Invoke:
+    """An implementation whose arguments are of the types that they should be, if they are not null."""
+    concerned = [
+        index
+        for index, (type_, doubt) in enumerate(zip(wanted, may_be_null, strict=False))
+        if doubt and type_.kind not in ("dyn", "any", "param")
+    ]
+    if not concerned:
+        return implementation
+    if concerned == [0]:
+
+        def checked_first(*args: Any) -> Any:
+            if args[0] is None:
+                raise mismatch(declared, args)
+            return implementation(*args)
+
+        return checked_first
+
+    def checked(*args: Any) -> Any:
+        if any(args[index] is None for index in concerned):
+            raise mismatch(declared, args)
+        return implementation(*args)
+
+    return checked
 
 
 def _guarded(declared: Function, implementation: Invoke, doubtful: list[tuple[int, Type]]) -> Invoke:

@@ -209,8 +209,8 @@ class Estimator:
 
     def operand(self, node: Node) -> Operand:
         """The view of a node that cost rules get."""
-        path: Path | None = self._path(node)
-        if path and path[0] == ACCUMULATOR:
+        path: Path | None = self._path(node) or None
+        if path is not None and path[0] == ACCUMULATOR:
             path = None
         return Operand(node, node.type, path, self.size(node))
 

@@ -65,6 +65,8 @@ from apiserver.api.cel.values import (
 _CONVERSIONS: Final = frozenset(
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
 )
+#: What gives a value that it was given.
+_GIVES_OTHERS: Final = frozenset(["_[_]", "_?_:_", "orValue", "value", "min", "max"])
 # What these make of literals is made once. It is still charged every time.
 _PARSERS: Final = frozenset(
     ["quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "cidr", "isCIDR", "url", "isURL"]
@@ -208,7 +210,9 @@ class Planner:
             if planned is not None:
                 return Constant(False) if plans[1].value == [] else planned
         compiled = _with_pattern(node.function, plans)
-        invoke = compiled or choose_implementation(declared, overload, [arg.type for arg in nodes])
+        invoke = compiled or choose_implementation(
+            declared, overload, [arg.type for arg in nodes], [_may_be_null(arg) for arg in nodes]
+        )
         if node.function in _CONVERSIONS and len(plans) == 1 and isinstance(plans[0], Constant):
             try:
                 return Constant(invoke(plans[0].value))
@@ -336,6 +340,15 @@ class Planner:
         if not (isinstance(node, Call) and node.function == "_+_" and isinstance(node.args[0], Ident)):
             return self._code(node)
         return binary(self._code(node.args[0]), self._code(node.args[1]), _extend, None)
+
+
+def _may_be_null(node: Node) -> bool:
+    """Whether a value may be null that its type does not say it is: a nullable field, or what was taken from a list or
+    map of such; functions give none.
+    """
+    return not isinstance(node, Literal | ListNode | MapNode | StructNode) and (
+        not isinstance(node, Call) or node.function in _GIVES_OTHERS
+    )
 
 
 def _predicate(node: Comprehension) -> Node | None:

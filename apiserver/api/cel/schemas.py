@@ -199,8 +199,8 @@ def _map_value(value: Json, schema: Json) -> Json:
         part, identifier = properties.get(key), escaped(key)
         if part is None or identifier is None or declared(part, "x") is None:
             continue
-        if item is None and not part.get("nullable"):
-            continue
+        if item is None:
+            continue  # nullable or not: upstream takes such a field for one that is not there
         made[identifier] = value_of(item, part)
     return made
 

@@ -179,9 +179,12 @@ def go_type_name(value: Any) -> str:
 
 
 def not_a_list(value: Any) -> Broken:
-    """What becomes of a function that is charged as for a list and has none. None stands for an error, too."""
+    """What becomes of a function that is charged as for a list and has none. None stands for an error, which it mostly
+    is (a field that is not there).
+    """
     missing = "Contains" if value.__class__ in _ADDED else "Add"
-    return Broken(f"interface conversion: {go_type_name(value)} is not traits.Lister: missing method {missing}")
+    name = "*types.Err" if value is None else go_type_name(value)
+    return Broken(f"interface conversion: {name} is not traits.Lister: missing method {missing}")
 
 
 def size_of(value: Any) -> int:

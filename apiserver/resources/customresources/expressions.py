@@ -167,7 +167,7 @@ def _message_errors(language: Any, at: Path, rule: Json, spent: Spent, *, unchan
         if text.startswith("must evaluate to"):
             text = "messageExpression must evaluate to a string"
         else:
-            text = f"messageExpression {text}"
+            text = f"messageExpression {text.removeprefix('program ')}"
         return [invalid(place, _shown(rule), text)]
     spent.add(program.max_cost, place)
     if program.max_cost > RULE_LIMIT and not unchanged:
