@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from apiserver.api.durations import parse_duration
 from apiserver.authorization.configuration import MODES, Configured, WebhookSettings, of_modes, read_authorizers
 from apiserver.authorization.rules import quoted_list
 from apiserver.authorization.webhook import Asking
+from apiserver.flagvalues import FlagTable, add_table, seconds, values_of
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AccessSettings", "add_flags", "read_access"]
 
-#: Name, what it takes, what it is for.
-_FLAGS: Final = (
+_FLAGS: Final[FlagTable] = (
     ("authorization-config", "FILE",
      "the authorizers as an AuthorizationConfiguration, in place of the other flags; read again when it changes"),
     ("authorization-policy-file", "FILE", "with ABAC: a line of JSON for each policy"),
@@ -54,13 +53,12 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--authorization-mode", default="", metavar="MODES", help=f"of {', '.join(MODES)} (default AlwaysAllow)"
     )
-    for name, metavar, text in _FLAGS:
-        group.add_argument(f"--{name}", default="", metavar=metavar, help=text)
+    add_table(group, _FLAGS, repeated=False)
 
 
 def read_access(given: argparse.Namespace, features: Features) -> AccessSettings:
     """What the flags say. Raises ValueError, in one line."""
-    values = {name: getattr(given, name.replace("-", "_")) for name, _, _ in _FLAGS}
+    values = values_of(given, _FLAGS)
     policies = _policies(values["authorization-policy-file"])
     file = values["authorization-config"]
     if file:
@@ -117,15 +115,8 @@ def _webhook(values: dict[str, str], features: Features) -> WebhookSettings:
     if version not in ("v1", "v1beta1"):
         raise ValueError(f"--{start}version {version}: v1 or v1beta1")
     lasting = [
-        _seconds(f"{start}cache-{name}-ttl", values[f"{start}cache-{name}-ttl"] or default)
+        seconds(f"{start}cache-{name}-ttl", values[f"{start}cache-{name}-ttl"] or default)
         for name, default in (("authorized", _ALLOWED_FOR), ("unauthorized", _OTHERS_FOR))
     ]
     asking = Asking(version, _TIMEOUT, lasting[0], lasting[1], False, features.enabled("AuthorizeWithSelectors"))
     return WebhookSettings(Path(values[f"{start}config-file"]).absolute(), asking)
-
-
-def _seconds(flag: str, text: str) -> float:
-    try:
-        return parse_duration(text).total_seconds()
-    except ValueError as error:
-        raise ValueError(f"--{flag} {text}: {error}") from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
 from apiserver.http.documents.issuer import Issuer
 from apiserver.http.documents.openapi import OpenApi
-from apiserver.http.documents.startup import AFTER_START, BOOTSTRAP_ROLES
+from apiserver.http.documents.startup import checks_of
 from apiserver.http.fairness.handler import Fairness
 from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.authentication import Authentication
@@ -218,20 +218,8 @@ class Server:
         return catalog
 
     def _make_documents(self) -> Documents:
-        checks = {
-            "ping": self._ping,
-            "log": self._ping,
-            "loopback-serving-certificate": self._ping,  # who is in the process needs none
-            "etcd": self._storage,
-            "etcd-readiness": self._storage,
-            "informer-sync": self._ping,
-            **dict.fromkeys(AFTER_START, self._ping),
-            "kubeconfig": self._announced,
-            "shutdown": self._shutdown,
-        }
-        if "RBAC" not in self.settings.access.modes:
-            del checks[BOOTSTRAP_ROLES]
-        health = Health(checks)
+        roles = "RBAC" in self.settings.access.modes
+        health = Health(checks_of(self._storage, lambda: self.announced, lambda: self._stopping, roles=roles))
         version = version_info(self.settings)
         accounts = self._access.accounts
         issuer = Issuer(accounts.issuers[0], keys_address(self.settings), accounts.public_keys, accounts.fresh)
@@ -285,31 +273,30 @@ class Server:
         except BaseException:
             await server.close()
             raise
-        followers = (
-            server._apis,
-            server._flows,
-            server.built_in.authentication,
-            Elections(server.registry),
-            server._issued,
-        )
-        server._upkeep += [asyncio.create_task(each.follow()) for each in followers]
-        server._upkeep += [asyncio.create_task(each.follow()) for each in server._access.followers()]
-        for reloaded in server._access.followed(server._host):
-            server.metrics.include(reloaded.families)
-            server._upkeep.append(asyncio.create_task(reloaded.follow()))
-        if server._exporter is not None:
-            server._upkeep.append(asyncio.create_task(server._exporter.follow()))
-        if server._lease is not None:
-            server._upkeep.append(asyncio.create_task(server._lease.keep()))
-        if settings.compaction_interval:
-            compaction = compact_regularly(log, settings.compaction_interval, retire=cache.retire)
-            server._upkeep.append(asyncio.create_task(compaction))
-        events = cache[CORE_EVENTS.prefix()]
-        events.hold_little()
-        if settings.event_ttl:
-            expiry = Expiry(log, events, settings.event_ttl)
-            server._upkeep.append(asyncio.create_task(expiry.run()))
+        server._begin_upkeep()
         return server
+
+    def _begin_upkeep(self) -> None:
+        """Starts what follows changes and keeps things up to date while the server runs."""
+        running: list[Coroutine[Any, Any, None]] = [
+            self._apis.follow(), self._flows.follow(), self.built_in.authentication.follow(),
+            Elections(self.registry).follow(), self._issued.follow(),
+        ]  # fmt: skip
+        running += [each.follow() for each in self._access.followers()]
+        for reloaded in self._access.followed(self._host):
+            self.metrics.include(reloaded.families)
+            running.append(reloaded.follow())
+        if self._exporter is not None:
+            running.append(self._exporter.follow())
+        if self._lease is not None:
+            running.append(self._lease.keep())
+        if self.settings.compaction_interval:
+            running.append(compact_regularly(self.log, self.settings.compaction_interval, retire=self.cache.retire))
+        events = self.cache[CORE_EVENTS.prefix()]
+        events.hold_little()
+        if self.settings.event_ttl:
+            running.append(Expiry(self.log, events, self.settings.event_ttl).run())
+        self._upkeep += map(asyncio.create_task, running)
 
     async def reset(self) -> tuple[int, int]:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
@@ -371,15 +358,6 @@ class Server:
             view = View(resource, version, hides=hides_of(version, store.cache))
             routes.add(store, view, version.warning or deprecation(resource, version, RELEASES[-1]))
         return routes
-
-    async def _ping(self) -> str:
-        return ""
-
-    async def _announced(self) -> str:
-        return "" if self.announced else "the kubeconfig is not written yet"
-
-    async def _shutdown(self) -> str:
-        return "process is shutting down" if self._stopping else ""
 
     async def _storage(self) -> str:
         try:

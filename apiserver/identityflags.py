@@ -6,19 +6,17 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apiserver.api.durations import parse_duration
 from apiserver.api.features import Features
 from apiserver.api.fielderrors import go_quote
+from apiserver.flagvalues import FlagTable, add_table, listed, seconds, values_of
 
 __all__ = ["AccountKeys", "IdentitySettings", "ProxySettings", "add_flags", "read_identity"]
 
-#: Name, what it takes, what it is for.
-_FLAGS: Final = (
+_FLAGS: Final[FlagTable] = (
     ("client-ca-file", "FILE",
      "whoever shows a certificate that one of these signed is its common name, in groups of its organizations' names"),
     ("requestheader-client-ca-file", "FILE",
@@ -99,13 +97,12 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
         "--anonymous-auth", nargs="?", const="true", choices=("true", "false"), metavar="BOOL",
         help="whether requests may come without credentials (default: unless everything is allowed)",
     )  # fmt: skip
-    for name, metavar, text in _FLAGS:
-        group.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=text)
+    add_table(group, _FLAGS, repeated=True)
 
 
 def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -> IdentitySettings:
     """What the flags say. Raises ValueError, in one line that names the flag."""
-    values = {name: getattr(given, name.replace("-", "_")) for name, _, _ in _FLAGS}
+    values = values_of(given, _FLAGS)
     for name, found in values.items():
         if name.endswith("-file"):
             for path in found:
@@ -122,7 +119,7 @@ def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -
 
 def _proxy(values: dict[str, list[str]]) -> ProxySettings | None:
     start = "requestheader-"
-    headers = {name.removeprefix(start): _listed(found) for name, found in values.items() if name.startswith(start)}
+    headers = {name.removeprefix(start): listed(found) for name, found in values.items() if name.startswith(start)}
     if not values[start + "client-ca-file"]:
         named = next((name for name, found in headers.items() if found), "")
         if named:
@@ -153,29 +150,20 @@ def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
             f"invalid value {go_quote(endpoint)} passed for `--{start}signing-endpoint`, when prefixed with @ must be a"
             " valid abstract socket name"
         )
-    longest = _seconds(f"--{start}max-token-expiration", values[start + "max-token-expiration"])
+    longest = _longest(f"{start}max-token-expiration", values[start + "max-token-expiration"])
     return AccountKeys(
         Path(signing[-1]) if signing else None,
         tuple(map(Path, keys or signing[-1:])),
         tuple(values[start + "issuer"]),
-        _listed(values["api-audiences"]),
+        listed(values["api-audiences"]),
         (values[start + "jwks-uri"] or [""])[-1],
         longest,
         endpoint,
     )
 
 
-def _seconds(flag: str, given: list[str]) -> int:
-    if not given:
-        return 0
-    try:
-        seconds = int(parse_duration(given[-1]).total_seconds())
-    except ValueError as error:
-        raise ValueError(f"{flag} {given[-1]}: {error}") from None
-    if seconds and not _SHORTEST <= seconds <= _LONGEST:
-        raise ValueError(f"{flag} {given[-1]}: between an hour and 2^32 seconds")
-    return seconds
-
-
-def _listed(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+def _longest(flag: str, given: list[str]) -> int:
+    life = int(seconds(flag, given[-1])) if given else 0
+    if life and not _SHORTEST <= life <= _LONGEST:
+        raise ValueError(f"--{flag} {given[-1]}: between an hour and 2^32 seconds")
+    return life

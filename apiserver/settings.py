@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.accessflags import AccessSettings, read_access
 from apiserver.admission.plugins import conflicting, select
 from apiserver.admissionflags import AdmissionSettings, read_admission
-from apiserver.api.durations import parse_duration
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.times import parse_time
 from apiserver.flags import SettingsError, parser
+from apiserver.flagvalues import listed, seconds
 from apiserver.http.handlers.accounttokens import ISSUER
 from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
 from apiserver.http.sinks.shownmetrics import MetricSettings
@@ -163,16 +163,15 @@ def read(arguments: Sequence[str]) -> Settings:
         metrics, traffic, kubelets = read_metrics(given), read_traffic(given), read_kubelets(given)
         tracing = read_tracing(given)
         others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))
+        service_addresses = parse_service_addresses(given.service_address)
+        compaction_interval = seconds("etcd-compaction-interval", given.etcd_compaction_interval)
+        event_ttl = seconds("event-ttl", given.event_ttl)
     except ValueError as error:
         raise SettingsError(str(error)) from error
     if tokens is None and (identity.certificates or others.any):
         tokens = {}  # who shows nothing of what counts is nobody
-    try:
-        service_addresses = parse_service_addresses(given.service_address)
-    except ValueError as error:
-        raise SettingsError(str(error)) from error
     _check(given, tokens)
-    enable, disable = _names(given.enable_admission_plugins), _names(given.disable_admission_plugins)
+    enable, disable = listed(given.enable_admission_plugins), listed(given.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
         disable += (_NEEDS_TOKENS,)
     data_dir = given.data_dir.absolute()
@@ -194,7 +193,7 @@ def read(arguments: Sequence[str]) -> Settings:
         disable_plugins=disable,
         port=given.port,
         bind_address=given.bind_address,
-        accept_hosts=tuple(name.strip() for text in given.accept_hosts for name in text.split(",") if name.strip()),
+        accept_hosts=listed(given.accept_hosts),
         data_dir=data_dir,
         storage=given.storage,
         durability=given.durability,
@@ -203,7 +202,7 @@ def read(arguments: Sequence[str]) -> Settings:
         tls_key_file=given.tls_private_key_file,
         tls_own=given.tls,
         tls_options=tls_options,
-        controllers=tuple(filter(None, given.controllers.split(","))) if given.controllers != "none" else (),
+        controllers=listed([given.controllers]) if given.controllers != "none" else (),
         scheduler_config=given.config.absolute() if given.config else None,
         nodes=given.nodes,
         devices=given.devices,
@@ -213,8 +212,8 @@ def read(arguments: Sequence[str]) -> Settings:
         cdi_dirs=tuple(path.absolute() for path in given.cdi_dir),
         plugin_dir=plugin_dir,
         registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
-        compaction_interval=_seconds("--etcd-compaction-interval", given.etcd_compaction_interval),
-        event_ttl=_seconds("--event-ttl", given.event_ttl),
+        compaction_interval=compaction_interval,
+        event_ttl=event_ttl,
         announce=given.announce,
         attached=given.attached,
         logging_format=given.logging_format,
@@ -248,13 +247,6 @@ def _idle(given: argparse.Namespace) -> list[str]:
     return found
 
 
-def _seconds(flag: str, text: str) -> float:
-    try:
-        return parse_duration(text).total_seconds()
-    except ValueError as error:
-        raise SettingsError(f"{flag} {text}: {error}") from error
-
-
 def _clock(text: str) -> datetime | None:
     """When virtual time begins; None for real time. Raises SettingsError."""
     kind, _, start = text.partition("=")
@@ -266,10 +258,6 @@ def _clock(text: str) -> datetime | None:
         return parse_time(start) if "=" in text else START
     except ValueError:
         raise SettingsError(f"--clock {text}: {start!r} is not a time; write it like 2026-01-01T00:00:00Z") from None
-
-
-def _names(values: list[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
 def _profile(said: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.api.durations import parse_duration
+from apiserver.flagvalues import FlagTable, add_table, listed, seconds, values_of
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -21,8 +21,7 @@ __all__ = ["TokenSettings", "TokenWebhook", "add_flags", "read_token_settings"]
 Json = dict[str, Any]
 
 _GATE: Final = "StructuredAuthenticationConfiguration"
-#: Name, what it takes, what it is for.
-_FLAGS: Final = (
+_FLAGS: Final[FlagTable] = (
     ("authentication-config", "FILE",
      "an AuthenticationConfiguration: issuers whose tokens are taken, who is anonymous; read again when it changes"),
     ("authentication-token-webhook-config-file", "FILE", "a kubeconfig that names a webhook which knows tokens"),
@@ -66,8 +65,7 @@ class TokenSettings:
 
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
-    for name, metavar, text in _FLAGS:
-        group.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=text)
+    add_table(group, _FLAGS, repeated=True)
     group.add_argument(
         "--enable-bootstrap-token-auth", nargs="?", const="true", default="false", choices=("true", "false"),
         metavar="BOOL", help="take the tokens of secrets of type bootstrap.kubernetes.io/token in kube-system",
@@ -76,7 +74,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 def read_token_settings(given: argparse.Namespace, features: Features, issuers: Collection[str]) -> TokenSettings:
     """What the flags say; `issuers` are those of this server's own tokens. Raises ValueError, in one line."""
-    values = {name: getattr(given, name.replace("-", "_")) for name, _, _ in _FLAGS}
+    values = values_of(given, _FLAGS)
     file = values["authentication-config"][-1:]
     if file and not features.enabled(_GATE):
         raise ValueError(f"set --feature-gates={_GATE}=true to use authentication-config file")
@@ -134,7 +132,7 @@ def _of_flags(values: dict[str, list[str]], features: Features, issuers: Collect
         if not equals:
             raise ValueError(f"--oidc-required-claim {each}: write it like CLAIM=VALUE")
         required.append({"claim": name, "requiredValue": value})
-    algorithms = tuple(name for text in values["oidc-signing-algs"] for name in text.split(",") if name) or ("RS256",)
+    algorithms = listed(values["oidc-signing-algs"]) or ("RS256",)
     unknown = sorted(set(algorithms) - set(ALGORITHMS))
     if unknown:
         raise ValueError(f'--oidc-signing-algs: oidc: unsupported signing alg: "{unknown[0]}"')
@@ -153,8 +151,5 @@ def _webhook(values: dict[str, list[str]]) -> TokenWebhook | None:
     version = (values[f"{start}version"] or ["v1beta1"])[-1]
     if version not in ("v1", "v1beta1"):
         raise ValueError(f"--{start}version {version}: v1 or v1beta1")
-    lasts = (values[f"{start}cache-ttl"] or [_CACHED])[-1]
-    try:
-        return TokenWebhook(Path(file[-1]).absolute(), version, parse_duration(lasts).total_seconds())
-    except ValueError as error:
-        raise ValueError(f"--{start}cache-ttl {lasts}: {error}") from error
+    lasts = seconds(f"{start}cache-ttl", (values[f"{start}cache-ttl"] or [_CACHED])[-1])
+    return TokenWebhook(Path(file[-1]).absolute(), version, lasts)

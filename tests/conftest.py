@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from kubedra import nodes
 from kubedra.client import Methods
 from tests.clients.install import installed_kubectls
-from tests.support import watchdog
+from tests.support import forked, watchdog
 from tests.support.postgres import Database
 
 # A run of the suite repeats itself: a property test tries the same examples until it changes, however slow the machine
@@ -33,6 +33,9 @@ _LONG = 3600.0
 Methods.wait.__kwdefaults__["timeout"] = _LONG
 nodes.READY_TIMEOUT = _LONG
 
+
+# Before whatever else starts them in a way of its own (tests/mutation/servers.py).
+forked.install()
 
 # Tests that this run has rewritten the next one only reads, also where the environment forbids files of bytecode.
 sys.dont_write_bytecode = False

@@ -2,16 +2,15 @@
 
 `loads` parses a body, `decode` brings a value into the normal form of a schema. Normal form is what upstream would
 return after storing the object (except for empty lists that are always written: see
-`apiserver.registry.body.convert.normalizer_of`): unknown fields
-removed, zero values written or left out as Go's encoding does, quantities and times canonical, map keys sorted, struct
-fields in schema order. Decoding is idempotent: a value in normal form comes back equal.
+`apiserver.registry.body.convert.normalizer_of`): unknown fields removed, zero values written or left out as Go's
+encoding does, quantities and times canonical, map keys sorted, struct fields in schema order. Decoding is idempotent: a
+value in normal form comes back equal.
 
 The ordinary case is fast: a reader is compiled once for each struct and raises `Odd` at anything out of the ordinary
 (an unknown field, a wrong type, a bad quantity). Only then does `apiserver.api.strictness` walk the value again, find
 the words for it, and hand back a value without oddities.
 
-Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers kept, strict errors on the
-side).
+Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers, strict errors apart).
 """
 
 from __future__ import annotations
@@ -43,15 +42,14 @@ __all__ = [
     "ordinary",
     "ordinary_changes",
     "raw_names",
-    "raw_size",
     "zero",
 ]
 
 
 class Decoded:
     """`obj` in normal form. `problems` are the strict errors in the order in which upstream lists them (`unknown field
-    "spec.x"`);
-    `unknown` and `duplicates` are their paths."""
+    "spec.x"`); `unknown` and `duplicates` are their paths.
+    """
 
     __slots__ = ("duplicates", "obj", "problems", "unknown")
 
@@ -259,11 +257,6 @@ def raw_names(type: Type) -> frozenset[bytes]:
         }
         known = type.cache["raw_names"] = frozenset(own).union(*(raw_names(item.type) for item in type.fields.values()))
     return known
-
-
-def raw_size(value: Any) -> int:
-    """How many bytes a raw extension was written in."""
-    return len(value.written if isinstance(value, RawObject) else dumps(value))
 
 
 def _reader(type: Type) -> Reader:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from apiserver.http.sinks.record import RequestRecord
+from apiserver.http.handlers.chain import RequestRecord
 from apiserver.messages import Request, Stream
 
 __all__ = ["Components", "Rest", "Resting"]

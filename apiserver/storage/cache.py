@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from apiserver.storage.entry import Decode, Entry, Event, FleetingEvent
-from apiserver.storage.feed import check_past
 from apiserver.storage.index import Index, Terms
 from apiserver.storage.keys import SortedKeys, end_of
+from apiserver.storage.rows import check_past
 from apiserver.storage.types import Expired, Record, RevisionLog
 from apiserver.storage.window import Cursor, Progress, Window
 

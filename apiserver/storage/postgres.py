@@ -23,11 +23,9 @@ import psycopg
 from apiserver.clock import Timer, timers
 from apiserver.storage import postgres_sql as sql
 from apiserver.storage import queries
-from apiserver.storage.feed import Publisher, check_past
-from apiserver.storage.heads import refusal
-from apiserver.storage.integrity import content_checksum, record_of
 from apiserver.storage.keys import end_of
 from apiserver.storage.postgres_link import Connection, Link, connect, fetch, prepare_schema
+from apiserver.storage.rows import Publisher, check_past, content_checksum, record_of, refusal
 from apiserver.storage.types import (
     Compacted,
     Durability,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from apiserver.storage import queries, schema
-from apiserver.storage.integrity import record_of, row_of
+from apiserver.storage.rows import record_of, row_of
 from apiserver.storage.sqlite_engine import INSERT
 from apiserver.storage.sqlite_mark import Mark
 from apiserver.storage.sqlite_open import DATABASE, connect, identity_of

@@ -19,10 +19,8 @@ from functools import partial
 from typing import Any
 
 from apiserver.storage import queries
-from apiserver.storage.feed import Publisher, check_past
-from apiserver.storage.heads import Heads
-from apiserver.storage.integrity import record_of
 from apiserver.storage.keys import end_of
+from apiserver.storage.rows import Heads, Publisher, check_past, record_of
 from apiserver.storage.sqlite_engine import (
     Connection,
     Engine,

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from apiserver.storage import queries
-from apiserver.storage.integrity import record_of, row_of
+from apiserver.storage.rows import record_of, row_of
 from apiserver.storage.sqlite_room import again, with_room
 from apiserver.storage.types import Record, StorageFull, StorageUnavailable, Write, WriteRefused
 

@@ -36,7 +36,7 @@ log = Table(
     Column("prev_revision", BigInteger, nullable=False),
     Column("deleted", Boolean, nullable=False),
     Column("value", LargeBinary, nullable=False),
-    # See apiserver.storage.integrity; null only while the migration that added it is under way.
+    # See apiserver.storage.rows; null only while the migration that added it is under way.
     Column("checksum", BigInteger),
     UniqueConstraint("key", "prev_revision", name="log_key_prev_revision"),
 )

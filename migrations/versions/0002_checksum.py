@@ -1,4 +1,4 @@
-"""Every row carries a checksum of itself (apiserver.storage.integrity)."""
+"""Every row carries a checksum of itself (apiserver.storage.rows)."""
 
 from __future__ import annotations
 

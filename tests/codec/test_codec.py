@@ -22,7 +22,6 @@ from apiserver.api.codec import (
     encode_exactly,
     interpret,
     loads,
-    raw_size,
     zero,
 )
 from apiserver.api.schema import INT32, INT64, STRING, ListOf, MapOf, Struct, field
@@ -33,6 +32,7 @@ from apiserver.api.types.core.nodes import Node
 from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.core.services import Service
 from apiserver.api.types.resource import v1, v1beta1
+from apiserver.api.validation.scalars import raw_size
 from tests.codec.schema_objects import arbitrary, full, stored_form
 
 KINDS = (

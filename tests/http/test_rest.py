@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from apiserver.http.handlers.chain import RequestRecord
 from apiserver.http.rest import Rest, Resting
-from apiserver.http.sinks.record import RequestRecord
 from apiserver.messages import Request, Stream
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.mutation import trial
-from tests.mutation.changes import Mutant, sample
+from tests.mutation.changes import Mutant, known, sample, stale
 from tests.mutation.reach import CACHE, recorded
 from tests.mutation.trial import Verdict, judge
 from tests.support.postgres import Database
@@ -186,6 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--survivors", type=Path, metavar="FILE", help="write the survivors there, too")
     parser.add_argument("--verbose", action="store_true", help="say which test killed which mutant, too")
     options = parser.parse_args(arguments)
+    if gone := stale(known()):
+        raise SystemExit(f"mutation: equivalent.txt names lines that are not there any more: {'; '.join(gone)}")
     trial.ENOUGH = options.seconds
     os.environ["HYPOTHESIS_PROFILE"] = "first"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutation: ended; what was killed is kept"))  # with its Postgres

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,6 +111,26 @@ def sample(package: str, number: int, seed: int, others: tuple[str, ...] = ()) -
 def known() -> set[str]:
     """The mutants that are known to be equivalent."""
     return {line.rsplit(": ", 1)[0] for line in EQUIVALENT.read_text().splitlines() if line}
+
+
+def stale(entries: Iterable[str]) -> list[str]:
+    """Of `known()` those whose file is gone, or has the line no longer that they are about."""
+    found: dict[str, set[str]] = {}
+    return sorted(entry for entry in entries if _before(entry) not in _lines_of(entry.partition(": ")[0], found))
+
+
+def _before(entry: str) -> str:
+    return entry.partition(": ")[2].partition(" => ")[0]
+
+
+def _lines_of(path: str, found: dict[str, set[str]]) -> set[str]:
+    """The lines of a file as mutants show them; `found` keeps those of files that were asked for."""
+    if path not in found:
+        file = ROOT / path
+        text = ast.unparse(ast.parse(file.read_text())) if file.is_file() else ""
+        lines = {line.strip() for line in text.splitlines()}
+        found[path] = lines | {line.removeprefix("el") for line in lines if line.startswith("elif ")}
+    return found[path]
 
 
 def _lines(statement: ast.AST, node: ast.AST) -> tuple[int, int]:

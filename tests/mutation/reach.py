@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import coverage
 import pytest
 
 from tests.mutation import servers
@@ -72,6 +71,8 @@ class Tracer:
     """Sees the lines of the sources that run, in all threads, by coverage's tracer in C."""
 
     def __init__(self) -> None:
+        import coverage  # a dependency of development, which the suite does without
+
         roots = [str(ROOT / name) for name in SOURCES]
         self._coverage = coverage.Coverage(data_file=None, config_file=False, source=roots, messages=False)
         self._coverage.set_option("run:disable_warnings", ["no-data-collected", "module-not-measured"])

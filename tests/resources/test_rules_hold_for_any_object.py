@@ -60,7 +60,18 @@ _ANY = st.one_of(
 )
 
 
+#: By type and depth: a strategy costs more to make than to ask.
+_made: dict[tuple[int, int], st.SearchStrategy[Any]] = {}
+
+
 def _values(kind: Type, depth: int) -> st.SearchStrategy[Any]:
+    key = id(kind), depth
+    if key not in _made:
+        _made[key] = _values_of(kind, depth)
+    return _made[key]
+
+
+def _values_of(kind: Type, depth: int) -> st.SearchStrategy[Any]:
     if isinstance(kind, ListOf):
         return st.lists(_values(kind.item, depth - 1), max_size=2)
     if isinstance(kind, MapOf):

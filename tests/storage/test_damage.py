@@ -15,7 +15,7 @@ import pytest
 
 from apiserver import data_command
 from apiserver.storage import DamagedRow, Durability, Record, UnusableDatabase, Write, open_log
-from apiserver.storage.integrity import record_of, row_of
+from apiserver.storage.rows import record_of, row_of
 from apiserver.storage.sqlite_mark import FILE, Mark
 
 FLIPS = 100

@@ -19,9 +19,8 @@ from apiserver.storage import (
     queries,
 )
 from apiserver.storage.entry import Batch, Entry, Event, FleetingEvent
-from apiserver.storage.feed import Publisher, check_past
-from apiserver.storage.heads import Heads
 from apiserver.storage.room import bytes_of
+from apiserver.storage.rows import Heads, Publisher, check_past
 from apiserver.storage.sqlite_engine import _commit, _sweep
 from apiserver.storage.sqlite_guard import Guard
 from apiserver.storage.sqlite_open import connect, identity_of

@@ -12,6 +12,7 @@ import pytest
 from tests.mutation import changes, servers, trial
 from tests.mutation.child import run_apart
 from tests.mutation.reach import Reach, Traced
+from tests.support.forked import Forked
 from tests.support.wire import ROOT
 
 _SOURCE = '''
@@ -52,6 +53,12 @@ def test_a_mutant_knows_its_lines_and_whether_it_runs_on_import() -> None:
     at = {mutant.before: (mutant.lines, mutant.function) for mutant in _mutants()}
     assert at["LIMIT = 3"] == ((3, 3), "")
     assert at["if len(word) > LIMIT:"] == ((9, 9), "longest:5")
+
+
+def test_each_mutant_on_the_list_of_equivalent_ones_is_about_a_line_that_is_there() -> None:
+    assert changes.stale(changes.known()) == []
+    gone = ["no/such.py: a = 1 => a = 2", "tests/mutation/changes.py: a = 1 => a = 2"]
+    assert changes.stale(gone) == gone
 
 
 def test_only_tests_that_reach_a_line_judge_it() -> None:
@@ -99,10 +106,10 @@ def test_what_a_child_breaks_is_gone_with_it_and_one_that_is_silent_is_ended() -
 
 
 def test_a_server_that_a_test_starts_has_what_was_changed_before(tmp_path: Path) -> None:
-    def started() -> servers.Forked:
+    def started() -> Forked:
         with (tmp_path / "log").open("w") as log:
             flags = ["--storage=memory", "--port=0", "--announce", "--attached"]
-            return servers.Forked(flags, env=os.environ, stderr=log)
+            return servers.fork(flags, env=os.environ, stderr=log)
 
     def work(_: object) -> None:
         import apiserver.__main__ as server

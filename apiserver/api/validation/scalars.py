@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.codec import raw_size
 from apiserver.api.fielderrors import (
     FieldError,
     Named,
@@ -15,12 +14,14 @@ from apiserver.api.fielderrors import (
     required,
     too_long,
 )
+from apiserver.api.gojson import RawObject
 from apiserver.api.limits import Limits
+from apiserver.api.nesting import dumps
 from apiserver.api.quantity import Quantity
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar
 from apiserver.api.validation.formats import FORMATS
 
-__all__ = ["FieldCheck", "bounds", "detail", "says_nothing_unset", "scalar_check"]
+__all__ = ["FieldCheck", "bounds", "detail", "raw_size", "says_nothing_unset", "scalar_check"]
 
 Json = dict[str, Any]
 Errors = list[FieldError]
@@ -168,3 +169,8 @@ def _raw(name: str, limits: Limits) -> FieldCheck:
             errors.append(invalid(path / name, "<value omitted>", "must be a valid JSON object"))
 
     return check
+
+
+def raw_size(value: Any) -> int:
+    """How many bytes a raw extension was written in."""
+    return len(value.written if isinstance(value, RawObject) else dumps(value))

@@ -1,19 +1,22 @@
-"""What kube-apiserver does after it has begun to listen, by the names under which it shows that in /healthz, /livez and
-/readyz. Here all of it is done, or needs no doing, before anybody is answered: the names are for whoever asks for them.
+"""What /healthz, /livez and /readyz look at, by upstream's names. Most of these name what kube-apiserver does after it
+has begun to listen: here all of it is done, or needs no doing, before anybody is answered.
 
 Source: the answers of kube-apiserver 1.36.2, in their order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-__all__ = ["AFTER_START", "BOOTSTRAP_ROLES"]
+from apiserver.http.documents.health import Check
 
-BOOTSTRAP_ROLES: Final = "poststarthook/rbac/bootstrap-roles"
+__all__ = ["checks_of"]
+
+_BOOTSTRAP_ROLES: Final = "poststarthook/rbac/bootstrap-roles"
 
 #: In upstream's order.
-AFTER_START: Final = (
+_AFTER_START: Final = (
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
     "poststarthook/priority-and-fairness-config-consumer",
@@ -30,7 +33,7 @@ AFTER_START: Final = (
     "poststarthook/storage-readiness",
     "poststarthook/start-legacy-token-tracking-controller",
     "poststarthook/start-service-ip-repair-controllers",
-    BOOTSTRAP_ROLES,
+    _BOOTSTRAP_ROLES,
     "poststarthook/scheduling/bootstrap-system-priority-classes",
     "poststarthook/priority-and-fairness-config-producer",
     "poststarthook/bootstrap-controller",
@@ -46,3 +49,36 @@ AFTER_START: Final = (
     "poststarthook/apiservice-openapi-controller",
     "poststarthook/apiservice-openapiv3-controller",
 )
+
+
+async def _fine() -> str:
+    return ""
+
+
+def checks_of(
+    storage: Check, announced: Callable[[], bool], stopping: Callable[[], bool], *, roles: bool
+) -> dict[str, Check]:
+    """The checks of a server, in upstream's order. `storage` says what is wrong with its store, `announced` whether
+    those who wait for it have been told of it; `roles`: it has those of RBAC.
+    """
+
+    async def kubeconfig() -> str:
+        return "" if announced() else "the kubeconfig is not written yet"
+
+    async def shutdown() -> str:
+        return "process is shutting down" if stopping() else ""
+
+    checks = {
+        "ping": _fine,
+        "log": _fine,
+        "loopback-serving-certificate": _fine,  # who is in the process needs none
+        "etcd": storage,
+        "etcd-readiness": storage,
+        "informer-sync": _fine,
+        **dict.fromkeys(_AFTER_START, _fine),
+        "kubeconfig": kubeconfig,
+        "shutdown": shutdown,
+    }
+    if not roles:
+        del checks[_BOOTSTRAP_ROLES]
+    return checks

@@ -1,14 +1,23 @@
-"""A request as a connection reads it: its target, its header fields, its place in the order of the connection."""
+"""A request as a connection reads it: its target, its header fields, its body, its place in the order of the
+connection.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import re
+from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any, Final
 from urllib.parse import quote
 
 import httptools
 
 from apiserver.api.remembering import remembered
-from apiserver.messages import Request, Response
+from apiserver.messages import MAX_BODY, Peer, Request, Response
+
+#: The request line of a method that the parser may not know.
+_ANY_METHOD: Final = re.compile(rb"([A-Z]+) /[!-~]* HTTP/1\.[01]\r\n")
 
 
 class Pending:
@@ -55,3 +64,125 @@ def split(url: bytes) -> tuple[bytes, bytes]:
 def undecoded(raw: bytes) -> str:
     """A path as it was sent. A segment may hold an encoded slash, so `request_info` decodes them one by one."""
     return quote(raw, safe="/%:@!$&'()*+,;=-._~")
+
+
+class RequestReader:
+    """The half of a connection that reads: what the parser tells of bytes becomes requests, and these are `_enqueue`d.
+
+    `claims`: how header fields begin that say who somebody is.
+    """
+
+    def __init__(self, claims: tuple[str, ...]) -> None:
+        self._claims = claims
+        self.peer: Peer | None = None  # whom the client's certificate names
+        self._parser = self._new_parser()
+        self._method = b""  # the real one, where the parser was shown another
+        #: Whether nothing more is to be read.
+        self._input_ended = False
+        self._continue_owed = False  # a client waits for 100 Continue
+        #: Ends the wait for a request that has begun, where its bytes keep somebody waiting.
+        self._deadline: asyncio.TimerHandle | None = None
+        # The request that is being parsed.
+        self._incomplete = False  # it has begun and not ended
+        self._in_head, self._head_size = False, 0
+        self._completed_one = False  # of the present data
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}  # the values of header fields that came more than once
+        self._body: list[bytes] = []
+        self._body_size = 0
+
+    @abstractmethod
+    def _enqueue(self, pending: Pending) -> None:
+        """Takes a request that is complete."""
+
+    @abstractmethod
+    def _send_continue(self) -> None:
+        """Lets a client send the body for which it waits, where `_continue_owed` and nothing stands before it."""
+
+    @abstractmethod
+    def _end_deadline(self) -> None:
+        """The request that was waited for is there."""
+
+    @abstractmethod
+    def data_received(self, data: bytes) -> None:
+        """Bytes that came."""
+
+    def _new_parser(self) -> Any:
+        parser: Any = httptools.HttpRequestParser(self)
+        # What follows a request that closes the connection is nobody's; it must not spoil the answer.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
+    def _feed(self, data: bytes) -> bytes:
+        """What is left to parse: of a request for another protocol, which nobody here speaks, what follows it."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return data[upgrade.args[0] :]
+        return b""
+
+    def _feed_unknown_method(self, data: bytes) -> bool:
+        """Parses data again that begin with a method which the parser does not know, as if it were a POST: whoever is
+        asked says what it thinks of the method. False where they are no such request.
+        """
+        found = None if self._url or self._completed_one or self._method else _ANY_METHOD.match(data)
+        if found is None:
+            return False
+        self._method = found[1]
+        self._parser = self._new_parser()
+        self.data_received(b"POST" + data[found.end(1) :])
+        return True
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._head_size, self._incomplete = True, 0, True
+        self._url, self._headers, self._body, self._body_size = b"", {}, [], 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # after the body: nothing that counts may come so late
+        key, text = header_name(name), value.decode("latin-1")
+        if key not in self._headers:
+            self._headers[key] = text
+        elif key in self._repeated:
+            self._repeated[key].append(text)
+        else:
+            self._repeated[key] = [self._headers[key], text]
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        if self._repeated:
+            for key, values in self._repeated.items():
+                self._headers[key] = combined(key, values, self._claims)
+            self._repeated = {}
+        if "expect" in self._headers and self._headers["expect"].lower() == "100-continue":
+            self._continue_owed = True
+            self._send_continue()
+
+    def on_body(self, body: bytes) -> None:
+        if self._body_size <= MAX_BODY:
+            self._body.append(body)
+            self._body_size += len(body)
+
+    def on_message_complete(self) -> None:
+        self._continue_owed, self._completed_one, self._incomplete = False, True, False
+        if self._deadline is not None:
+            self._end_deadline()
+        if self._input_ended:
+            return
+        parser = self._parser
+        raw_path, query = split(self._url)
+        path = raw_path.decode("ascii") if b"%" not in raw_path else undecoded(raw_path)
+        body = b"".join(self._body) if self._body else b""
+        self._body, self._body_size = [], 0
+        method, self._method = self._method or parser.get_method(), b""
+        request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
+        request.peer = self.peer
+        http_1_0 = parser.get_http_version() == "1.0"
+        keep_alive = not http_1_0 and parser.should_keep_alive()
+        self._enqueue(Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
@@ -28,9 +27,9 @@ from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON
 from apiserver.http.server import heads
 from apiserver.http.server.frontend import FrontEnd
-from apiserver.http.server.incoming import Pending, combined, header_name, split, undecoded
+from apiserver.http.server.incoming import Pending, RequestReader
 from apiserver.http.server.relay import is_admin_path, relay
-from apiserver.messages import MAX_BODY, ConnectionClosed, Peer, Request, Response, Stream
+from apiserver.messages import ConnectionClosed, Request, Response, Stream
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
@@ -49,11 +48,9 @@ _ANSWERS_A_TURN: Final = 16
 SWITCHING: Final = 101
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TEXT: Final = "text/plain; charset=utf-8"
-#: The request line of a method that the parser may not know.
-_ANY_METHOD: Final = re.compile(rb"([A-Z]+) /[!-~]* HTTP/1\.[01]\r\n")
 
 
-class Protocol(asyncio.Protocol):
+class Protocol(RequestReader, asyncio.Protocol):
     """One connection. The arguments are those that uvicorn gives."""
 
     transport: asyncio.Transport
@@ -66,40 +63,20 @@ class Protocol(asyncio.Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._front = cast(FrontEnd, config.loaded_app)
+        super().__init__(self._front.claims)
         self._chain, self._web_pages = self._front.chain, self._front.web_pages
         self._loop = _loop or asyncio.get_running_loop()
         self._connections, self._tasks = server_state.connections, server_state.tasks
         self._idle_timeout = config.timeout_keep_alive
         self._idle_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
-        self.peer: Peer | None = None  # whom the client's certificate names
-        self._parser = self._new_parser()
-        self._method = b""  # the real one, where the parser was shown another
         self._pipelined: deque[Pending] = deque()
         self._answering: asyncio.Task[None] | None = None
-        self._streaming = self._stopping = self._input_ended = self._reading_paused = False
-        self._continue_owed = False  # a client waits for 100 Continue
+        self._streaming = self._stopping = self._reading_paused = False
         self._turns = _ANSWERS_A_TURN
         self._writable: asyncio.Future[None] | None = None
         self._taken_over: Callable[[bytes], object] | None = None  # what gets the bytes of another protocol
-        # The request that is being parsed.
-        self._in_head, self._head_size = False, 0
-        self._completed_one = False  # of the present data
-        self._url = b""
-        self._headers: dict[str, str] = {}
-        self._repeated: dict[str, list[str]] = {}  # the values of header fields that came more than once
-        self._body: list[bytes] = []
-        self._body_size = 0
         self._waiting = 0  # bytes of the bodies of pipelined requests
-        #: Whether a request has begun and not ended; if so, and its bytes keep somebody waiting, what ends the wait.
-        self._incomplete = False
-        self._deadline: asyncio.TimerHandle | None = None
-
-    def _new_parser(self) -> Any:
-        parser: Any = httptools.HttpRequestParser(self)
-        # What follows a request that closes the connection is nobody's; it must not spoil the answer.
-        parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        return parser
 
     # The connection
 
@@ -240,77 +217,6 @@ class Protocol(asyncio.Protocol):
         ):
             self._reading_paused = True
             self.transport.pause_reading()
-
-    def _feed(self, data: bytes) -> bytes:
-        """What is left to parse: of a request for another protocol, which nobody here speaks, what follows it."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            return data[upgrade.args[0] :]
-        return b""
-
-    def _feed_unknown_method(self, data: bytes) -> bool:
-        """Parses data again that begin with a method which the parser does not know, as if it were a POST: whoever is
-        asked says what it thinks of the method. False where they are no such request.
-        """
-        found = None if self._url or self._completed_one or self._method else _ANY_METHOD.match(data)
-        if found is None:
-            return False
-        self._method = found[1]
-        self._parser = self._new_parser()
-        self.data_received(b"POST" + data[found.end(1) :])
-        return True
-
-    def on_message_begin(self) -> None:
-        self._in_head, self._head_size, self._incomplete = True, 0, True
-        self._url, self._headers, self._body, self._body_size = b"", {}, [], 0
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_head:
-            return  # after the body: nothing that counts may come so late
-        key, text = header_name(name), value.decode("latin-1")
-        if key not in self._headers:
-            self._headers[key] = text
-        elif key in self._repeated:
-            self._repeated[key].append(text)
-        else:
-            self._repeated[key] = [self._headers[key], text]
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        if self._repeated:
-            for key, values in self._repeated.items():
-                self._headers[key] = combined(key, values, self._front.claims)
-            self._repeated = {}
-        if "expect" in self._headers and self._headers["expect"].lower() == "100-continue":
-            self._continue_owed = True
-            self._send_continue()
-
-    def on_body(self, body: bytes) -> None:
-        if self._body_size <= MAX_BODY:
-            self._body.append(body)
-            self._body_size += len(body)
-
-    def on_message_complete(self) -> None:
-        self._continue_owed, self._completed_one, self._incomplete = False, True, False
-        if self._deadline is not None:
-            self._end_deadline()
-        if self._input_ended:
-            return
-        parser = self._parser
-        raw_path, query = split(self._url)
-        path = raw_path.decode("ascii") if b"%" not in raw_path else undecoded(raw_path)
-        body = b"".join(self._body) if self._body else b""
-        self._body, self._body_size = [], 0
-        method, self._method = self._method or parser.get_method(), b""
-        request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
-        request.peer = self.peer
-        http_1_0 = parser.get_http_version() == "1.0"
-        keep_alive = not http_1_0 and parser.should_keep_alive()
-        self._enqueue(Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))
 
     # One answer after the other
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from apiserver.api.nesting import dumps
-from apiserver.http.sinks.record import RequestRecord
+from apiserver.http.handlers.chain import RequestRecord
 
 log = logging.getLogger(__name__)
 

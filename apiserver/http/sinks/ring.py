@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.http.sinks.record import RequestRecord
+from apiserver.http.handlers.chain import RequestRecord
 
 #: How many records are kept.
 KEPT: Final = 1000
