@@ -84,7 +84,8 @@ class Webhooks:
 
     def __init__(self, services: Services, exists: Callable[[str, str], bool]) -> None:
         self._services, self._exists, self._tokens = services, exists, TokenFiles()
-        self._pools: OrderedDict[tuple[bytes, str, Credentials], httpx.AsyncClient] = OrderedDict()
+        #: Transports, not clients: what those do for cookies, redirects and proxies costs a fifth of a call.
+        self._pools: OrderedDict[tuple[bytes, str, Credentials], httpx.AsyncHTTPTransport] = OrderedDict()
 
     async def close(self) -> None:
         pools, self._pools = list(self._pools.values()), OrderedDict()
@@ -143,28 +144,31 @@ class Webhooks:
             text = await _why(error, target, host, port, place)
             raise WebhookError(f'Post "{shown}": {text}') from None
 
-    async def _send(self, pool: httpx.AsyncClient, request: httpx.Request) -> Answer:
+    async def _send(self, pool: httpx.AsyncHTTPTransport, request: httpx.Request) -> Answer:
         import httpx
 
         try:
-            response = await pool.send(request)
+            response = await pool.handle_async_request(request)
         except httpx.RemoteProtocolError:
             # A kept connection may have been closed at the other end just now.
-            response = await pool.send(request)
-        return Answer(response.status_code, response.headers.get("content-type", ""), response.content)
+            response = await pool.handle_async_request(request)
+        try:
+            body = await response.aread()
+        except BaseException:
+            # Whoever does not wait for the end of an answer must not keep its connection from others.
+            await response.aclose()
+            raise
+        return Answer(response.status_code, response.headers.get("content-type", ""), body)
 
-    def _pool(self, target: Target) -> httpx.AsyncClient:
+    def _pool(self, target: Target) -> httpx.AsyncHTTPTransport:
         """The connections to whoever has this name and is vouched for by this authority."""
         import httpx
 
         key = (target.authority, target.host, target.credentials)
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = httpx.AsyncClient(
-                verify=trust_of(target.authority, target.credentials),
-                timeout=None,  # noqa: S113 - `post` bounds the whole call
-                trust_env=False,
-                follow_redirects=False,
+            pool = self._pools[key] = httpx.AsyncHTTPTransport(
+                verify=trust_of(target.authority, target.credentials), trust_env=False
             )
             if len(self._pools) > _POOLS:
                 _, oldest = self._pools.popitem(last=False)
