@@ -92,7 +92,7 @@ def parse(document: Any) -> Configuration:
         "podMaxBackoffSeconds", "delayCacheUntilActive", "extenders", "enableProfiling", "enableContentionProfiling",
         "clientConnection", "leaderElection",
     }  # fmt: skip
-    top = fields(document, "", known)
+    top = fields(_said(document), "", known)
     if (top.get("apiVersion"), top.get("kind")) != (_API_VERSION, _KIND):
         raise ConfigurationError(f"must be a {_KIND} of {_API_VERSION}")
     number(top, "parallelism", "", 16, lowest=1)
@@ -115,6 +115,15 @@ def parse(document: Any) -> Configuration:
         extenders=read_extenders(top),
         process=read_process(top) if {"clientConnection", "leaderElection"} & top.keys() else None,
     )
+
+
+def _said(value: Any) -> Any:
+    """The document without what is null, which says as much as what is not there: kube-scheduler writes the arguments
+    of gates that are off so.
+    """
+    if isinstance(value, dict):
+        return {key: _said(each) for key, each in value.items() if each is not None}
+    return [_said(each) for each in value] if isinstance(value, list) else value
 
 
 def _profile(item: Any, where: str) -> ProfileSettings:

@@ -220,6 +220,9 @@ def test_spreading_has_the_constraints_that_are_given() -> None:
 def test_arguments_of_devices_heed_their_gates() -> None:
     found = arguments(DynamicResources={"filterTimeout": "0", "bindingTimeout": "1m30s"})
     assert (found.filter_timeout, found.binding_timeout) == (None, timedelta(seconds=90))
+    assert (
+        arguments({"DRASchedulerFilterTimeout": False}, DynamicResources={"filterTimeout": None}).filter_timeout is None
+    )
     assert arguments({"DRASchedulerFilterTimeout": False}).filter_timeout is None
     with pytest.raises(ConfigurationError, match="filterTimeout: the gate DRASchedulerFilterTimeout is off"):
         arguments({"DRASchedulerFilterTimeout": False}, DynamicResources={"filterTimeout": "1s"})
