@@ -154,6 +154,7 @@ class ControlPlane:
         try:
             line = process.announcement(child, self.log_file, self._start_patience)
         except process.SilentError as error:
+            child.kill()  # it would not hear that it shall end, either
             raise StartError(
                 f"kubedra was not ready and made no progress for {self._start_patience:g} s; the last line of"
                 f" {self.log_file.name}: {error}"

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from kubedra import nodes
 from kubedra.client import Methods
 from tests.clients.install import installed_kubectls
-from tests.support import forked, watchdog
+from tests.support import forked, rewritten, watchdog
 from tests.support.postgres import Database
 
 # A run of the suite repeats itself: a property test tries the same examples until it changes, however slow the machine
@@ -44,10 +44,15 @@ _OURS = ("apiserver", "controllers", "kubedra", "migrations")
 
 def pytest_configure(config: pytest.Config) -> None:
     """The sources are compiled once: a server that is started would compile them for itself, which takes two thirds of
-    its start, wherever bytecode is not written (PYTHONDONTWRITEBYTECODE, as in most images)."""
-    if not hasattr(config, "workerinput"):
+    its start, wherever bytecode is not written (PYTHONDONTWRITEBYTECODE, as in most images). Of the tests, whose
+    assertions are rewritten when they are imported, each worker rewrites a share for all."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
         for package in _OURS:
-            compileall.compile_dir(config.rootpath / package, quiet=2)
+            compileall.compile_dir(config.rootpath / package, quiet=2, workers=0)
+    else:
+        files = sorted((config.rootpath / "tests").rglob("test_*.py"))
+        rewritten.write(config, files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]])
 
 
 # Where the machine has no kubectl, tests that want one use an installed one.

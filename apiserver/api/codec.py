@@ -23,7 +23,7 @@ import orjson
 from apiserver.api.bodies import Body, DecodeError, interpret, loads
 from apiserver.api.gojson import Pairs, RawObject, go_kind, parse_with_spans
 from apiserver.api.nesting import MARK, Cut, dumps, dumps_folded, fold
-from apiserver.api.scalars import AS_IT_IS, READERS, Odd, Reader
+from apiserver.api.scalars import AS_IT_IS, READERS, Odd, Reader, raw_names
 from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "loads",
     "ordinary",
     "ordinary_changes",
-    "raw_names",
     "zero",
 ]
 
@@ -237,26 +236,6 @@ def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
     if text.count(b'":') != again.count(b'":') or text.find(b'" :') >= 0 or text.find(b"u0022") >= 0:
         return True
     return any(text.find(name) >= 0 for name in raw_names(schema)) and again != text.rstrip(b"\n")
-
-
-def raw_names(type: Type) -> frozenset[bytes]:
-    """Names of the fields that hold raw values, as a text has them."""
-    if isinstance(type, ListOf):
-        return raw_names(type.item)
-    if isinstance(type, MapOf):
-        return raw_names(type.value)
-    if isinstance(type, Scalar):
-        return frozenset()
-    known: frozenset[bytes] | None = type.cache.get("raw_names")
-    if known is None:
-        type.cache["raw_names"] = frozenset()
-        own = {
-            b'"%s"' % name.encode()
-            for name, item in type.fields.items()
-            if isinstance(item.type, Scalar) and item.type.name == "raw"
-        }
-        known = type.cache["raw_names"] = frozenset(own).union(*(raw_names(item.type) for item in type.fields.values()))
-    return known
 
 
 def _reader(type: Type) -> Reader:

@@ -12,9 +12,10 @@ from typing import Any, Final
 from apiserver.api.gojson import RawObject
 from apiserver.api.quantity import Quantity
 from apiserver.api.remembering import remembered
+from apiserver.api.schema import ListOf, MapOf, Scalar, Type
 from apiserver.api.times import micro_time, time
 
-__all__ = ["AS_IT_IS", "READERS", "Odd", "Reader", "canonical_quantity"]
+__all__ = ["AS_IT_IS", "READERS", "Odd", "Reader", "canonical_quantity", "raw_names"]
 
 Reader = Callable[[Any], Any]
 
@@ -147,3 +148,23 @@ READERS: Final[dict[str, Reader]] = {
     "fieldsV1": _anything,
     "any": _anything,
 }
+
+
+def raw_names(type: Type) -> frozenset[bytes]:
+    """Names of the fields that hold raw values, as a text has them."""
+    if isinstance(type, ListOf):
+        return raw_names(type.item)
+    if isinstance(type, MapOf):
+        return raw_names(type.value)
+    if isinstance(type, Scalar):
+        return frozenset()
+    known: frozenset[bytes] | None = type.cache.get("raw_names")
+    if known is None:
+        type.cache["raw_names"] = frozenset()
+        own = {
+            b'"%s"' % name.encode()
+            for name, item in type.fields.items()
+            if isinstance(item.type, Scalar) and item.type.name == "raw"
+        }
+        known = type.cache["raw_names"] = frozenset(own).union(*(raw_names(item.type) for item in type.fields.values()))
+    return known

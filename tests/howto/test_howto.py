@@ -118,9 +118,9 @@ def test_the_go_project_passes(project: Path) -> None:
         "GOGC": "400",
         "GOPROXY": "off",
         "GOTOOLCHAIN": "local",
-        "GOCACHE": str(project.parent / "cache"),
+        "GOCACHE": str(Path(sys.prefix) / "go-build"),  # compiled once for an environment
     }
-    done = run(project, str(GO), "test", "./...", seconds=450, **settings)
+    done = run(project, str(GO), "test", "-count=1", "./...", seconds=450, **settings)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -162,9 +162,11 @@ def test_the_github_jobs_steps_succeed(project: Path, job: str) -> None:
 def test_the_gitlab_jobs_scripts_succeed(project: Path, job: str) -> None:
     copied(project, "pytest-project")
     told = ci_documents()[1][job]
+    # One of its tests: GitHub's job runs all of them.
+    fewer = {"PYTEST_ADDOPTS": "-k a_pod_gets_a_device"} if job == "pytest" else {}
     given = {name: value.replace("$CI_PROJECT_DIR", str(project)) for name, value in told.get("variables", {}).items()}
     for part in ("script", "after_script"):
-        done = run(project, *script(told.get(part, ["true"])), **given)
+        done = run(project, *script(told.get(part, ["true"])), **given, **fewer)
         assert done.returncode == 0, f"{part}: {done.stdout}{done.stderr}"
 
 

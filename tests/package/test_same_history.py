@@ -17,7 +17,7 @@ from kubedra.clock import Clock
 from tests.support.ports import free_port
 
 Json = dict[str, Any]
-PODS = 60
+PODS = 30
 TAINT = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 TOLERATION = {"key": "broken", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
@@ -59,7 +59,7 @@ def scenario(client: Client, clock: Clock) -> None:
     first["spec"]["devices"][0]["taints"] = [TAINT]
     client.request("PUT", f"/apis/resource.k8s.io/v1/resourceslices/{first['metadata']['name']}", first)
     clock.advance(minutes=4)
-    for name in made[35:50:5]:
+    for name in made[17:26:3]:
         client.delete(f"pod/{name}")
     clock.advance(minutes=4)
     client.request(
@@ -83,7 +83,7 @@ def history(directory: Path, seed: int, steps: Callable[[Client, Clock], None] =
     service `kubernetes` leads there), so that is the same one each time.
     """
     settings: Json = {"storage": "sqlite", "data_dir": directory, "clock": "virtual", "seed": seed}
-    with ControlPlane(nodes=4, devices="gpu.example.com", args=(f"--port={_port()}",), **settings) as plane:
+    with ControlPlane(nodes=2, devices="gpu.example.com", args=(f"--port={_port()}",), **settings) as plane:
         with plane.client() as client:
             steps(client, Clock(lambda: client))
         assert "Traceback" not in plane.log()

@@ -12,11 +12,12 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.codec import ordinary, raw_names
+from apiserver.api.codec import ordinary
 from apiserver.api.gojson import base64_error, go_kind, unmarshal_error
 from apiserver.api.nesting import Folded, bounded, rebuilt
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.quantity import Quantity
+from apiserver.api.scalars import raw_names
 from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.api.times import micro_time, time
 
