@@ -27,7 +27,7 @@ class Family:
         ), doc="IPAddressSpec says who has an address.")
         self.IPAddress = Struct(prefix + "IPAddress", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.IPAddressSpec, omit=False, required=True, doc="Who has the address."),
         ), gvk=("networking.k8s.io", version, "IPAddress"),
             doc="IPAddress is an address that is taken: its name, in canonical form.")
@@ -41,7 +41,7 @@ class Family:
         ), doc="ServiceCIDRStatus says whether a range is in use.")
         self.ServiceCIDR = Struct(prefix + "ServiceCIDR", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ServiceCIDRSpec, omit=False, doc="The ranges."),
             field("status", 3, self.ServiceCIDRStatus, omit=False, doc="Whether they are in use."),
         ), gvk=("networking.k8s.io", version, "ServiceCIDR"),

@@ -39,7 +39,7 @@ APIServiceStatus = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.AP
 ), doc="APIServiceStatus says whether an API is there.")
 APIService = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, APIServiceSpec, omit=False, doc="Who serves it."),
     field("status", 3, APIServiceStatus, omit=False, doc="Whether it is there."),
 ), gvk=("apiregistration.k8s.io", "v1", "APIService"), doc="APIService says who serves an API group and version.")

@@ -101,7 +101,7 @@ StatefulSetStatus = Struct("io.k8s.api.apps.v1.StatefulSetStatus", lambda: (
 ), doc="StatefulSetStatus counts the pods that there are.")
 StatefulSet = Struct("io.k8s.api.apps.v1.StatefulSet", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, StatefulSetSpec, omit=False, doc="The wanted pods and claims."),
     field("status", 3, StatefulSetStatus, omit=False, doc="The pods that there are."),
 ), gvk=("apps", "v1", "StatefulSet"), doc="StatefulSet runs pods that each have a lasting name and storage.")
@@ -168,7 +168,7 @@ DeploymentStatus = Struct("io.k8s.api.apps.v1.DeploymentStatus", lambda: (
 ), doc="DeploymentStatus counts the pods that there are.")
 Deployment = Struct("io.k8s.api.apps.v1.Deployment", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, DeploymentSpec, omit=False, doc="The wanted pods and how they are updated."),
     field("status", 3, DeploymentStatus, omit=False, doc="The pods that there are."),
 ), gvk=("apps", "v1", "Deployment"), doc="Deployment runs equal pods and updates them step by step.")
@@ -229,7 +229,7 @@ DaemonSetStatus = Struct("io.k8s.api.apps.v1.DaemonSetStatus", lambda: (
 ), doc="DaemonSetStatus counts the nodes by the pods that they have.")
 DaemonSet = Struct("io.k8s.api.apps.v1.DaemonSet", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, DaemonSetSpec, omit=False, doc="The wanted pod and how it is updated."),
     field("status", 3, DaemonSetStatus, omit=False, doc="The nodes, counted by the pods that they have."),
 ), gvk=("apps", "v1", "DaemonSet"),
@@ -271,14 +271,14 @@ ReplicaSetStatus = Struct("io.k8s.api.apps.v1.ReplicaSetStatus", lambda: (
 ), doc="ReplicaSetStatus counts the pods that there are.")
 ReplicaSet = Struct("io.k8s.api.apps.v1.ReplicaSet", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, ReplicaSetSpec, omit=False, doc="The wanted pods."),
     field("status", 3, ReplicaSetStatus, omit=False, doc="The pods that there are."),
 ), gvk=("apps", "v1", "ReplicaSet"),
     doc="ReplicaSet keeps a number of equal pods running; usually a Deployment makes it.")
 ControllerRevision = Struct("io.k8s.api.apps.v1.ControllerRevision", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("data", 2, RAW, omit=False, limits=Limits(immutable=FIXED),
         doc="The state, as the controller writes it; fixed."),
     field("revision", 3, INT64, omit=False, required=True, limits=Limits(least=0),

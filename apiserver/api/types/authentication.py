@@ -26,7 +26,7 @@ TokenRequestStatus = Struct("io.k8s.api.authentication.v1.TokenRequestStatus", l
 ), doc="TokenRequestStatus is the token.")
 TokenRequest = Struct("io.k8s.api.authentication.v1.TokenRequest", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, TokenRequestSpec, omit=False, doc="The wanted token."),
     field("status", 3, TokenRequestStatus, omit=False, doc="The token."),
 ), gvk=("authentication.k8s.io", "v1", "TokenRequest"),
@@ -52,7 +52,7 @@ TokenReviewStatus = Struct("io.k8s.api.authentication.v1.TokenReviewStatus", lam
 ), doc="TokenReviewStatus says whether a token is valid, and whose it is.")
 TokenReview = Struct("io.k8s.api.authentication.v1.TokenReview", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, TokenReviewSpec, omit=False, required=True, doc="The token in question."),
     field("status", 3, TokenReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=("authentication.k8s.io", "v1", "TokenReview"), doc="TokenReview asks whose a bearer token is.")
@@ -61,7 +61,7 @@ SelfSubjectReviewStatus = Struct("io.k8s.api.authentication.v1.SelfSubjectReview
 ), doc="SelfSubjectReviewStatus says who sent the request.")
 SelfSubjectReview = Struct("io.k8s.api.authentication.v1.SelfSubjectReview", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("status", 2, SelfSubjectReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=("authentication.k8s.io", "v1", "SelfSubjectReview"),
     doc="SelfSubjectReview asks who the server takes the sender for, as kubectl auth whoami does.")

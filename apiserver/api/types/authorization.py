@@ -68,13 +68,13 @@ SubjectAccessReviewStatus = Struct("io.k8s.api.authorization.v1.SubjectAccessRev
 ), doc="SubjectAccessReviewStatus says whether a request is allowed.")
 SubjectAccessReview = Struct("io.k8s.api.authorization.v1.SubjectAccessReview", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, SubjectAccessReviewSpec, omit=False, required=True, doc="The request and the user."),
     field("status", 3, SubjectAccessReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=(_GROUP, "v1", "SubjectAccessReview"), doc="SubjectAccessReview asks whether a user may make a request.")
 LocalSubjectAccessReview = Struct("io.k8s.api.authorization.v1.LocalSubjectAccessReview", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, SubjectAccessReviewSpec, omit=False, required=True,
         doc="The request and the user; its namespace must be that of the review."),
     field("status", 3, SubjectAccessReviewStatus, omit=False, doc="The answer, filled in by the server."),
@@ -82,7 +82,7 @@ LocalSubjectAccessReview = Struct("io.k8s.api.authorization.v1.LocalSubjectAcces
     doc="LocalSubjectAccessReview asks whether a user may make a request in one namespace.")
 SelfSubjectAccessReview = Struct("io.k8s.api.authorization.v1.SelfSubjectAccessReview", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, SelfSubjectAccessReviewSpec, omit=False, required=True, doc="The request in question."),
     field("status", 3, SubjectAccessReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=(_GROUP, "v1", "SelfSubjectAccessReview"),
@@ -113,7 +113,7 @@ SelfSubjectRulesReviewSpec = Struct("io.k8s.api.authorization.v1.SelfSubjectRule
 ), doc="SelfSubjectRulesReviewSpec says where rules are asked for.")
 SelfSubjectRulesReview = Struct("io.k8s.api.authorization.v1.SelfSubjectRulesReview", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, SelfSubjectRulesReviewSpec, omit=False, required=True, doc="The namespace in question."),
     field("status", 3, SubjectRulesReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=(_GROUP, "v1", "SelfSubjectRulesReview"),

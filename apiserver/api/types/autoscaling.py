@@ -42,7 +42,7 @@ HorizontalPodAutoscalerStatus = Struct("io.k8s.api.autoscaling.v1.HorizontalPodA
 ), doc="HorizontalPodAutoscalerStatus says what an autoscaler does.")
 HorizontalPodAutoscaler = Struct("io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, HorizontalPodAutoscalerSpec, omit=False, required=True, doc="What is scaled, and how far."),
     field("status", 3, HorizontalPodAutoscalerStatus, omit=False, doc="What it does."),
 ), gvk=("autoscaling", "v1", "HorizontalPodAutoscaler"),

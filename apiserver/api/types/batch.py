@@ -135,7 +135,7 @@ JobStatus = Struct("io.k8s.api.batch.v1.JobStatus", lambda: (
 ), doc="JobStatus says how far a job is.")
 Job = Struct("io.k8s.api.batch.v1.Job", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, JobSpec, omit=False, doc="The pods to run, and how often."),
     field("status", 3, JobStatus, omit=False, doc="How far the job is."),
 ), gvk=("batch", "v1", "Job"), doc="Job runs pods until enough of them have succeeded.")
@@ -170,7 +170,7 @@ CronJobStatus = Struct("io.k8s.api.batch.v1.CronJobStatus", lambda: (
 ), doc="CronJobStatus says what a schedule has led to.")
 CronJob = Struct("io.k8s.api.batch.v1.CronJob", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, CronJobSpec, omit=False, required=True, doc="When jobs are made, and which."),
     field("status", 3, CronJobStatus, omit=False, doc="What the schedule has led to."),
 ), gvk=("batch", "v1", "CronJob"), doc="CronJob makes jobs at set times.")

@@ -49,7 +49,7 @@ CertificateSigningRequestStatus = Struct("io.k8s.api.certificates.v1.Certificate
 ), doc="CertificateSigningRequestStatus holds decisions and the certificate.")
 CertificateSigningRequest = Struct("io.k8s.api.certificates.v1.CertificateSigningRequest", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, CertificateSigningRequestSpec, omit=False, required=True, doc="What is asked for."),
     field("status", 3, CertificateSigningRequestStatus, omit=False, doc="What became of it."),
 ), gvk=("certificates.k8s.io", "v1", "CertificateSigningRequest"),
@@ -71,7 +71,7 @@ class BundleTypes:
         ), doc="ClusterTrustBundleSpec holds trust anchors.")
         self.ClusterTrustBundle = Struct(prefix + "ClusterTrustBundle", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ClusterTrustBundleSpec, omit=False, required=True, doc="The anchors."),
         ), gvk=("certificates.k8s.io", version, "ClusterTrustBundle"),
             doc="ClusterTrustBundle holds trust anchors that all of the cluster may read.")
@@ -117,7 +117,7 @@ PodCertificateRequestStatus = Struct(_V1BETA1 + "PodCertificateRequestStatus", l
 ), doc="PodCertificateRequestStatus holds the certificate, or why there is none.")
 PodCertificateRequest = Struct(_V1BETA1 + "PodCertificateRequest", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, PodCertificateRequestSpec, omit=False, required=True, doc="What is asked for."),
     field("status", 3, PodCertificateRequestStatus, omit=False, doc="What became of it."),
 ), gvk=("certificates.k8s.io", "v1beta1", "PodCertificateRequest"),

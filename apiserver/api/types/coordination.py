@@ -25,7 +25,7 @@ LeaseSpec = Struct("io.k8s.api.coordination.v1.LeaseSpec", lambda: (
 ), doc="LeaseSpec says who holds a lease, and until when.")
 Lease = Struct("io.k8s.api.coordination.v1.Lease", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, LeaseSpec, omit=False, doc="Who holds the lease, and until when."),
 ), gvk=("coordination.k8s.io", "v1", "Lease"),
     doc="Lease is held by one of several instances of a program, and renewed while it lives.")
@@ -53,7 +53,7 @@ class CandidateTypes:
         ), doc="LeaseCandidateSpec says for which lease somebody stands, and with what.")
         self.LeaseCandidate = Struct(prefix + "LeaseCandidate", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.LeaseCandidateSpec, omit=False, required=True, doc="What it stands for."),
         ), gvk=("coordination.k8s.io", version, "LeaseCandidate"),
             doc="LeaseCandidate stands for a lease that is given by a strategy.")

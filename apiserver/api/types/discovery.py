@@ -35,7 +35,7 @@ APIVersionDiscovery = Struct("io.k8s.api.apidiscovery.v2.APIVersionDiscovery", l
 ), doc="APIVersionDiscovery describes a version of an API group.")
 APIGroupDiscovery = Struct("io.k8s.api.apidiscovery.v2.APIGroupDiscovery", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("versions", 2, ListOf(APIVersionDiscovery), doc="Versions of the group, the preferred one first."),
 ), doc="APIGroupDiscovery describes an API group; its name is the group's.")
 APIGroupDiscoveryList = Struct("io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList", lambda: (

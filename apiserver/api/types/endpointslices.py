@@ -55,7 +55,7 @@ EndpointPort = Struct("io.k8s.api.discovery.v1.EndpointPort", lambda: (
 ), atomic=True, doc="EndpointPort is a port of every endpoint of a slice.")
 EndpointSlice = Struct("io.k8s.api.discovery.v1.EndpointSlice", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("addressType", 4, AddressType, omit=False, required=True, limits=Limits(required=True, immutable=FIXED),
         doc="What the addresses are: IPv4, IPv6, or FQDN (deprecated); fixed."),
     field("endpoints", 2, ListOf(Endpoint), omit=False, limits=Limits(items=1000), doc="Endpoints, at most 1000."),

@@ -13,7 +13,7 @@ EventSeries = Struct("io.k8s.api.events.v1.EventSeries", lambda: (
 ), doc="EventSeries is about an event that goes on happening.")
 Event = Struct("io.k8s.api.events.v1.Event", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("eventTime", 2, MICRO_TIME, omit=False, required=True,
         doc="When the event happened first, with microseconds; required for new events."),
     field("series", 3, EventSeries, pointer=True, doc="Set while the event goes on happening."),

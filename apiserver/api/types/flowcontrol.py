@@ -79,7 +79,7 @@ FlowSchemaStatus = Struct("io.k8s.api.flowcontrol.v1.FlowSchemaStatus", lambda: 
 ), doc="FlowSchemaStatus says how a schema is.")
 FlowSchema = Struct("io.k8s.api.flowcontrol.v1.FlowSchema", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, FlowSchemaSpec, omit=False, doc="Which requests, and which level."),
     field("status", 3, FlowSchemaStatus, omit=False, doc="How the schema is."),
 ), gvk=("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema"), doc="FlowSchema assigns requests to a priority level.")
@@ -129,7 +129,7 @@ PriorityLevelConfigurationStatus = Struct("io.k8s.api.flowcontrol.v1.PriorityLev
 ), doc="PriorityLevelConfigurationStatus says how a level is.")
 PriorityLevelConfiguration = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, PriorityLevelConfigurationSpec, omit=False, doc="How its requests are treated."),
     field("status", 3, PriorityLevelConfigurationStatus, omit=False, doc="How the level is."),
 ), gvk=("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration"),

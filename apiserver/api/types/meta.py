@@ -42,8 +42,8 @@ TypeMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta", lambda: (
     field("kind", 1, STRING,
         doc="Kind of the object, in CamelCase; the server infers it from the path when it is not given."),
     field("apiVersion", 2, STRING,
-        doc="Group and version of this representation of the object, such as apps/v1; without a group for the core "
-            "group."),
+        doc="APIVersion defines the group and version of this representation of the object, such as apps/v1; without a "
+            "group for the core group."),
 ), doc="TypeMeta says what an object is.")
 #: What every top-level kind begins with; protobuf carries it outside of the object, hence no number.
 TYPE_META: Field = field("", 0, TypeMeta, inline=True)
@@ -96,7 +96,7 @@ ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
             "the object has changed."),
     field("generation", 7, INT64, doc="Number that grows with each change of the desired state; set by the server."),
     field("creationTimestamp", 8, TIME, limits=Limits(immutable=FIXED),
-        doc="When the object was created; set by the server."),
+        doc="CreationTimestamp is a timestamp of the object's creation; set by the server."),
     field("deletionTimestamp", 9, TIME, pointer=True, limits=Limits(immutable=FIXED),
         doc="When the object is due to be gone, after its grace period; set by the server when a deletion has begun."),
     field("deletionGracePeriodSeconds", 10, INT64, pointer=True, limits=Limits(immutable=FIXED),
@@ -260,7 +260,7 @@ Table = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.Table", lambda: (
 ), doc="Table shows objects as rows, as kubectl get prints them.")
 PartialObjectMetadata = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
 ), doc="PartialObjectMetadata is an object of any kind, reduced to its metadata.")
 PartialObjectMetadataList = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList", lambda: (
     TYPE_META,

@@ -49,7 +49,7 @@ NetworkPolicySpec = Struct("io.k8s.api.networking.v1.NetworkPolicySpec", lambda:
 ), doc="NetworkPolicySpec says which traffic of which pods is allowed.")
 NetworkPolicy = Struct("io.k8s.api.networking.v1.NetworkPolicy", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, NetworkPolicySpec, omit=False, doc="Which traffic is allowed."),
 ), gvk=("networking.k8s.io", "v1", "NetworkPolicy"),
     doc="NetworkPolicy says which network traffic of a namespace's pods is allowed.")
@@ -112,7 +112,7 @@ IngressStatus = Struct("io.k8s.api.networking.v1.IngressStatus", lambda: (
 ), doc="IngressStatus says what became of an ingress.")
 Ingress = Struct("io.k8s.api.networking.v1.Ingress", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, IngressSpec, omit=False, doc="Which requests go where."),
     field("status", 3, IngressStatus, omit=False, doc="What became of the ingress."),
 ), gvk=("networking.k8s.io", "v1", "Ingress"),
@@ -132,7 +132,7 @@ IngressClassSpec = Struct("io.k8s.api.networking.v1.IngressClassSpec", lambda: (
 ), doc="IngressClassSpec says who handles a class.")
 IngressClass = Struct("io.k8s.api.networking.v1.IngressClass", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, IngressClassSpec, omit=False, doc="Who handles ingresses of this class."),
 ), gvk=("networking.k8s.io", "v1", "IngressClass"),
     doc="IngressClass names a kind of ingress controller that ingresses may choose.")

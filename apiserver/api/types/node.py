@@ -19,7 +19,7 @@ Scheduling = Struct("io.k8s.api.node.v1.Scheduling", lambda: (
 ), doc="Scheduling says which nodes support a RuntimeClass.")
 RuntimeClass = Struct("io.k8s.api.node.v1.RuntimeClass", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("handler", 2, STRING, omit=False, required=True,
         limits=Limits(required=True, format="dns-label", immutable=FIXED),
         doc="Name of the configuration at the node's container runtime: a DNS label, fixed."),

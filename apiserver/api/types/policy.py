@@ -41,7 +41,7 @@ PodDisruptionBudgetStatus = Struct("io.k8s.api.policy.v1.PodDisruptionBudgetStat
 ), doc="PodDisruptionBudgetStatus says how many evictions are allowed now.")
 PodDisruptionBudget = Struct("io.k8s.api.policy.v1.PodDisruptionBudget", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, PodDisruptionBudgetSpec, omit=False, doc="The limit."),
     field("status", 3, PodDisruptionBudgetStatus, omit=False, doc="How many evictions are allowed now."),
 ), gvk=("policy", "v1", "PodDisruptionBudget"),

@@ -39,12 +39,12 @@ AggregationRule = Struct("io.k8s.api.rbac.v1.AggregationRule", lambda: (
 ), doc="AggregationRule composes a ClusterRole from others.")
 Role = Struct("io.k8s.api.rbac.v1.Role", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("rules", 2, ListOf(PolicyRule), omit=False, doc="What is allowed; nothing is when empty."),
 ), gvk=(_GROUP, "v1", "Role"), doc="Role is a set of rights within a namespace.")
 ClusterRole = Struct("io.k8s.api.rbac.v1.ClusterRole", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("rules", 2, ListOf(PolicyRule), omit=False,
         doc="What is allowed; nothing is when empty. With an aggregationRule a controller fills it in."),
     field("aggregationRule", 3, AggregationRule, pointer=True, doc="Other ClusterRoles whose rules make up this one."),
@@ -52,7 +52,7 @@ ClusterRole = Struct("io.k8s.api.rbac.v1.ClusterRole", lambda: (
     doc="ClusterRole is a set of rights in the whole cluster, or in a namespace when a RoleBinding refers to it.")
 RoleBinding = Struct("io.k8s.api.rbac.v1.RoleBinding", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("subjects", 2, ListOf(Subject), doc="Who gets the rights."),
     field("roleRef", 3, RoleRef, omit=False, required=True,
         limits=Limits(immutable=Immutable(words="cannot change roleRef")),
@@ -60,7 +60,7 @@ RoleBinding = Struct("io.k8s.api.rbac.v1.RoleBinding", lambda: (
 ), gvk=(_GROUP, "v1", "RoleBinding"), doc="RoleBinding gives the rights of a role to subjects, within a namespace.")
 ClusterRoleBinding = Struct("io.k8s.api.rbac.v1.ClusterRoleBinding", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("subjects", 2, ListOf(Subject), doc="Who gets the rights."),
     field("roleRef", 3, RoleRef, omit=False, required=True,
         limits=Limits(immutable=Immutable(words="cannot change roleRef")),

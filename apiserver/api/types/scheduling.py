@@ -16,7 +16,7 @@ _ALPHA = "io.k8s.api.scheduling.v1alpha2."
 
 PriorityClass = Struct(_V1 + "PriorityClass", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("value", 2, INT32, omit=False,
         limits=Limits(most=HIGHEST_PRIORITY,
             immutable=Immutable(words="may not be changed in an update.", forbids=True)),
@@ -110,7 +110,7 @@ WorkloadSpec = Struct(_ALPHA + "WorkloadSpec", lambda: (
 ), doc="WorkloadSpec lists the sorts of groups that a workload consists of.")
 Workload = Struct(_ALPHA + "Workload", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, WorkloadSpec, omit=False, required=True, doc="What the workload consists of."),
 ), gvk=(GROUP, "v1alpha2", "Workload"), doc="Workload says how groups of pods are to be scheduled.")
 WorkloadList = list_of(Workload)
@@ -148,7 +148,7 @@ PodGroupStatus = Struct(_ALPHA + "PodGroupStatus", lambda: (
 ), doc="PodGroupStatus tells what became of a group.")
 PodGroup = Struct(_ALPHA + "PodGroup", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, PodGroupSpec, omit=False, required=True, doc="How the pods are scheduled, and what they share."),
     field("status", 3, PodGroupStatus, omit=False, doc="What became of the group."),
 ), gvk=(GROUP, "v1alpha2", "PodGroup"), doc="PodGroup is a group of pods that are scheduled together.")

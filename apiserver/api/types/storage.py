@@ -24,7 +24,7 @@ TopologySelectorTerm = Struct("io.k8s.api.core.v1.TopologySelectorTerm", lambda:
 ), atomic=True, doc="TopologySelectorTerm is a group of conditions that must hold together.")
 StorageClass = Struct("io.k8s.api.storage.v1.StorageClass", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("provisioner", 2, STRING, omit=False, required=True,
         limits=Limits(required=True, format="caseless-label-key", immutable=FIXED),
         doc="Name of the CSI driver or other provisioner that makes the volumes; fixed."),
@@ -71,7 +71,7 @@ VolumeAttachmentStatus = Struct("io.k8s.api.storage.v1.VolumeAttachmentStatus", 
 ), doc="VolumeAttachmentStatus says whether a volume is attached.")
 VolumeAttachment = Struct("io.k8s.api.storage.v1.VolumeAttachment", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, VolumeAttachmentSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
         doc="What is to be attached where; fixed."),
     field("status", 3, VolumeAttachmentStatus, omit=False, doc="Whether the volume is attached."),
@@ -117,7 +117,7 @@ CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
 ), doc="CSIDriverSpec says what a CSI driver needs and supports.")
 CSIDriver = Struct("io.k8s.api.storage.v1.CSIDriver", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, CSIDriverSpec, omit=False, required=True, doc="What the driver needs and supports."),
 ), gvk=("storage.k8s.io", "v1", "CSIDriver"),
     doc="CSIDriver describes a CSI driver that the cluster has; its name is the driver's.")
@@ -140,12 +140,12 @@ CSINodeSpec = Struct("io.k8s.api.storage.v1.CSINodeSpec", lambda: (
 ), doc="CSINodeSpec lists the CSI drivers of a node.")
 CSINode = Struct("io.k8s.api.storage.v1.CSINode", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, CSINodeSpec, omit=False, required=True, doc="The CSI drivers of the node."),
 ), gvk=("storage.k8s.io", "v1", "CSINode"), doc="CSINode says which CSI drivers a node has; its name is the node's.")
 CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("nodeTopology", 2, LabelSelector, pointer=True, limits=Limits(immutable=FIXED),
         doc="Labels of the nodes that reach the storage; none when not set, all when empty. Fixed."),
     field("storageClassName", 3, STRING, omit=False, required=True, limits=Limits(immutable=FIXED, format="subdomain"),
@@ -158,7 +158,7 @@ CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: 
     doc="CSIStorageCapacity says how much storage of a class is left in a part of the cluster.")
 VolumeAttributesClass = Struct("io.k8s.api.storage.v1.VolumeAttributesClass", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("driverName", 2, STRING, omit=False, required=True,
         limits=Limits(required=True, format="caseless-label-key",
             immutable=Immutable(words="updates to driverName are forbidden.", forbids=True)),

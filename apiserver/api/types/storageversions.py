@@ -35,7 +35,7 @@ StorageVersionStatus = Struct("io.k8s.api.apiserverinternal.v1alpha1.StorageVers
 ), doc="StorageVersionStatus says how the servers of a cluster store a resource.")
 StorageVersion = Struct("io.k8s.api.apiserverinternal.v1alpha1.StorageVersion", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object's metadata."),
     field("spec", 2, StorageVersionSpec, omit=False, doc="Nothing."),
     field("status", 3, StorageVersionStatus, omit=False, doc="How the servers store it."),
 ), gvk=("internal.apiserver.k8s.io", "v1alpha1", "StorageVersion"),

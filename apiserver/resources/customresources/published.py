@@ -18,7 +18,7 @@ __all__ = ["publisher"]
 Json = dict[str, Any]
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
-_METADATA: Final = "Standard object metadata."
+METADATA: Final = "Standard object's metadata."
 
 
 def publisher(gvk: tuple[str, str, str], version: Json, *, keeps_all: bool) -> Callable[[Definitions], Json]:
@@ -46,7 +46,7 @@ def _identity(document: Definitions) -> Json:
     texts = {name: {"description": TypeMeta.fields[name].doc, "type": "string"} for name in ("apiVersion", "kind")}
     return {
         **texts,
-        "metadata": {"description": _METADATA, **({"allOf": [metadata]} if document.release == 3 else metadata)},
+        "metadata": {"description": METADATA, **({"allOf": [metadata]} if document.release == 3 else metadata)},
     }
 
 

@@ -89,7 +89,7 @@ def _validating() -> tuple[Field, ...]:
 def _configuration(kind: str, webhook: Struct, doc: str) -> Struct:
     return Struct(_PREFIX + kind, lambda: (
         TYPE_META,
-        field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+        field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
         field("webhooks", 2, ListOf(webhook, "map", ("name",), merge_key="name"),
             doc="The webhooks and what they are called for."),
     ), gvk=(_GROUP, "v1", kind), doc=doc)  # fmt: skip

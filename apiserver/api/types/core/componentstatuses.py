@@ -15,7 +15,7 @@ ComponentCondition = Struct("io.k8s.api.core.v1.ComponentCondition", lambda: (
 ), doc="ComponentCondition is one thing that is known of a component.")
 ComponentStatus = Struct("io.k8s.api.core.v1.ComponentStatus", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("conditions", 2, ListOf(ComponentCondition, "map", ("type",), merge_key="type"),
         doc="What is known of it."),
 ), gvk=("", "v1", "ComponentStatus"), doc="ComponentStatus says how a part of the control plane is. Deprecated.")

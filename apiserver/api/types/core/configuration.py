@@ -11,7 +11,7 @@ SecretType = string("v1.SecretType")
 
 ConfigMap = Struct("io.k8s.api.core.v1.ConfigMap", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("immutable", 4, BOOL, pointer=True,
         doc="True to forbid any further change of data and binaryData; it cannot be taken back."),
     field("data", 2, MapOf(STRING),
@@ -21,7 +21,7 @@ ConfigMap = Struct("io.k8s.api.core.v1.ConfigMap", lambda: (
 ), gvk=("", "v1", "ConfigMap"), doc="ConfigMap holds configuration as keys and values.")
 Secret = Struct("io.k8s.api.core.v1.Secret", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("immutable", 5, BOOL, pointer=True,
         doc="True to forbid any further change of the values; it cannot be taken back."),
     field("data", 2, MapOf(BYTES),
@@ -35,7 +35,7 @@ Secret = Struct("io.k8s.api.core.v1.Secret", lambda: (
 ), gvk=("", "v1", "Secret"), doc="Secret holds confidential values by key.")
 ServiceAccount = Struct("io.k8s.api.core.v1.ServiceAccount", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("secrets", 2, ListOf(ObjectReference, "map", ("name",), merge_key="name"),
         doc="Secrets that pods of the account may mount; enforced only with the annotation "
             "kubernetes.io/enforce-mountable-secrets."),

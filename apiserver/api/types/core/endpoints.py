@@ -34,7 +34,7 @@ EndpointSubset = Struct("io.k8s.api.core.v1.EndpointSubset", lambda: (
 ), doc="EndpointSubset is a set of addresses that have the same ports.")
 Endpoints = Struct("io.k8s.api.core.v1.Endpoints", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("subsets", 2, ListOf(EndpointSubset), doc="Addresses, grouped by the ports that they have."),
 ), gvk=("", "v1", "Endpoints"), doc="Endpoints lists the addresses and ports behind the Service of the same name.")
 

@@ -16,7 +16,7 @@ EventSeries = Struct("io.k8s.api.core.v1.EventSeries", lambda: (
 ), doc="EventSeries is about an event that goes on happening.")
 Event = Struct("io.k8s.api.core.v1.Event", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object's metadata."),
     field("involvedObject", 2, ObjectReference, omit=False, required=True,
         doc="Object that the event is about; in the namespace of the event, if it has one."),
     field("reason", 3, STRING, doc="What happened, as one CamelCase word, such as FailedScheduling."),

@@ -31,7 +31,7 @@ NamespaceStatus = Struct("io.k8s.api.core.v1.NamespaceStatus", lambda: (
 ), doc="NamespaceStatus says whether a namespace is being deleted, and how far that is.")
 Namespace = Struct("io.k8s.api.core.v1.Namespace", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, NamespaceSpec, omit=False, doc="What must be done before the namespace is gone."),
     field("status", 3, NamespaceStatus, omit=False, doc="Whether the namespace is in use or being deleted."),
 ), gvk=("", "v1", "Namespace"), doc="Namespace is a scope for names; deleting it deletes all objects in it.")

@@ -147,7 +147,7 @@ NodeStatus = Struct("io.k8s.api.core.v1.NodeStatus", lambda: (
 ), doc="NodeStatus is what a node reports about itself.")
 Node = Struct("io.k8s.api.core.v1.Node", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, NodeSpec, omit=False, doc="What is decided about the node."),
     field("status", 3, NodeStatus, omit=False, doc="What the node reports about itself."),
 ), gvk=("", "v1", "Node"), doc="Node is a machine that runs pods.")

@@ -59,7 +59,7 @@ PersistentVolumeStatus = Struct("io.k8s.api.core.v1.PersistentVolumeStatus", lam
 ), doc="PersistentVolumeStatus says whether a volume is in use.")
 PersistentVolume = Struct("io.k8s.api.core.v1.PersistentVolume", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, PersistentVolumeSpec, omit=False,
         doc="The volume and the rules for its use; the source is fixed."),
     field("status", 3, PersistentVolumeStatus, omit=False, doc="Whether the volume is in use."),
@@ -98,7 +98,7 @@ PersistentVolumeClaimStatus = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSt
 ), doc="PersistentVolumeClaimStatus says what a claim has got.")
 PersistentVolumeClaim = Struct("io.k8s.api.core.v1.PersistentVolumeClaim", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, PersistentVolumeClaimSpec, omit=False, doc="The storage that is asked for; most of it is fixed."),
     field("status", 3, PersistentVolumeClaimStatus, omit=False, doc="The storage that the claim has got."),
 ), gvk=("", "v1", "PersistentVolumeClaim"),

@@ -256,7 +256,7 @@ PodStatus = Struct("io.k8s.api.core.v1.PodStatus", lambda: (
 ), doc="PodStatus is what a pod does; most of it comes from the node.")
 Pod = Struct("io.k8s.api.core.v1.Pod", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, PodSpec, omit=False, doc="What is to run; most of it is fixed once the pod exists."),
     field("status", 3, PodStatus, omit=False, doc="What the pod does."),
 ), gvk=("", "v1", "Pod"), doc="Pod is a group of containers that run together on one node.")

@@ -40,7 +40,7 @@ ResourceQuotaStatus = Struct("io.k8s.api.core.v1.ResourceQuotaStatus", lambda: (
 ), doc="ResourceQuotaStatus compares limits and use.")
 ResourceQuota = Struct("io.k8s.api.core.v1.ResourceQuota", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, ResourceQuotaSpec, omit=False, doc="The limits."),
     field("status", 3, ResourceQuotaStatus, omit=False, doc="The limits in force and the present use."),
 ), gvk=("", "v1", "ResourceQuota"), doc="ResourceQuota limits what the objects of a namespace use together.")
@@ -59,7 +59,7 @@ LimitRangeSpec = Struct("io.k8s.api.core.v1.LimitRangeSpec", lambda: (
 ), doc="LimitRangeSpec has limits for single objects of a namespace.")
 LimitRange = Struct("io.k8s.api.core.v1.LimitRange", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, LimitRangeSpec, omit=False, doc="The limits."),
 ), gvk=("", "v1", "LimitRange"),
     doc="LimitRange has limits and defaults for the resources of single pods, containers and claims in a namespace.")

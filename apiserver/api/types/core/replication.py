@@ -44,14 +44,14 @@ ReplicationControllerStatus = Struct("io.k8s.api.core.v1.ReplicationControllerSt
 ), doc="ReplicationControllerStatus counts the pods that there are.")
 ReplicationController = Struct("io.k8s.api.core.v1.ReplicationController", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, ReplicationControllerSpec, omit=False, doc="The wanted pods."),
     field("status", 3, ReplicationControllerStatus, omit=False, doc="The pods that there are."),
 ), gvk=("", "v1", "ReplicationController"),
     doc="ReplicationController keeps a number of equal pods running; ReplicaSet is its successor.")
 PodTemplate = Struct("io.k8s.api.core.v1.PodTemplate", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("template", 2, PodTemplateSpec, omit=False, doc="The pattern."),
 ), gvk=("", "v1", "PodTemplate"), doc="PodTemplate is a pattern for pods as an object of its own.")
 

@@ -103,7 +103,7 @@ ServiceStatus = Struct("io.k8s.api.core.v1.ServiceStatus", lambda: (
 ), doc="ServiceStatus says what became of a service.")
 Service = Struct("io.k8s.api.core.v1.Service", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, ServiceSpec, omit=False, doc="Which pods, and how they are reached."),
     field("status", 3, ServiceStatus, omit=False, doc="What became of the service."),
 ), gvk=("", "v1", "Service"), doc="Service gives a set of pods one stable address and name.")

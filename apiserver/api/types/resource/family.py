@@ -259,26 +259,26 @@ class Family(DeviceTypes):
         ), doc="DeviceClassSpec defines a device class.")
         self.DeviceClass = self._kind("DeviceClass", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.DeviceClassSpec, omit=False, required=True,
                 doc="Which devices belong to the class and how they are configured."),
         ), doc="DeviceClass is a named kind of devices that claims ask for.")
         self.ResourceClaim = self._kind("ResourceClaim", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ResourceClaimSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
                 doc="What is asked for; it cannot be changed after creation."),
             field("status", 3, self.ResourceClaimStatus, omit=False, doc="What was allocated, and who may use it."),
         ), doc="ResourceClaim asks for devices and records which ones were given to it and who uses them.")
         self.ResourceClaimTemplate = self._kind("ResourceClaimTemplate", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ResourceClaimTemplateSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
                 doc="The claim to make; it cannot be changed after creation."),
         ), doc="ResourceClaimTemplate is the pattern for claims that are made for pods.")
         self.ResourceSlice = self._kind("ResourceSlice", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ResourceSliceSpec, omit=False, required=True,
                 doc="The devices and where they can be used."),
         ), doc="ResourceSlice is a part of a pool of devices, published by a driver.")

@@ -31,7 +31,7 @@ class TaintRules(Family):
         ), doc="DeviceTaintRuleStatus reports on a rule.")
         self.DeviceTaintRule = self._kind("DeviceTaintRule", lambda: (
             TYPE_META,
-            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.DeviceTaintRuleSpec, omit=False, required=True, doc="The taint and the devices."),
             field("status", 3, self.DeviceTaintRuleStatus, omit=False, doc="What became of the rule."),
         ), doc="DeviceTaintRule puts a taint on all devices that it selects.")

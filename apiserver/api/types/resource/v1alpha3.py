@@ -48,7 +48,7 @@ ResourcePoolStatusRequestStatus = Struct("io.k8s.api.resource.v1alpha3.ResourceP
 ), doc="ResourcePoolStatusRequestStatus is the answer.")
 ResourcePoolStatusRequest = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object metadata."),
+    field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object's metadata."),
     field("spec", 2, ResourcePoolStatusRequestSpec, omit=False, required=True, limits=Limits(immutable=FIXED_UNSHOWN),
         doc="Which pools are asked about."),
     field("status", 3, ResourcePoolStatusRequestStatus, pointer=True, limits=Limits(immutable=Immutable(once=True)),
