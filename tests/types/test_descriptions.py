@@ -12,7 +12,7 @@ import pytest
 from apiserver.api import types
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 from apiserver.api.types.meta import ObjectMeta, TypeMeta
-from apiserver.resources.customresources.published import METADATA as published_metadata
+from apiserver.resources.customresources.published import METADATA
 
 #: A description is read in a terminal, beside others.
 LONGEST = 300
@@ -91,10 +91,7 @@ def test_fields_of_one_type_say_different_things() -> None:
 
 def test_what_every_object_has_begins_as_the_conformance_suite_asks() -> None:
     """`CustomResourcePublishOpenAPI works for CRD with validation schema` reads it in `kubectl explain`."""
-    found = {(field.name, field.doc) for struct in (TypeMeta, ObjectMeta) for field in struct.fields}
-    for name, begin in (
-        ("apiVersion", "APIVersion defines"),
-        ("creationTimestamp", "CreationTimestamp is a timestamp"),
-    ):
-        assert any(field == name and doc.startswith(begin) for field, doc in found)
-    assert published_metadata.startswith("Standard object's metadata")
+    fields = {**TypeMeta.fields, **ObjectMeta.fields}
+    assert fields["apiVersion"].doc.startswith("APIVersion defines ")
+    assert fields["creationTimestamp"].doc.startswith("CreationTimestamp is a timestamp ")
+    assert METADATA.startswith("Standard object's metadata")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from apiserver.api.types.meta import ObjectMeta, TypeMeta
 from apiserver.openapi.definitions import Definitions
 
-__all__ = ["publisher"]
+__all__ = ["METADATA", "publisher"]
 
 Json = dict[str, Any]
 
