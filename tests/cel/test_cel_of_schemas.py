@@ -54,3 +54,4 @@ def test_the_bounds_of_self_say_nothing_of_lists_that_an_expression_makes() -> N
     assert compile_rule("['a', self].join() == ''", language).max_cost > 10**15
     assert compile_rule("self.split('').join() == ''", language).max_cost > 10**15
     assert compile_rule("self.lowerAscii() == ''", language).max_cost < 100
+    assert compile_rule("type(self) == net.IP", language).max_cost < 100

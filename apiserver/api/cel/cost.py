@@ -217,8 +217,9 @@ class Estimator:
     # Costs
 
     def _select(self, node: Select) -> int:
-        if node.variable:
-            self._paths[id(node)] = (node.variable,)
+        if node.variable or node.constant is not None:
+            # A dotted name is one name, as that of a type without dots is.
+            self._paths[id(node)] = (node.variable or node.name,)
             return 1
         cost = self.cost(node.operand)
         if node.test:
