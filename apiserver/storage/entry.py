@@ -29,7 +29,7 @@ class Entry:
     Not a dataclass: one is made for each write, and a frozen one takes five times as long to make.
     """
 
-    __slots__ = ("_decode", "_encodings", "_obj", "create_revision", "key", "revision", "tail")
+    __slots__ = ("_decode", "_encodings", "_obj", "_primed", "create_revision", "key", "revision", "tail")
 
     def __init__(self, record: Record, decode: Decode) -> None:
         self.key = record.key
@@ -43,6 +43,7 @@ class Entry:
         self.tail = b'"resourceVersion":"%d"%b' % (record.revision, comma) + value[_SKIP:]
         self._decode = decode
         self._obj: Any = None
+        self._primed = False
         self._encodings: dict[Any, Any] | None = None
 
     @property
@@ -61,7 +62,12 @@ class Entry:
     def prime(self, obj: Any) -> None:
         """Hands over the object, where the writer has it at hand already; it must be what `obj` would decode."""
         if self._obj is None:
-            self._obj = obj
+            self._obj, self._primed = obj, True
+
+    @property
+    def primed(self) -> Any:
+        """The object as its writer handed it over, so that it says all that the bytes say; None where nobody did."""
+        return self._obj if self._primed else None
 
     @property
     def encodings(self) -> dict[Any, Any]:
@@ -73,6 +79,7 @@ class Entry:
     def forget(self) -> None:
         """Drops all that can be made again."""
         self._obj = self._encodings = None
+        self._primed = False
 
     def moved(self, revision: int) -> Entry:
         """The same state bearing another revision."""

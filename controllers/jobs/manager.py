@@ -39,7 +39,7 @@ async def remove_finalizer(client: Client, pod: Json) -> None:
     """Lets a pod go. Raises StatusError."""
     metadata = pod["metadata"]
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    await client.patch(PODS, metadata["name"], body, metadata["namespace"])
+    await client.patch(PODS, metadata["name"], body, metadata["namespace"], wanted=False)
 
 
 class Pods:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
+
+import orjson
 
 from apiserver.api.selectors import LabelSelector, SelectorError, from_labels, from_object
 from controllers.claims.pods import controller_of
@@ -19,6 +21,8 @@ from controllers.runtime.kinds import (
 from controllers.scheduler.podinfo import PodInfo
 
 Json = dict[str, Any]
+#: Selectors that are remembered.
+_SELECTORS: Final = 256
 
 
 class Workloads:
@@ -28,6 +32,8 @@ class Workloads:
         self._services, self._budgets = informers.of(SERVICES), informers.of(DISRUPTION_BUDGETS)
         kinds = (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
         self._controllers = {(kind.api_version, kind.kind): informers.of(kind) for kind in kinds}
+        #: By the text of what they were made of: pods of one workload ask the same.
+        self._selectors: dict[bytes, LabelSelector | None] = {}
         self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
 
     async def wait_read(self) -> None:
@@ -46,12 +52,12 @@ class Workloads:
             if selector and all(labels.get(key) == value for key, value in selector.items()):
                 wanted |= selector
         kind, selector = self._controller_selector(pod)
-        if kind == "ReplicationController":
-            return from_labels({**wanted, **selector}) if wanted or selector else None
-        found = from_labels(wanted).requirements
-        with suppress(SelectorError):
-            found = (*found, *from_object(selector).requirements)
-        return LabelSelector(found) if found else None
+        text = orjson.dumps((kind, wanted, selector))
+        if text not in self._selectors:
+            if len(self._selectors) >= _SELECTORS:
+                self._selectors.clear()
+            self._selectors[text] = _together(kind, wanted, selector)
+        return self._selectors[text]
 
     def _controller_selector(self, pod: PodInfo) -> tuple[str, Json]:
         """Kind and selector of the object that controls the pod: plain labels for a ReplicationController."""
@@ -64,3 +70,13 @@ class Workloads:
 
     def disruption_budgets(self) -> Sequence[Json]:
         return list(self._budgets.objects.values())
+
+
+def _together(kind: str, wanted: dict[str, str], selector: Json) -> LabelSelector | None:
+    """The labels that services want and the selector of a controller as one."""
+    if kind == "ReplicationController":
+        return from_labels({**wanted, **selector}) if wanted or selector else None
+    found = from_labels(wanted).requirements
+    with suppress(SelectorError):
+        found = (*found, *from_object(selector).requirements)
+    return LabelSelector(found) if found else None

@@ -17,6 +17,7 @@ from apiserver.registry.body.convert import normalizer_of, written
 from apiserver.registry.body.size import _message_size, encode_large
 from apiserver.registry.chance import Chance
 from apiserver.registry.metadata import generate_name
+from tests.registry.conftest import shown
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -26,6 +27,9 @@ CLAIM: Json = {
     "metadata": {"name": "a"},
     "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "g"}}]}},
 }
+
+DEVICE = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}
+APPLY = "application/apply-patch+yaml"
 
 
 def test_the_server_sets_uid_time_namespace_and_version(play: Play) -> None:
@@ -354,3 +358,38 @@ def test_an_object_is_too_large_by_a_byte_in_the_words_of_the_database_and_of_it
     assert said(1536 * 1024 + 1) == "etcdserver: request is too large"
     assert said(2 * 1024 * 1024) == "etcdserver: request is too large"
     assert said(2 * 1024 * 1024 + 1).endswith("trying to send message larger than max (2097153 vs. 2097152)")
+
+
+def test_states_that_writers_hand_over_stay_as_they_were_stored_whatever_is_written_next(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        cache = world.store("resourceclaims").cache
+        cache.followers, seen = 1, []
+
+        def check() -> None:
+            seen.append(cache.get(f"{cache.prefix}default/a"))
+            assert [entry.obj for entry in seen] == [shown(entry) for entry in seen]
+
+        await world.create("resourceclaims", {**CLAIM, "metadata": {"name": "a", "finalizers": ["x/y", "x/z"]}})
+        check()
+        allocated = {"status": {"allocation": {"devices": {"results": [DEVICE]}}}}
+        await world.merge("resourceclaims", "a", allocated, subresource="status")
+        check()
+        await world.merge("resourceclaims", "a", {"metadata": {"labels": {"a": "b"}, "finalizers": ["x/z"]}})
+        check()
+        sent = {**CLAIM, "metadata": {"name": "a", "annotations": {"a": "b"}, "finalizers": ["x/z"]}}
+        await world.update("resourceclaims", "a", sent)
+        check()
+        applied = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "a", "labels": {"c": "d"}},
+        }
+        await world.call("patch", "resourceclaims", "a", applied, "fieldManager=m", content_type=APPLY)
+        check()
+        await world.delete("resourceclaims", "a")
+        check()
+        await world.merge("resourceclaims", "a", {"metadata": {"labels": None}})
+        check()
+        assert all(entry.primed is not None for entry in seen[:5])
+
+    play(scenario)

@@ -39,6 +39,7 @@ __all__ = [
     "normalizer_of",
     "read",
     "read_compact",
+    "read_shared",
     "to_hub",
     "to_version",
     "written",
@@ -69,6 +70,14 @@ _ORDER: Final = (
 def read(entry: Entry) -> Hub:
     """A private copy of an entry's object, with its resource version; raw extensions know how they were written."""
     return Hub(decode_exactly(OPENING + entry.tail))
+
+
+def read_shared(entry: Entry) -> Hub:
+    """As `read`, for who only looks at it: its parts, those of the metadata as well, may be everybody's."""
+    obj = entry.primed
+    if obj is None:
+        return read(entry)
+    return Hub({**obj, "metadata": {**obj["metadata"]}})
 
 
 def read_compact(entry: Entry) -> Hub:

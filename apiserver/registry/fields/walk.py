@@ -12,6 +12,7 @@ structured-merge-diff, the library behind upstream's field management:
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, ClassVar, Final
 
 from apiserver.api.schema import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
@@ -23,7 +24,8 @@ __all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "compar
 FieldChange = tuple[FieldSet | None, FieldSet | None]
 
 _SAME: Final[FieldChange] = (None, None)
-_SPECIAL: Final = frozenset('"\\<>&')
+#: Printable ASCII without quotes, backslashes, and what Go escapes for HTML.
+_plain: Final = re.compile(r"[ !#-%'-;=?-\[\]-~]*").fullmatch
 
 
 class _Absent:
@@ -364,7 +366,7 @@ def _as_member(node: FieldSet) -> FieldSet:
 
 def _json(value: Any) -> str:
     """A key or value as it stands in an element: JSON with the characters escaped that Go's encoder escapes."""
-    if isinstance(value, str) and value.isascii() and value.isprintable() and not _SPECIAL.intersection(value):
+    if isinstance(value, str) and _plain(value):
         return f'"{value}"'
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":

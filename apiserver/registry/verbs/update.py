@@ -16,7 +16,7 @@ from apiserver.api.status import MODIFIED, StatusError, bad_request, conflict, n
 from apiserver.api.status import forbidden as forbidden_status
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, Handlers, admit, validate
-from apiserver.registry.body.convert import holds_empty, read, read_compact
+from apiserver.registry.body.convert import holds_empty, read, read_compact, read_shared
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.body.options import parse_uint64, write_options
 from apiserver.registry.conversion import shown
@@ -136,7 +136,7 @@ async def _update(
             return Result(made, created=True)
         if resource.conversion is not None:
             entry = await shown(store, ctx, entry)
-        old = read(entry)
+        old = read_shared(entry)
         if uid and uid != old["metadata"]["uid"]:
             raise precondition_failed(store, ctx, key, "UID", uid, old["metadata"]["uid"])
         new = func(read(entry) if tracked else read_compact(entry))

@@ -221,9 +221,9 @@ def _users(status: Json, spec: Json) -> list[FieldError]:
     for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for index, state in enumerate(status.get(field) or ()):
             user = (state.get("user") or {}).get("linux")
-            path = (_STATUS / field)[index] / "user" / "linux"
             if user is None:
                 continue
+            path = (_STATUS / field)[index] / "user" / "linux"
             if windows:
                 errors.append(forbidden(path, "cannot be set for a windows pod"))
                 continue
