@@ -21,6 +21,7 @@ from tests.http.test_live_catalog import created, run, running
 Json = dict[str, Any]
 GATE = "ManifestBasedAdmissionControlConfig"
 API = "/apis/admissionregistration.k8s.io/v1"
+RULES = [RULE, {**RULE, "apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}]
 ON = Features(settings={GATE: True})
 
 
@@ -84,6 +85,8 @@ def test_policies_in_files_are_asked_first_and_about_what_configures_admission_t
 
     async def main() -> None:
         async with running("memory", None, *flags) as (server, client):
+            followed = [each for each in server._access.followed("host") if isinstance(each, FollowedManifests)]
+            assert len(followed) == 1, "the server looks at them again and again"
             assert await refused(client, MAPS, config_map("a")) == "by file"
             assert (
                 await refused(client, f"{API}/validatingadmissionpolicies", policy("a", "x", "pods")) == "no policies"
@@ -140,8 +143,8 @@ def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> No
 
     async def main() -> None:
         async with asked(*flags) as at:
-            rules = [RULE, {**RULE, "apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}]
-            mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", rules)])
+            await created(at.client, MAPS, config_map("before"))  # nobody is asked, which is remembered
+            mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", RULES)])
             write(hooks / "a.yaml", [mine])
             label = "Object{metadata: Object.metadata{labels: {'by': 'policy'}}}"
             mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": label}}
@@ -154,7 +157,10 @@ def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> No
                 obj("MutatingAdmissionPolicy", name, spec=spec),
                 obj("MutatingAdmissionPolicyBinding", name, spec={"policyName": name}),
             ])  # fmt: skip
+            at.script(files=[patch("/data/by", "files")])
             look(at.server, "MutatingAdmissionWebhook")
+            shown = await created(at.client, MAPS, config_map("asked", of="client"))
+            assert (shown["data"], "labels" in shown["metadata"]) == ({"by": "files", "of": "client"}, False)
             look(at.server, "MutatingAdmissionPolicy")
             await _ask(at)
 
@@ -162,14 +168,15 @@ def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> No
 
 
 async def _ask(at: Asked) -> None:
-    at.script(files=[ALLOW], api=[])
-    await at.configure("mutating", {"name": "api"}, name="a")
-    assert [name for name, _ in at.calls()] == ["files"]
-    at.script(files=[ALLOW, patch("/data/by", "files")], api=[ALLOW] * 2)
+    at.script(files=[patch("/data/by", "files"), ALLOW], api=[])
+    shown = await created(at.client, MAPS, config_map("a", of="client"))
+    assert (shown["data"], shown["metadata"]["labels"]) == ({"by": "files", "of": "client"}, {"by": "policy"})
+    await at.configure("mutating", {"name": "api", "rules": RULES}, name="a")
+    assert [name for name, _ in at.calls()] == ["files", "files"]
+    at.script(files=[ALLOW] * 2, api=[ALLOW])
     await at.configure("validating", name="b")
     assert [name for name, _ in at.calls()] == ["files"], "those of the API are not asked about configurations"
-    shown = (await at.client.post(MAPS, json=config_map("a", of="client"))).json()
-    assert (shown["data"], shown["metadata"]["labels"]) == ({"by": "files", "of": "client"}, {"by": "policy"})
+    await created(at.client, MAPS, config_map("b"))
     assert [name for name, _ in at.calls()] == ["files", "files", "api"]
 
 
