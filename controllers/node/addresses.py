@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 from typing import Any
 from zlib import crc32
 
@@ -17,6 +17,7 @@ class Pool:
     def __init__(self, network: str, start: str = "") -> None:
         """`start` is anything: different ones begin at different places."""
         self._hosts = IPv4Network(network)
+        self._first = int(self._hosts.network_address)
         self._owner_of: dict[str, str] = {}
         self._address_of: dict[str, str] = {}
         self._next = crc32(start.encode()) % (self._hosts.num_addresses - 2) if start else 1
@@ -33,7 +34,7 @@ class Pool:
         size = self._hosts.num_addresses - 2
         for _ in range(size):
             self._next = self._next % size + 1
-            address = str(IPv4Address(int(self._hosts.network_address) + self._next))
+            address = ".".join(map(str, (self._first + self._next).to_bytes(4, "big")))
             if address not in self._owner_of:
                 self.note(owner, address)
                 return address

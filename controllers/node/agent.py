@@ -28,7 +28,7 @@ from controllers.node.dra.drivers import ClaimId
 from controllers.node.dra.emulated import EmulatedDrivers, EmulatedHealth
 from controllers.node.dra.manager import DraFeatures, DraManager
 from controllers.node.dra.metrics import DraMetrics
-from controllers.node.kubelet import Host, Kubelet, Timings, WithHealth
+from controllers.node.kubelet import TERMINAL, Host, Kubelet, Timings, WithHealth
 from controllers.node.podcertificates import GATE as CERTIFICATES_GATE
 from controllers.node.podcertificates import PodCertificates
 from controllers.node.registration import Registration
@@ -147,6 +147,8 @@ class NodeAgent(ControllerComponent):
     def _pod_updated(self, old: Json, pod: Json) -> None:
         if old["metadata"]["uid"] != pod["metadata"]["uid"]:
             self._pod_gone(old)
+        elif _has_ended(old) and _has_ended(pod):
+            return  # finalizers go, conditions come: nothing of that is the node's business
         self._pod_changed(pod)
 
     def _pod_gone(self, pod: Json) -> None:
@@ -362,6 +364,11 @@ class _Running:
             self.containers.close()
         for task in self.tasks:
             task.cancel()
+
+
+def _has_ended(pod: Json) -> bool:
+    """Whether a pod has ended, and is not being deleted."""
+    return pod.get("status", {}).get("phase") in TERMINAL and "deletionTimestamp" not in pod["metadata"]
 
 
 def _claim_keys(pod: Json) -> Iterator[str]:

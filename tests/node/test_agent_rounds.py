@@ -114,6 +114,22 @@ def test_changes_are_the_work_of_the_nodes_that_are_emulated() -> None:
     played(scenario)
 
 
+def test_a_pod_that_has_ended_concerns_its_node_again_when_it_is_deleted() -> None:
+    async def scenario() -> None:
+        agent = Agent()
+        agent.put(NODES, node())
+        held, ended = pod() | {"status": {"phase": "Running"}}, pod() | {"status": {"phase": "Succeeded"}}
+        assert agent.put(PODS, held) == ["pod:ns/p"]
+        assert agent.put(PODS, ended) == ["pod:ns/p"]
+        assert agent.put(PODS, ended | {"x": 1}) == []
+        assert agent.put(PODS, ended | {"status": {"phase": "Failed"}}) == []
+        going = {**ended["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        assert agent.put(PODS, ended | {"metadata": going}) == ["pod:ns/p"]
+        assert agent.put(PODS, ended | {"metadata": {**ended["metadata"], "uid": "other"}}) == ["pod:ns/p"]
+
+    played(scenario)
+
+
 def test_a_kubelet_of_one_node_follows_that_alone() -> None:
     async def scenario() -> None:
         agent = Agent(node="n")
