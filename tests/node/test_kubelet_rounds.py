@@ -347,7 +347,8 @@ def test_a_pod_that_is_deleted_goes_once_its_containers_have_stopped() -> None:
 
 @pytest.mark.parametrize(
     ("pause", "grace", "takes", "after", "code"),
-    [(10, 30, 3, 13, 0), (10, 30, 25, 30, 137), (50, 30, 0, 30, 0), (50, 30, 2, 32, 0), (50, 30, 9, 32, 137), (9, 0, 0, 0, 0)],
+    [(10, 30, 3, 13, 0), (10, 30, 25, 30, 137), (50, 30, 0, 30, 0), (50, 30, 2, 32, 0), (50, 30, 9, 32, 137), (9, 0, 0, 0, 0),
+     (9, 0, 1, 0, 137)],
 )  # fmt: skip
 def test_a_hook_that_sleeps_goes_before_the_end_and_counts_to_the_grace(
     pause: int, grace: int, takes: int, after: int, code: int

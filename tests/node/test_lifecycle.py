@@ -198,6 +198,16 @@ def test_a_sidecar_that_fails_later_holds_nobody_up() -> None:
     assert life.at(9)["phase"] == "Succeeded"
 
 
+def test_a_container_that_waits_for_its_restart_does_not_wait_for_a_sidecar() -> None:
+    sidecar = {"name": "one", "image": "i", "restartPolicy": "Always"}
+    life = Life(a_pod("Always", init=(sidecar,), exit_after="2", exit_code="1", exit_after__one="5"))
+    for seconds in (0, 2, 4, 5, 10):
+        life.at(seconds)
+    assert (life.kind("one"), life.kind("c")) == ("waiting", "waiting")
+    life.at(14)
+    assert (life.kind("one"), life.kind("c")) == ("waiting", "running")
+
+
 def test_what_is_said_of_all_containers_does_not_hold_for_init_containers() -> None:
     life = Life(a_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1"))
     life.at(0)

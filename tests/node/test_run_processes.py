@@ -90,6 +90,22 @@ def test_a_process_that_is_told_to_end_has_a_while_for_it(tmp_path: Path, script
     played(scenario)
 
 
+def test_a_process_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        started = Started(tmp_path, "echo up; exec sleep 60")
+        await started.up()
+        sent: list[int] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(module.os, "killpg", lambda pid, number: sent.append(number))
+            for _ in range(2):
+                started.process.terminate(0, 30)
+        assert sent == [signal.SIGTERM]
+        started.process.kill()
+        assert await started.end() == 128 + signal.SIGKILL
+
+    played(scenario)
+
+
 def test_a_process_runs_on_until_it_is_told(tmp_path: Path) -> None:
     async def scenario() -> None:
         started = Started(tmp_path, "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done")
