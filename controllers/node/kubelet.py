@@ -106,6 +106,8 @@ class Kubelet:
         self._told: set[str] = set()
         #: By uid: what was reported last, if nothing else has changed, and nothing will by itself but at a time.
         self._settled: dict[str, _Settled] = {}
+        #: Those for which something else changed since the step began that is under way.
+        self._unsettled: set[str] = set()
 
     async def sync(self, pod: Json, node: Json) -> timedelta | None:
         """One step for a pod; when to come again, should no event come first."""
@@ -114,14 +116,17 @@ class Kubelet:
         if settled is not None and settled.holds(pod, node):
             self._settled[uid] = settled
             return None
+        self._unsettled.discard(uid)
         again = await self._sync(pod, node)
-        if (reported := self._settled.pop(uid, None)) is not None:
+        reported = self._settled.pop(uid, None)
+        if reported is not None and uid not in self._unsettled:
             self._settled[uid] = reported.until(node, again)
         return again
 
     def look_again(self, pod: Json) -> None:
         """Something beside the pod and its node has changed."""
         self._settled.pop(pod["metadata"]["uid"], None)
+        self._unsettled.add(pod["metadata"]["uid"])
 
     async def _sync(self, pod: Json, node: Json) -> timedelta | None:
         phase = pod.get("status", {}).get("phase", "Pending")
@@ -154,7 +159,8 @@ class Kubelet:
         if self._certificates is not None:
             self._certificates.forget(pod)
         self._told.discard(pod["metadata"]["uid"])
-        self.look_again(pod)
+        self._settled.pop(pod["metadata"]["uid"], None)
+        self._unsettled.discard(pod["metadata"]["uid"])
 
     async def release(self, pod: Json) -> timedelta | None:
         """The claims of a pod that is gone from the API."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -81,11 +82,13 @@ class Node:
         self.wrote: list[Json] = []
         #: What others write while a report is under way.
         self.meanwhile: Json = {}
+        self.during: Callable[[Json], None] = lambda _: None
         host = Host(self.client, self.addresses, timings, lambda: jitter, self._wrote)  # type: ignore[arg-type]
         self.kubelet = Kubelet(host, self.claims, self.told, **how)  # type: ignore[arg-type]
 
     def _patched(self, what: Any) -> Json:
         _, body = what
+        self.during(self.pod)
         self.pod = {**self.pod, "status": {**self.pod["status"], **body.get("status", {})}}
         if version := self.pod["metadata"].get("resourceVersion"):
             self.pod["metadata"] = {**self.pod["metadata"], "resourceVersion": str(int(version) + 1)}
@@ -153,6 +156,12 @@ def test_a_report_that_comes_back_is_looked_at_once_something_else_has_changed_o
             node.meanwhile = meanwhile
             assert await looked(pod(version=1))
             assert await looked(node.pod), meanwhile
+        # So does what a driver said of a device meanwhile, which is in no answer.
+        node = Node(with_health=health)
+        node.during = node.kubelet.look_again
+        assert await looked(pod(version=1))
+        node.during = lambda _: None
+        assert await looked(node.pod)
 
     run(scenario)
 
