@@ -146,6 +146,10 @@ def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> No
             await created(at.client, MAPS, config_map("before"))  # nobody is asked, which is remembered
             mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", RULES)])
             write(hooks / "a.yaml", [mine])
+            at.script(files=[patch("/data/by", "files")])
+            look(at.server, "MutatingAdmissionWebhook")
+            shown = await created(at.client, MAPS, config_map("asked", of="client"))
+            assert (shown["data"], "labels" in shown["metadata"]) == ({"by": "files", "of": "client"}, False)
             label = "Object{metadata: Object.metadata{labels: {'by': 'policy'}}}"
             mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": label}}
             spec = {
@@ -157,10 +161,6 @@ def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> No
                 obj("MutatingAdmissionPolicy", name, spec=spec),
                 obj("MutatingAdmissionPolicyBinding", name, spec={"policyName": name}),
             ])  # fmt: skip
-            at.script(files=[patch("/data/by", "files")])
-            look(at.server, "MutatingAdmissionWebhook")
-            shown = await created(at.client, MAPS, config_map("asked", of="client"))
-            assert (shown["data"], "labels" in shown["metadata"]) == ({"by": "files", "of": "client"}, False)
             look(at.server, "MutatingAdmissionPolicy")
             await _ask(at)
 
