@@ -195,8 +195,9 @@ def recorded(places: Sequence[str]) -> Reach:
 
 
 def pytest_main(arguments: Sequence[str], plugin: object) -> int:
-    """pytest in this process, as mutation runs want it: without workers."""
-    options = ["-q", "-n0", "--capture=no", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
+    """pytest in this process, as mutation runs want it: without workers, and with what is imported already."""
+    imported = "ignore::pytest.PytestAssertRewriteWarning"
+    options = ["-q", "-n0", "--capture=no", "-p", "no:cacheprovider", "-W", imported, f"--rootdir={ROOT}"]
     return int(pytest.main([*options, *arguments], [plugin, servers.Plugin()]))
 
 
