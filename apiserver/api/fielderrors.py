@@ -157,9 +157,12 @@ def required(path: Path, detail: str = "") -> FieldError:
     return FieldError("FieldValueRequired", str(path), _detail("Required value", detail))
 
 
+def _about(kind: str, value: Any) -> str:
+    return kind if value is OMITTED else f"{kind}: {render(value)}"
+
+
 def invalid(path: Path, value: Any, detail: str = "") -> FieldError:
-    shown = "Invalid value" if value is OMITTED else f"Invalid value: {render(value)}"
-    return FieldError("FieldValueInvalid", str(path), _detail(shown, detail))
+    return FieldError("FieldValueInvalid", str(path), _detail(_about("Invalid value", value), detail))
 
 
 def not_supported(path: Path, value: Any, supported: tuple[str, ...] | list[str]) -> FieldError:
@@ -172,11 +175,11 @@ def not_supported(path: Path, value: Any, supported: tuple[str, ...] | list[str]
 
 
 def duplicate(path: Path, value: Any) -> FieldError:
-    return FieldError("FieldValueDuplicate", str(path), f"Duplicate value: {render(value)}")
+    return FieldError("FieldValueDuplicate", str(path), _about("Duplicate value", value))
 
 
 def not_found(path: Path, value: Any, detail: str = "") -> FieldError:
-    return FieldError("FieldValueNotFound", str(path), _detail(f"Not found: {render(value)}", detail))
+    return FieldError("FieldValueNotFound", str(path), _detail(_about("Not found", value), detail))
 
 
 def forbidden(path: Path, detail: str) -> FieldError:
