@@ -85,8 +85,9 @@ def close_file(path: Path) -> None:
         return
 
 
-def write(path: Path, data: bytes | str) -> None:
-    """Replaces a file's content as a whole: it is there with all of `data` or as it was. Raises OSError.
+def write(path: Path, data: bytes | str, mode: int = FILE_MODE) -> None:
+    """Replaces a file's content as a whole: it is there with all of `data` or as it was. Raises OSError. `mode` is for
+    files that others are meant to read.
 
     The new file takes the name's place, so that a link of that name goes and what it led to stays as it is.
     """
@@ -95,6 +96,7 @@ def write(path: Path, data: bytes | str) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
+            os.fchmod(descriptor, mode)
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)

@@ -163,13 +163,15 @@ class PolicyIndex:
             call_on_loop(self._load)
         elif cursors[0].pending or cursors[1].pending:
             call_on_loop(self._read_on)
+        # What a thread finds while the policies change goes into what is of no use any more.
+        by_kind = self._by_kind
         if not self._all:
             return ()
         resource = attributes.resource
         key = (id(resource), attributes.ctx.version, attributes.subresource, attributes.operation)
-        kept = self._by_kind.get(key)
+        kept = by_kind.get(key)
         if kept is None:
-            kept = self._by_kind[key] = _Kept(resource, self._found(attributes))
+            kept = by_kind[key] = _Kept(resource, self._found(attributes))
         return kept.active
 
     def _stores(self) -> list[Store]:
@@ -227,7 +229,7 @@ class PolicyIndex:
 
     def _order(self) -> None:
         self._all = (*self._from_files, *self._policies.values())
-        self._by_kind.clear()
+        self._by_kind = {}
 
     def _found(self, attributes: Attributes) -> tuple[Active, ...]:
         resource, operation = attributes.resource, attributes.operation

@@ -27,6 +27,7 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS, Json
 from controllers.runtime.times import parse_time
 from controllers.runtime.workqueue import Resync
+from kubedra import private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
@@ -41,7 +42,6 @@ _LOST: Final = timedelta(minutes=10)
 _OVERDUE: Final = timedelta(minutes=10)
 _SPREAD: Final = timedelta(minutes=5)
 _AGAIN: Final = Resync(seconds=1)
-_PRIVATE: Final = 0o600
 
 
 class Source(NamedTuple):
@@ -114,9 +114,9 @@ class PodCertificates:
             known = held.setdefault((source.volume["name"], source.place), _Credentials())
             try:
                 wait = await self._advance(pod, node, source, known)
-            except StatusError as error:
+            except (StatusError, OSError) as error:
                 where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-                log.warning("a certificate for pod %s cannot be asked for: %s", where, error)
+                log.warning("a certificate for pod %s cannot be asked for or written: %s", where, error)
                 wait = _AGAIN
             if wait is not None:
                 waits.append(wait)
@@ -142,7 +142,7 @@ class PodCertificates:
         return None if due == datetime.max else Resync(seconds=max((due - now).total_seconds(), 0.001))
 
     def _read(self, pod: Json, source: Source, known: _Credentials) -> None:
-        """What became of the request."""
+        """What became of the request. Raises OSError."""
         key = f"{pod['metadata']['namespace']}/{known.asked}"
         request = self._requests(key)
         known.seen = request is not None
@@ -161,10 +161,11 @@ class PodCertificates:
                 known.over = f"PodCertificateRequest {ended}: {said.replace(',', '')}"
                 return
             if condition["type"] == "Issued":
-                known.key, known.chain = known.asked_key, _certificates(status["certificateChain"])
+                chain = _certificates(status["certificateChain"])
+                self._write(pod, source, known.asked_key, chain)
+                known.key, known.chain = known.asked_key, chain
                 known.refresh = parse_time(status["beginRefreshAt"]) + _SPREAD * self._jitter()
                 known.ends, known.asked, known.told = parse_time(status["notAfter"]), "", set()
-                self._write(pod, source, known)
                 return
 
     def _tell(self, pod: Json, known: _Credentials, now: datetime) -> Iterator[datetime]:
@@ -205,20 +206,21 @@ class PodCertificates:
         known.asked, known.asked_key, known.seen = made["metadata"]["name"], key, False
         known.lost = parse_time(made["metadata"]["creationTimestamp"]) + _LOST + _SPREAD * self._jitter()
 
-    def _write(self, pod: Json, source: Source, known: _Credentials) -> None:
+    def _write(self, pod: Json, source: Source, key: bytes, chain: bytes) -> None:
         if self._directory is None:
             return
         place = self._directory / pod["metadata"]["uid"] / "volumes" / source.volume["name"]
         mode = source.volume["projected"].get("defaultMode", 0o644)
         security = pod["spec"].get("securityContext") or {}
         if {"runAsUser", "fsGroup"} & security.keys():
-            mode = _PRIVATE
+            mode = private.FILE_MODE
         for name, content in (
-            ("credentialBundlePath", known.key + known.chain), ("keyPath", known.key),
-            ("certificateChainPath", known.chain),
+            ("credentialBundlePath", key + chain), ("keyPath", key), ("certificateChainPath", chain),
         ):  # fmt: skip
             if path := source.wanted.get(name):
-                replace(place / path, content, mode)
+                file = place / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                private.write(file, content, mode)
 
 
 def sources(pod: Json) -> Iterator[Source]:
@@ -247,17 +249,6 @@ def make_key(kind: str) -> tuple[bytes, bytes]:
     encoding = serialization.Encoding
     form, secret = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     return key.private_bytes(encoding.PEM, form, secret), request.public_bytes(encoding.DER)
-
-
-def replace(path: Path, content: bytes, mode: int) -> None:
-    """Writes a file so that nobody finds a part of it, or one that more may read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f".{path.name}.new")
-    made.unlink(missing_ok=True)
-    made.touch(_PRIVATE, exist_ok=False)
-    made.write_bytes(content)
-    made.chmod(mode)
-    made.replace(path)
 
 
 def _certificates(chain: str) -> bytes:

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from apiserver.http.handlers.accountkeys import SharedKey
+from apiserver.http.handlers.accountkeys import KeyPairs, SharedKey, encode
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens, TokenError
 from tests.support.wire import Wire
 
@@ -180,6 +181,10 @@ def test_a_token_is_good_in_its_time_and_under_its_key_only() -> None:
         f"{head}.{body}.",
     ):
         assert tokens.identify(forged, (ISSUER,)) is None
+    pair = ec.generate_private_key(ec.SECP256R1())
+    others.keys = KeyPairs(pair, [pair])
+    odd = encode(b'{"alg":"ES256","kid":[]}')
+    assert others.identify(f"{odd}.{body}.{signature}", (ISSUER,)) is None, "whatever the id of its key is"
     clock.now += timedelta(hours=1)
     with pytest.raises(TokenError, match="has expired"):
         tokens.identify(token, (ISSUER,))

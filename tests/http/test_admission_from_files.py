@@ -199,6 +199,9 @@ NAME = "a.static.k8s.io"
         ("", [obj("MutatingAdmissionPolicy", NAME)], "unsupported resource type *v1.MutatingAdmissionPolicy"),
         ("", [{"apiVersion": "v1", "kind": "Pod"}], 'no kind "Pod" is registered for version "v1"'),
         ("", [{"apiVersion": "v1", "kind": "List", "items": [{}]}], "Object 'Kind' is missing"),
+        ("", [{"apiVersion": "v1", "kind": "List", "items": 1}], "items are no list"),
+        ("", [obj("ValidatingAdmissionPolicyList", NAME, items=1)], "items are no list"),
+        ("", [{"apiVersion": "v1", "kind": "List", "items": [{"kind": 1}]}], "json parse error"),
         ("Webhook", [obj("ValidatingWebhookConfiguration", NAME, webhooks=[WEBHOOK])], "use clientConfig.url instead"),
     ],
 )  # fmt: skip

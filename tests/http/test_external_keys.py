@@ -45,6 +45,16 @@ ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 FLAG = "--service-account-signing-endpoint"
 
 
+class OfNoKnownKind:
+    """A public key of an algorithm that nobody knows."""
+
+    def public_key(self) -> OfNoKnownKind:
+        return self
+
+    def public_bytes(self, *_: object) -> bytes:
+        return bytes.fromhex("300b300506032a030403020001")
+
+
 @dataclass
 class Signer:
     """A program with keys by id: `name` is the id that it signs by, `header` what it says of that besides."""
@@ -58,6 +68,7 @@ class Signer:
     at: float | None = 1_700_000_000.25
     longest: int = 7200
     refused: str = ""
+    silent: bool = False
     fetches: int = 0
 
     async def sign(self, stream: Any) -> None:
@@ -74,6 +85,8 @@ class Signer:
     async def fetch(self, stream: Any) -> None:
         await stream.recv_message()
         self.fetches += 1
+        if self.silent:
+            return
         form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
         keys = self.keys if self.shown is None else self.shown
         found = [
@@ -94,7 +107,7 @@ class Signer:
         one = Cardinality.UNARY_UNARY
         methods = {
             f"/{SERVICE}/Sign": Handler(self.sign, one, ToSign, Signature),
-            f"/{SERVICE}/FetchKeys": Handler(self.fetch, one, Empty, PublicKeys),
+            f"/{SERVICE}/FetchKeys": Handler(self.fetch, Cardinality.UNARY_STREAM, Empty, PublicKeys),
             f"/{SERVICE}/Metadata": Handler(self.metadata, one, Empty, SignerMetadata),
         }
 
@@ -219,6 +232,8 @@ def test_what_is_wrong_with_a_signature_is_told(setting: Setting) -> None:
     ("change", "text"),
     [
         ({"keys": {}}, "while fetching token verification keys: found no keys"),
+        ({"keys": {"a": OfNoKnownKind()}}, "while parsing external public keys: "),
+        ({"silent": True}, "code = Internal desc = the signer ended the call without an answer"),
         ({"refresh": 0}, r"found invalid refresh hint \(0s\)"),
         ({"at": None}, "invalid data timestamp"),
         (

@@ -14,8 +14,9 @@ from cryptography.x509 import load_der_x509_csr
 
 from apiserver import clock
 from apiserver.resources.certificates.podkeys import check_key
-from controllers.node.podcertificates import PodCertificates, make_key, replace
+from controllers.node.podcertificates import PodCertificates, make_key
 from controllers.runtime.times import go_time
+from kubedra import private
 from tests.node.test_kubelet_rounds import NODE, Node, at, pod
 from tests.support.virtual import run
 
@@ -195,8 +196,23 @@ def test_keys_are_of_the_type_that_was_asked_for_and_the_server_takes_them(kind:
     assert kind == "ED25519" or loaded.key_size == int(kind.lstrip("ECDSAPR"))  # type: ignore[union-attr]
 
 
+def test_what_cannot_be_written_is_written_later_and_the_pod_waits_for_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = Signed(tmp_path)
+        await node.step(pod(spec=asking()), HERE)
+        node.issue(b"a")
+        (tmp_path / "u").write_text("in the way")
+        assert await node.step(node=HERE) == timedelta(seconds=1)
+        assert node.phase == "Pending"
+        (tmp_path / "u").unlink()
+        await node.step(node=HERE)
+        assert (node.phase, (tmp_path / "u/volumes/v/chain.pem").exists(), len(node.requests)) == ("Running", True, 1)
+
+    run(scenario)
+
+
 def test_a_file_is_replaced_as_a_whole_also_where_it_may_not_be_written(tmp_path: Path) -> None:
     for content in (b"a", b"b"):
-        replace(tmp_path / "in/key", content, 0o400)
-    assert ((tmp_path / "in/key").read_bytes(), (tmp_path / "in/key").stat().st_mode & 0o777) == (b"b", 0o400)
-    assert [path.name for path in (tmp_path / "in").iterdir()] == ["key"]
+        private.write(tmp_path / "key", content, 0o400)
+    assert ((tmp_path / "key").read_bytes(), (tmp_path / "key").stat().st_mode & 0o777) == (b"b", 0o400)
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]

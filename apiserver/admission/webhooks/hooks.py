@@ -108,13 +108,15 @@ class Hooks:
             return ()
         if self._cursor is None or self._cursor.pending:
             call_on_loop(self._read)
+        # What a thread finds while they change goes into what is of no use any more.
+        concerned = self._concerned
         if not self._all:
             return ()
         resource, ctx = attributes.resource, attributes.ctx
         kind = (id(resource), ctx.version, attributes.subresource, attributes.operation, bool(attributes.namespace))
-        known = self._concerned.get(kind)
+        known = concerned.get(kind)
         if known is None or known[0] is not resource:
-            known = self._concerned[kind] = (resource, self._find(attributes))
+            known = concerned[kind] = (resource, self._find(attributes))
         return known[1]
 
     def _read(self) -> None:

@@ -108,6 +108,8 @@ class AccountTokens:
             header, claims = (orjson.loads(_decode(part)) for part in signed.split("."))
             if not isinstance(header, dict) or not isinstance(claims, dict):
                 return None
+            if not isinstance(header.get("kid", ""), str):
+                return None
             if claims.get("iss") not in (*self.issuers, OF_SECRETS):
                 return None
             if not self.keys.knows(header, signed.encode(), _decode(signature)):

@@ -256,6 +256,7 @@ class ExternalKeys:
 
 def _public(found: PublicKey, start: str) -> Public:
     """Raises SignerError, whose text begins so."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 
     if not found.id or len(found.id.encode()) > _LONGEST_ID:
@@ -264,7 +265,7 @@ def _public(found: PublicKey, start: str) -> Public:
         raise SignerError(f"{start}found empty public key")
     try:
         key: Any = load_der_public_key(found.key)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise SignerError(f"{start}while parsing external public keys: {error}") from error
     if not supported(key):
         raise SignerError(f"{start}while parsing external public keys: no RSA or elliptic key that signs tokens")

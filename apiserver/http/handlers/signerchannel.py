@@ -54,7 +54,11 @@ class SignerChannel(Channel):
         while True:
             try:
                 unary = UnaryUnaryMethod(self, path, type(request), answer)
-                found: Answer = await unary(request, timeout=seconds + 1)
+                async with unary.open(timeout=seconds + 1) as stream:
+                    await stream.send_message(request, end=True)
+                    found: Answer | None = await stream.recv_message()
+                if found is None:
+                    raise CallError("Internal", "the signer ended the call without an answer")
                 return found
             except OSError:  # it does not listen yet, or not any more
                 await asyncio.sleep(_AGAIN)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from apiserver.api.bodies import claimed_kind
 from apiserver.api.codec import DecodeError, decode, interpret, loads
 from apiserver.api.fielderrors import aggregate, go_quote
 from apiserver.clock import now
@@ -128,16 +129,16 @@ class Manifests:
             raise ManifestError("Object 'Kind' is missing")
         single = kind.removesuffix("List")
         if (version, kind) == ("v1", "List"):
-            for item in value.get("items") or ():
+            for item in _items(value):
                 if not isinstance(item, dict):
                     raise ManifestError("failed to decode list item: Object 'Kind' is missing")
-                yield from self._objects_of(item, item.get("apiVersion", ""), item.get("kind", ""), None)
+                yield from self._objects_of(item, *claimed_kind(item), None)
         elif version != _API_VERSION or single not in _KINDS:
             raise ManifestError(f"no kind {go_quote(kind)} is registered for version {go_quote(version)}")
         elif single not in PLUGINS[self.plugin]:
             raise ManifestError(f"unsupported resource type *{_VERSION}.{kind}")
         elif single != kind:
-            for item in value.get("items") or ():
+            for item in _items(value):
                 yield single, self._object(single, item, None)
         else:
             yield kind, self._object(kind, value, body)
@@ -156,6 +157,14 @@ class Manifests:
         if errors:
             raise ManifestError(f"{kind} {go_quote(obj['metadata'].get('name', ''))}: {aggregate(errors)}")
         return obj
+
+
+def _items(value: Json) -> list[Any]:
+    """What a list holds. Raises ManifestError."""
+    items = value.get("items")
+    if items is not None and not isinstance(items, list):
+        raise ManifestError("failed to decode list: items are no list")
+    return items or []
 
 
 def _add(named: dict[str, tuple[Json, Path]], kind: str, obj: Json, path: Path) -> None:
