@@ -56,6 +56,8 @@ def render_object(view: View, chosen: ResponseFormat, entry: Entry, now: datetim
         return encode(chosen.media, table(view, chosen, [entry], meta, now, include), pretty=chosen.pretty)
     if chosen.shape == PARTIAL:
         return encode(chosen.media, partial(entry.obj, chosen.version), pretty=chosen.pretty)
+    if view.resource.custom:  # of which upstream knows no more than that
+        raise StatusError(500, "", "content is not a list")
     raise StatusError(
         406,
         "NotAcceptable",
@@ -105,6 +107,8 @@ async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now:
         return await gather(
             chosen.media, head, "items", entries, lambda entry: partial(entry.obj, chosen.version), pretty=chosen.pretty
         )
+    if view.resource.custom:  # of which upstream knows no more than that
+        raise StatusError(500, "", "content is not a list")
     raise StatusError(
         406,
         "NotAcceptable",

@@ -230,7 +230,7 @@ def _type(group: str, version: Json, names: Json, coercion: Coercion, *, keeps_a
 def _decoded(coercion: Coercion, value: Json, body: Body | None) -> Decoded:
     """An object in the schema's form, and what a strict reader would refuse: repeated fields, then unknown ones."""
     duplicates = repeated(parse_with_spans(body.text)) if body is not None and _may_repeat(body) else []
-    metadata = decode(ObjectMeta, value.get("metadata") or {})
+    metadata = decode(ObjectMeta, value.get("metadata"))
     try:
         obj, unknown = coercion.pruned(value)
     except TooLarge:
