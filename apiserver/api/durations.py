@@ -25,6 +25,7 @@ _NANOSECONDS = {
 }  # fmt: skip
 #: Nanoseconds that 64 bits do not hold.
 _LONGEST = 1 << 63
+_MOST_DIGITS = len(str(_LONGEST))
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -82,7 +83,7 @@ def go_duration_problem(text: str) -> str:
     spent = Decimal()
     while rest:
         number = _NUMBER.match(rest)
-        if number is None:
+        if number is None or len(number[0].partition(".")[0].lstrip("0")) > _MOST_DIGITS:
             return f"time: invalid duration {go_quote(text)}"
         unit = _UNIT.match(rest, number.end())
         assert unit is not None, "it matches nothing, too"

@@ -29,6 +29,7 @@ _AMOUNT: Final = re.compile(r"(\d+)[ \t\n\f\r]*([A-Za-zµ]+)", re.ASCII)
 _UNITS: Final = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"})
 _UNIT_STEMS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _MOST: Final = 2**63 - 1
+_MOST_DIGITS: Final = len(str(_MOST))
 # An address of RFC 5322, as Go's net/mail parses one: alone or in angle brackets after a name, with a comment or not.
 _ATOM: Final = r"[^\x00-\x20\x7f().<>\[\]:;@\\,\"]+"
 _DOTTED: Final = rf"{_ATOM}(?:\.{_ATOM})*"
@@ -74,8 +75,8 @@ def _duration(text: str) -> bool:
     """As Go writes durations (`1h30m`), or with an amount of a unit anywhere in it (`about 3 days`)."""
     if not go_duration_problem(text):
         return True
-    amounts = _AMOUNT.findall(text)
-    if any(int(number) > _MOST for number, _ in amounts):
+    amounts = [(number.lstrip("0") or "0", unit) for number, unit in _AMOUNT.findall(text)]
+    if any(len(number) > _MOST_DIGITS or int(number) > _MOST for number, _ in amounts):
         return False
     return any(unit.lower() in _UNITS or unit.lower().startswith(_UNIT_STEMS) for _, unit in amounts)
 

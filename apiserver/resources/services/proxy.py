@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["proxy"]
 
-_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII)
+#: A longer one than 64 bits hold is a name to upstream.
+_NUMBER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 
 def _unavailable(text: str) -> StatusError:
