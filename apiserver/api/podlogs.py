@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +32,7 @@ class LogOptions:
             return (params.get(name) or ("",))[0]
 
         def number(name: str) -> int | None:
-            return int(said(name)) if said(name).isdigit() else None
+            return int(said(name)) if re.fullmatch("[0-9]{1,19}", said(name)) else None
 
         seconds, since = number("sinceSeconds"), None
         if seconds is not None:

@@ -107,8 +107,9 @@ def test_a_log_is_read_from_the_kubelet_that_the_node_names(tmp_path: Path) -> N
         answer = log(running, "?timestamps=1&follow=false&previous&tailLines=5&pretty=true")
         assert (answer.status, answer.text) == (200, "one\ntwo\n")
         assert answer.headers["content-type"].startswith("text/plain")
+        assert log(running, "?tailLines=--1&limitBytes=%C2%B2").status == 200, "what is no number counts for nothing"
         path = "/containerLogs/default/p/c?previous=true&tailLines=5&timestamps=true"
-        assert far.asked[-1].splitlines()[0] == f"GET {path} HTTP/1.1"
+        assert far.asked[0].splitlines()[0] == f"GET {path} HTTP/1.1"
         for code, said, reason, message in (
             (401, b"no", "Unauthorized", "the server has asked for the client to provide credentials ( pods/log p)"),
             (400, b"no such thing", "BadRequest", "no such thing"),

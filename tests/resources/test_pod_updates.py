@@ -130,3 +130,14 @@ def test_a_pod_that_runs_is_given_time_to_end(
     resource = find("pods")
     obj = {"metadata": {}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}, "status": {"phase": phase}}
     assert resource.strategy.deletion_grace(judge.context(resource), deepcopy(obj), requested) == grace
+
+
+@pytest.mark.parametrize(
+    ("cost", "taken"),
+    [("0", True), ("-7", True), ("2147483647", True), ("2147483648", False), ("007", False), ("²", False),
+     ("9" * 5000, False), ("x", False)],
+)  # fmt: skip
+def test_what_deleting_a_pod_costs_is_a_number_of_32_bits(judge: Any, cost: str, taken: bool) -> None:
+    name = "controller.kubernetes.io/pod-deletion-cost"
+    _, wrong = judge.create("pods", {**pod(), "metadata": {"name": "p", "annotations": {name: cost}}})
+    assert [text[:40] for text in wrong] == ([] if taken else [f"metadata.annotations[{name}]: Invalid"[:40]])

@@ -5,6 +5,7 @@ Where the status of the node says that its kubelet listens somewhere, that one i
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -88,7 +89,7 @@ def _check_counts(request: Request, name: str) -> None:
     errors = []
     for field in _COUNTS:
         text = _first(request, field)
-        if text.lstrip("-").isdigit() and int(text) < (0 if field == "tailLines" else 1):
+        if re.fullmatch("-?[0-9]{1,19}", text) and int(text) < (0 if field == "tailLines" else 1):
             bound = "must be greater than or equal to 0" if field == "tailLines" else "must be greater than 0"
             errors.append(invalid(Path(field), int(text), bound))
     if errors:

@@ -4,6 +4,7 @@ modules beside.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import (
@@ -110,7 +111,7 @@ def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTA
             invalid(path.key(MIRROR), annotations[MIRROR], "must set spec.nodeName if mirror pod annotation is set")
         )
     cost = annotations.get("controller.kubernetes.io/pod-deletion-cost", "0")
-    if not cost.removeprefix("-").isdigit() or not -(1 << 31) <= int(cost) < 1 << 31:
+    if not re.fullmatch("0|[1-9][0-9]{0,9}|-[0-9]{1,10}", cost) or not -(1 << 31) <= int(cost) < 1 << 31:
         errors.append(invalid(path.key("controller.kubernetes.io/pod-deletion-cost"), cost, "must be a 32bit integer"))
     return errors
 
