@@ -27,7 +27,7 @@ _PAUSE: Final = 1.0
 class Followed:
     """Files that hold one thing together, as a certificate and its key: `load` takes over their texts when one of them
     changes. For texts that are of no use it raises ValueError or OSError; then what held before holds on, and a line
-    of the log says so.
+    of the log says so; with the traceback where it fails otherwise.
     """
 
     def __init__(self, what: str, paths: Sequence[Path], load: Callable[..., object]) -> None:
@@ -57,8 +57,9 @@ class Followed:
             if texts == self.texts:
                 return
             self._load(*texts)
-        except (OSError, ValueError) as error:
-            log.error("%s %s is not taken over: %s", self._what, where, error)
+        except Exception as error:
+            expected = isinstance(error, OSError | ValueError)
+            log.error("%s %s is not taken over: %s", self._what, where, error, exc_info=None if expected else error)
             self._note("failure")
             return
         self.texts = texts

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from apiserver.aggregation.client import RemoteClient, user_headers
 from apiserver.aggregation.servers import RemoteServers, Server
 from apiserver.aggregation.takeover import Refused
+from apiserver.api.numbers import int64
 from apiserver.api.status import PlainError
 from apiserver.clock import Timer, timers
 from apiserver.http.audit.ids import audit_id
@@ -110,8 +111,8 @@ class Aggregated:
 async def _taken(request: Request, answer: httpx.Response) -> Response | Stream:
     content_type = answer.headers.get("content-type", "")
     headers = tuple((name, value) for name, value in answer.headers.multi_items() if name.lower() not in _OF_ANSWER)
-    length = answer.headers.get("content-length", "")
-    if request.method == "HEAD" or (length.isdigit() and int(length) <= _WHOLE):
+    length = int64(answer.headers.get("content-length", ""))
+    if request.method == "HEAD" or (length is not None and length <= _WHOLE):
         try:
             body = b"".join([piece async for piece in answer.aiter_raw()])
         finally:

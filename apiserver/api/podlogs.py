@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from apiserver.api.durations import go_seconds
+from apiserver.api.numbers import int64
 
 #: When it was written, and its text without the line's end.
 Line = tuple[datetime, str]
@@ -32,7 +32,7 @@ class LogOptions:
             return (params.get(name) or ("",))[0]
 
         def number(name: str) -> int | None:
-            return int(said(name)) if re.fullmatch("[0-9]{1,19}", said(name)) else None
+            return int64(said(name))
 
         seconds, since = number("sinceSeconds"), None
         if seconds is not None:

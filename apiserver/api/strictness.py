@@ -15,6 +15,7 @@ import orjson
 from apiserver.api.codec import DecodeError
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.gojson import Literal, Pairs, RawObject, base64_error, go_kind, parse_with_spans
+from apiserver.api.numbers import int64
 from apiserver.api.quantity import Quantity
 from apiserver.api.scalars import canonical_quantity
 from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type, go_name
@@ -229,9 +230,10 @@ class _Walk:
                 if kind == "string":
                     return node
                 number = _written(node)
-                if kind != "number" or not number.lstrip("-").isdigit() or not -(2**31) <= int(number) < 2**31:
+                value = int64(number) if kind == "number" else None
+                if value is None or not -(2**31) <= value < 2**31:
                     raise DecodeError(self.mismatch(f"number {number}" if kind == "number" else kind, "int32", stack))
-                return int(number)
+                return value
             if kind != "string":
                 raise DecodeError(self.mismatch(kind, "string", stack))
             return time(node) if type.name == "time" else micro_time(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from apiserver.api.numbers import int64
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 
@@ -33,16 +34,13 @@ def with_annotations(obj: Json, annotations: dict[str, str]) -> Json:
 def annotation_number(obj: Json, name: str) -> int | None:
     """None for what is no count."""
     text = (obj["metadata"].get("annotations") or {}).get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and int(text) <= _LARGEST else None
+    number = int64(text)
+    return number if number is not None and 0 <= number <= _LARGEST else None
 
 
 def revision(obj: Json) -> int:
     """0 where there is none, or where it is no number."""
-    text = (obj["metadata"].get("annotations") or {}).get(REVISION, "")
-    try:
-        return int(text)
-    except ValueError:
-        return 0
+    return int64((obj["metadata"].get("annotations") or {}).get(REVISION, "")) or 0
 
 
 def last_revision(sets: Iterable[Json]) -> int:
@@ -90,9 +88,10 @@ def new_annotations(deployment: Json, replica_set: Json, revision: int) -> dict[
     given = annotations_of(replica_set)
     given |= {name: value for name, value in annotations_of(deployment).items() if name not in _OWN}
     before = given.get(REVISION)
-    if before and not before.lstrip("-").isdigit():
+    number = int64(before or "0")
+    if number is None:
         return given
-    if int(before or 0) < revision:
+    if number < revision:
         given[REVISION] = str(revision)
         if before is not None:
             _append(given, before)

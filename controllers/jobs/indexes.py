@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
+from apiserver.api.numbers import int64
 from controllers.runtime.kinds import Json
 
 ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
@@ -21,7 +22,8 @@ def is_indexed(job: Json) -> bool:
 def index_of(pod: Json) -> int | None:
     """The pod's completion index; None where it has none."""
     text = (pod["metadata"].get("annotations") or {}).get(ANNOTATION, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    number = int64(text)
+    return number if number is not None and number >= 0 else None
 
 
 def indexes_of(pods: Iterable[Json]) -> set[int]:
@@ -33,11 +35,12 @@ def parse_indexes(text: str, completions: int) -> set[int]:
     found: set[int] = set()
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
-        if not part.isascii() or not first.isdigit() or (last and not last.isdigit()):
+        begin, end = int64(first), int64(last or first)
+        if begin is None or begin < 0 or end is None:
             continue
-        if int(first) >= completions:
+        if begin >= completions:
             break
-        found.update(range(int(first), min(int(last or first), completions - 1) + 1))
+        found.update(range(begin, min(end, completions - 1) + 1))
     return found
 
 
@@ -88,5 +91,5 @@ def ignored_failures(pod: Json) -> int:
 
 def _number(pod: Json, annotation: str) -> int:
     text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
-    number = int(text) if text.isascii() and text.isdigit() else 0
-    return number if number <= _MAX_INT32 else 0
+    number = int64(text) or 0
+    return number if 0 <= number <= _MAX_INT32 else 0

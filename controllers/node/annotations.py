@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from apiserver.api.numbers import int64
+
 Json = dict[str, Any]
 
 #: On a Node: the agent emulates it. Any value.
@@ -66,7 +68,8 @@ def devices_of(node: Json) -> tuple[str, int] | None:
     if not value:
         return None
     driver, _, count = value.rpartition("=")
-    return (driver or EXAMPLE_DRIVER, int(count)) if count.isdigit() and int(count) else None
+    number = int64(count)
+    return (driver or EXAMPLE_DRIVER, number) if number is not None and number > 0 else None
 
 
 def missing_images(node: Json) -> frozenset[str]:
@@ -116,7 +119,8 @@ def exit_code(pod: Json, container: str) -> int:
     """What a container ends with. What is said of all does not hold for init containers."""
     init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
     value = annotation(pod, f"{EXIT_CODE}.{container}") or (None if init else annotation(pod, EXIT_CODE)) or "0"
-    return int(value) if value.isdigit() and int(value) < 256 else 1
+    number = int64(value)
+    return number if number is not None and 0 <= number < 256 else 1
 
 
 def _seconds(value: str, default: timedelta | None) -> timedelta | None:

@@ -19,6 +19,7 @@ from apiserver.certificates import own_certificate
 from apiserver.flags import SettingsError
 from apiserver.http.handlers.certificates import ClientCertificates
 from apiserver.https import Https, HttpsError
+from apiserver.reloading import Followed
 from apiserver.settings import read
 from tests.http.authorities import Authority
 from tests.support.patience import wait_until
@@ -231,3 +232,19 @@ def test_other_servers_are_told_of_all_authorities_until_they_end(tmp_path: Path
         running.call(info.ensure)
         assert wire.get(INFO).json["data"] == first
         assert len(x509.load_pem_x509_certificates(first["client-ca-file"].encode())) == 1
+
+
+def test_a_change_that_fails_in_an_odd_way_is_told_and_the_next_one_is_taken_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken: list[int] = []
+    file = tmp_path / "numbers"
+    file.write_bytes(b"{}")
+    followed = Followed("numbers", (file,), lambda text: taken.append(json.loads(text)["n"]))
+    file.write_bytes(b'{"m": 1}')
+    followed.look()
+    assert f"numbers {file} is not taken over: 'n'" in caplog.text
+    assert "KeyError" in caplog.text
+    file.write_bytes(b'{"n": 2}')
+    followed.look()
+    assert taken == [2]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.numbers import parse_int64
 from apiserver.api.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
@@ -100,7 +101,6 @@ class DeleteOptions:
 _NO_PARAMS: Final[Params] = {}
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
-_INT64: Final = 1 << 63
 #: Options without a query are most requests' options.
 _PLAIN_WRITE: Final = WriteOptions()
 _PLAIN_LIST: Final = ListOptions()
@@ -121,27 +121,6 @@ def _flag(params: Params, name: str) -> bool | None:
     """Any value but 0 and false is true, the empty one too."""
     values = params.get(name)
     return None if not values else values[0] != "0" and values[0].lower() != "false"
-
-
-def parse_int64(text: str) -> int:
-    """Go's strconv.ParseInt to base 10, with its texts."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    value = int(text)
-    if not -_INT64 <= value < _INT64:
-        raise ValueError(f'strconv.ParseInt: parsing "{text}": value out of range')
-    return value
-
-
-def parse_uint64(text: str) -> int:
-    """Go's strconv.ParseUint to base 10, with its texts: resource versions."""
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    value = int(text)
-    if value >= 2 * _INT64:
-        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
-    return value
 
 
 def _number(params: Params, name: str) -> int | None:

@@ -13,13 +13,14 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from apiserver.api.codec import decode_exactly, encode_exactly
+from apiserver.api.numbers import parse_uint64
 from apiserver.api.objects import Hub, Json
 from apiserver.api.status import StatusError, already_exists, method_not_allowed
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import holds_empty
 from apiserver.registry.body.decode import check_media_type, decode_body
-from apiserver.registry.body.options import parse_uint64, write_options
+from apiserver.registry.body.options import write_options
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import (
     deduplicate_owners,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from apiserver.api.numbers import parse_uint64
 from apiserver.api.status import StatusError, bad_request
-from apiserver.registry.body.options import parse_uint64
 from apiserver.registry.store import WAIT_SECONDS
 from apiserver.storage.types import FutureRevision
 

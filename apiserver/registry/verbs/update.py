@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.numbers import parse_uint64
 from apiserver.api.objects import Hub, Json, UpdateFunc
 from apiserver.api.status import MODIFIED, StatusError, bad_request, conflict, not_found
 from apiserver.api.status import forbidden as forbidden_status
@@ -18,7 +19,7 @@ from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, Handlers, admit, validate
 from apiserver.registry.body.convert import holds_empty, read, read_compact, read_shared
 from apiserver.registry.body.decode import decode_body
-from apiserver.registry.body.options import parse_uint64, write_options
+from apiserver.registry.body.options import write_options
 from apiserver.registry.conversion import shown
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import (

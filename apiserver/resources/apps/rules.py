@@ -9,6 +9,7 @@ from typing import Any
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported
 from apiserver.api.internal import internal
 from apiserver.api.names import PERCENT
+from apiserver.api.numbers import int64
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.meta import LabelSelector
 from apiserver.resources.pods.gates import PodGates
@@ -69,7 +70,7 @@ def number(value: int | str) -> int:
     if isinstance(value, int):
         return value
     text = value.removesuffix("%") if PERCENT.matches(value) else value
-    return int(text) if text.removeprefix("-").isdigit() else 0
+    return int64(text) or 0
 
 
 def at_most_100_percent(path: Path, value: int | str) -> list[FieldError]:

@@ -5,11 +5,11 @@ Where the status of the node says that its kubelet listens somewhere, that one i
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from apiserver.api.fielderrors import Path, invalid
+from apiserver.api.numbers import int64
 from apiserver.api.podlogs import LogOptions
 from apiserver.api.status import StatusError, bad_request, forbidden, not_found
 from apiserver.api.status import invalid as invalid_status
@@ -88,10 +88,10 @@ def _first(request: Request, name: str) -> str:
 def _check_counts(request: Request, name: str) -> None:
     errors = []
     for field in _COUNTS:
-        text = _first(request, field)
-        if re.fullmatch("-?[0-9]{1,19}", text) and int(text) < (0 if field == "tailLines" else 1):
+        number = int64(_first(request, field))
+        if number is not None and number < (0 if field == "tailLines" else 1):
             bound = "must be greater than or equal to 0" if field == "tailLines" else "must be greater than 0"
-            errors.append(invalid(Path(field), int(text), bound))
+            errors.append(invalid(Path(field), number, bound))
     if errors:
         raise invalid_status("PodLogOptions", "", name, errors)
 

@@ -5,10 +5,10 @@ pkg/registry/core/service/storage.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.numbers import int64
 from apiserver.api.status import StatusError, not_found
 from apiserver.resources.connectoptions import split_target
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["proxy"]
 
-#: A longer one than 64 bits hold is a name to upstream.
-_NUMBER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-
 
 def _unavailable(text: str) -> StatusError:
     return StatusError(503, "ServiceUnavailable", text)
@@ -30,13 +27,14 @@ def _unavailable(text: str) -> StatusError:
 async def proxy(store: Store, ctx: Context, request: Request) -> Response:
     """NAME, NAME:PORT or SCHEME:NAME:PORT."""
     _, name, port = split_target(ctx.name, "service")
-    if _NUMBER.fullmatch(port):
+    number = int64(port)
+    if number is not None:
         service = ctx.lookup("", "services", ctx.namespace, name)
         if service is None:
             raise not_found("services", "", name)
-        found = next((p for p in service["spec"].get("ports") or () if p.get("port") == int(port)), None)
+        found = next((p for p in service["spec"].get("ports") or () if p.get("port") == number), None)
         if found is None:
-            raise _unavailable(f"no service port {int(port)} found for service {go_quote(name)}")
+            raise _unavailable(f"no service port {number} found for service {go_quote(name)}")
         port = found.get("name", "")
     endpoints = ctx.lookup("", "endpoints", ctx.namespace, name)
     if endpoints is None:  # which nobody needs but the service, and so it is what is missing

@@ -19,6 +19,8 @@ from controllers.node.dra.drivers import DriverCallError
 from kubedra.driver.codec import MessageCodec, code_name
 from kubedra.driver.wire import WireError
 
+#: What grpc-go says of a call that ends well and without an answer.
+_NO_ANSWER = "cardinality violation: received no response message from non-server-streaming RPC"
 #: Seconds before a connection is tried again: the first, how they grow, the longest.
 _FIRST, _FACTOR, _LONGEST = 0.25, 1.6, 5.0
 
@@ -63,13 +65,16 @@ class Connection:
         try:
             # The time is kept here; the driver hears of a second more, for grpclib cuts it to whole seconds.
             with outside(), timers(Timer.MACHINE):
-                async with asyncio.timeout(seconds):
-                    reply: Answer = await unary(request, timeout=seconds + 1)
-                    return reply
+                async with asyncio.timeout(seconds), unary.open(timeout=seconds + 1) as stream:
+                    await stream.send_message(request, end=True)
+                    reply: Answer | None = await stream.recv_message()
         except TimeoutError as error:
             raise DriverCallError("DeadlineExceeded", "context deadline exceeded") from error
         except (GRPCError, ProtocolError, StreamTerminatedError, OSError, WireError) as error:
             raise self._failure(error) from error
+        if reply is None:
+            raise DriverCallError("Internal", _NO_ANSWER)
+        return reply
 
     async def stream(self, method: str, request: Message, answer: type[Answer]) -> AsyncIterator[Answer]:
         """The answers of a call that streams, until its end. Raises DriverCallError."""

@@ -1,0 +1,43 @@
+"""Whole numbers in texts, as Go's strconv reads them: ASCII digits to base 10, in 64 bits, however many zeros lead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["int64", "parse_int64", "parse_uint64"]
+
+_BOUND: Final = 1 << 63
+#: Digits of the largest number. Python reads no more than 4300, and takes ever longer for each.
+_DIGITS: Final = 20
+
+
+def parse_int64(text: str) -> int:
+    """A number with a sign or without. Raises ValueError with strconv's text."""
+    sign = text[:1] if text[:1] in ("+", "-") else ""
+    value = _value("ParseInt", text, text[len(sign) :]) * (-1 if sign == "-" else 1)
+    if not -_BOUND <= value < _BOUND:
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
+
+
+def parse_uint64(text: str) -> int:
+    """A number without a sign, as resource versions are. Raises ValueError with strconv's text."""
+    value = _value("ParseUint", text, text)
+    if value >= 2 * _BOUND:
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return value
+
+
+def int64(text: str) -> int | None:
+    """`parse_int64`; None for what is no such number."""
+    try:
+        return parse_int64(text)
+    except ValueError:
+        return None
+
+
+def _value(function: str, text: str, digits: str) -> int:
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f'strconv.{function}: parsing "{text}": invalid syntax')
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) <= _DIGITS else 10**_DIGITS

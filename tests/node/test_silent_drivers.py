@@ -1,0 +1,51 @@
+"""What a node makes of a driver that ends a call in an odd way."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
+
+from controllers.node.dra.drivers import DriverCallError
+from controllers.node.grpc.connection import Connection
+from kubedra.driver.messages import Empty, PluginInfo
+from kubedra.driver.sockets import SocketServer
+
+METHOD = "/a.B/C"
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "text"),
+    [
+        (None, "Internal", "received no response message"),
+        (GRPCError(Status.NOT_FOUND, "gone"), "NotFound", "gone"),
+    ],
+)
+def test_a_call_that_ends_without_an_answer_has_failed(
+    tmp_path: Path, ends: GRPCError | None, code: str, text: str
+) -> None:
+    async def end(stream: Any) -> None:
+        await stream.recv_message()
+        await stream.send_initial_metadata()
+        if ends is not None:
+            raise ends
+
+    async def scenario() -> None:
+        path = tmp_path / "driver.sock"
+        # A method with one answer is not let end without one by the library, one with many is.
+        server = SocketServer(path, {METHOD: Handler(end, Cardinality.UNARY_STREAM, Empty, PluginInfo)})
+        await server.listen()
+        connection = Connection(str(path))
+        try:
+            with pytest.raises(DriverCallError, match=text) as caught:
+                await connection.call(METHOD, Empty(), PluginInfo, 30)
+            assert caught.value.code == code
+        finally:
+            await connection.close()
+            await server.stop()
+
+    asyncio.run(scenario())
