@@ -107,8 +107,6 @@ async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now:
         return await gather(
             chosen.media, head, "items", entries, lambda entry: partial(entry.obj, chosen.version), pretty=chosen.pretty
         )
-    if view.resource.custom:  # of which upstream knows no more than that
-        raise StatusError(500, "", "content is not a list")
     raise StatusError(
         406,
         "NotAcceptable",
