@@ -125,13 +125,14 @@ class Driver:
     def serve(self, **where: Any) -> None:
         """`run` until SIGINT or SIGTERM: what a driver's `main` does."""
         import signal
-        import threading
+        from queue import SimpleQueue
 
-        stopped = threading.Event()
+        # Signals are handled in the thread that waits for them: an Event would then be set by who holds its lock.
+        stopped: SimpleQueue[None] = SimpleQueue()
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopped.set())
+            signal.signal(number, lambda *_: stopped.put(None))
         with self.run(**where):
-            stopped.wait()
+            stopped.get()
 
 
 async def called(function: Any, *arguments: Any) -> Any:

@@ -17,6 +17,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import grpc
@@ -154,6 +155,8 @@ class Driver:
         return M.Empty()
 
     def serve(self) -> None:
+        stop: SimpleQueue[None] = SimpleQueue()  # which may be given something while it is asked
+        signal.signal(signal.SIGTERM, lambda *_: stop.put(None))
         dra = server(self.endpoint)
         for version in self.versions:
             methods = {"NodePrepareResources": self.prepare(version), "NodeUnprepareResources": self.unprepare(version)}
@@ -169,10 +172,8 @@ class Driver:
         )
         add(registration, "pluginregistration.Registration", {"GetInfo": info, "NotifyRegistrationStatus": notify})
         registration.start()
-        stop = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
         self.log(method="started")
-        stop.wait()
+        stop.get()
         for running, path in ((registration, socket), (dra, self.endpoint)):
             running.stop(0).wait(1)
             path.unlink(missing_ok=True)
