@@ -9,24 +9,11 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from kubedra.driver import wire
+from kubedra.driver.messages import Empty  # FetchKeysRequest, MetadataRequest
 
 __all__ = ["SERVICE", "Empty", "PublicKey", "PublicKeys", "Signature", "SignerMetadata", "ToSign"]
 
 SERVICE: Final = "v1.ExternalJWTSigner"
-
-
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """FetchKeysRequest, MetadataRequest."""
-
-    def encode(self) -> bytes:
-        return b""
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        for _ in wire.fields(data):
-            pass
-        return cls()
 
 
 @dataclass(frozen=True, slots=True)
