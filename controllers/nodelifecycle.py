@@ -25,6 +25,9 @@ from controllers.runtime.kinds import NODES, PODS, Json, key_of
 from controllers.workloads.podstates import is_ready
 
 NAME = "node-lifecycle-controller"
+#: How many nodes and pods are worked on at the same time, as upstream.
+_NODE_WORKERS: Final = 8
+_POD_WORKERS: Final = 4
 #: Labels that older clients look at, by the label that they follow.
 _LABELS: Final = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 
@@ -44,9 +47,9 @@ class NodeLifecycle(ComponentOfSeveral):
         self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
         self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
         self._recorder = CoreEventRecorder(self._client, "node-controller")
-        self._tainting = Controller(NAME, self.reconcile, queue="node_lifecycle_controller")
+        self._tainting = Controller(NAME, self.reconcile, workers=_NODE_WORKERS, queue="node_lifecycle_controller")
         self._tainting.follow(self._nodes)
-        self._marking = Controller(NAME, self.mark, queue="node_lifecycle_controller_pods")
+        self._marking = Controller(NAME, self.mark, workers=_POD_WORKERS, queue="node_lifecycle_controller_pods")
         self._marking.require(self._nodes)
         self._marking.require(self._pods)
         self._pods.on(self._pod_changed, self._pod_updated)

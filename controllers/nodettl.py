@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Final
 
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -15,6 +16,7 @@ from controllers.runtime.kinds import NODES, Json, key_of
 
 NAME = "ttl-controller"
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
+_WORKERS: Final = 5
 #: From how many nodes and to how many each step holds, and its seconds. They overlap, so that a cluster at an edge does
 #: not change all its nodes again and again.
 _STEPS = ((0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, None, 300))
@@ -35,7 +37,7 @@ class NodeTtl(ControllerComponent):
         self._client = client.named(NAME)
         self._nodes = informers.of(NODES)
         self._count, self._step = 0, 0
-        self._controller = Controller(NAME, self.reconcile, queue="ttlcontroller")
+        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="ttlcontroller")
         self._controller.require(self._nodes)
         self._nodes.on(added=self._added, updated=self._updated, deleted=lambda _: self._counted(-1))
 

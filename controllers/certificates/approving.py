@@ -17,6 +17,7 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS, Json
 
 NAME: Final = "certificatesigningrequest-approving-controller"
+_WORKERS: Final = 5
 _DONE: Final = "Auto approving {}kubelet client certificate after SubjectAccessReview."
 
 
@@ -33,7 +34,7 @@ class Approving(ControllerComponent):
     def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client.named("certificate-controller")
         self._requests = informers.of(SIGNING_REQUESTS, field_selector=f"spec.signerName={KUBELET_CLIENT}")
-        self._controller = Controller(NAME, self.reconcile, queue="certificate")
+        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="certificate")
         self._controller.follow(self._requests)
 
     async def reconcile(self, name: str) -> None:

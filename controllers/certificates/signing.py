@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 NAME: Final = "certificatesigningrequest-signing-controller"
+_WORKERS: Final = 5
 _SHORTEST: Final = timedelta(minutes=10)
 
 
@@ -38,7 +39,7 @@ class Signing(ControllerComponent):
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client, self._options = client.named("certificate-controller"), options.signing
-        self._controller = Controller(NAME, self.reconcile, queue="certificate")
+        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="certificate")
         self._signers = frozenset(signer for signer in SIGNERS if self._options.signs(signer))
         if self._signers:
             self._requests = informers.of(SIGNING_REQUESTS)

@@ -253,3 +253,26 @@ def test_a_component_works_on_as_many_objects_at_once_as_its_flag_says(component
 
     assert asyncio.run(workers()) == CONCURRENT[component][1]
     assert asyncio.run(workers(f"--{flag}=3")) == 3
+
+
+@pytest.mark.parametrize(
+    ("component", "workers"),
+    [
+        ("ttl-controller", [5]),
+        ("certificatesigningrequest-approving-controller", [5]),
+        ("certificatesigningrequest-signing-controller", [5]),
+        ("node-lifecycle-controller", [8, 4]),
+    ],
+)
+def test_components_without_such_a_flag_work_on_as_many_objects_at_once_as_upstream(
+    component: str, workers: list[int]
+) -> None:
+    module = importlib.import_module(COMPONENTS[component])
+
+    async def found() -> list[int]:
+        client = Client(HttpTransport(Cluster(server="http://127.0.0.1:1")), "test")
+        built = module.build(client, Informers(client), read(["--server=http://127.0.0.1:1"]).options)
+        controllers = getattr(built, "_controllers", None) or (built._controller,)
+        return [controller._workers for controller in controllers]
+
+    assert asyncio.run(found())[: len(workers)] == workers
