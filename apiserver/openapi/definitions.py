@@ -30,6 +30,13 @@ _SCALAR_DOCS: Final = {
     "raw": "Any JSON object.",
     "fieldsV1": "A set of fields, as a tree of their names.",
 }
+#: Values of no one type that are definitions as well.
+_OPEN_DOCS: Final = {
+    "JSON": "Any JSON value.",
+    "JSONSchemaPropsOrArray": "A schema, or a list of schemas.",
+    "JSONSchemaPropsOrBool": "A schema, or true or false.",
+    "JSONSchemaPropsOrStringArray": "A schema, or a list of names.",
+}
 _ZERO: Final = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0}
 #: Definitions that every group version shares and that name all of them as their group-version-kind.
 SHARED_KINDS: Final = (
@@ -61,7 +68,8 @@ class Definitions:
 
     def _leaf(self, type: Scalar) -> Json:
         form = _TWO_FORMS.get(type.name) if self.release == 3 else None
-        return {"description": _SCALAR_DOCS[type.name], **(form or type.openapi)}
+        doc = _SCALAR_DOCS.get(type.name) or _OPEN_DOCS[_last(type)]
+        return {"description": doc, **(form or type.openapi)}
 
     def _struct(self, struct: Struct) -> Json:
         if (form := struct.cache.get(OPENAPI)) is not None:
@@ -113,9 +121,13 @@ class Definitions:
             return {"items": self._type(type.item), "type": "array"}
         if isinstance(type, MapOf):
             return {"additionalProperties": self._type(type.value), "type": "object"}
-        if type.name in _SCALAR_DOCS:
+        if type.name in _SCALAR_DOCS or _last(type) in _OPEN_DOCS:
             return self.ref(type)
         return {**type.openapi, "enum": list(type.enum)} if type.enum else dict(type.openapi)
+
+
+def _last(type: Scalar) -> str:
+    return type.wire.rpartition(".")[2]
 
 
 def _kind(gvk: tuple[str, str, str]) -> Json:

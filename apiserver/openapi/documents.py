@@ -17,7 +17,9 @@ from apiserver.api.types.meta import APIGroup, APIGroupList, APIResourceList, AP
 from apiserver.api.types.version import Info
 from apiserver.openapi.definitions import SHARED_KINDS, Definitions
 from apiserver.openapi.gnostic import encode_document
-from apiserver.openapi.operations import Operation, PathItem, group_tag, group_title, paths_of
+from apiserver.openapi.operations import Operation, PathItem, group_title, paths_of
+from apiserver.openapi.phrases import identifier, tag_of
+from apiserver.openapi.schemekinds import CLIENT, SERVER
 from apiserver.registry.resource import Resource
 
 __all__ = ["build", "build_files"]
@@ -42,7 +44,30 @@ _PATCHES: Final = (
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 _GOOD: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
 
-#: Type and sentence of every parameter.
+#: What the paths about the API itself say of what they answer.
+_DISCOVERED: Final = {
+    "APIGroup": "get information of a group",
+    "APIGroupList": "get available API versions",
+    "APIResourceList": "get available resources",
+    "APIVersions": "get available API versions",
+    "Info": "get the version information for this server",
+}
+#: Where others learn of whoever issues tokens of service accounts: path, operation, what it is, media type.
+_ISSUER: Final = (
+    (
+        "/.well-known/openid-configuration/",
+        "getServiceAccountIssuerOpenIDConfiguration",
+        "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
+        "application/json",
+    ),
+    (
+        "/openid/v1/jwks/",
+        "getServiceAccountIssuerOpenIDKeyset",
+        "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+        "application/jwk-set+json",
+    ),
+)
+#: Type and sentence of every parameter; that of `name` names the kind as well.
 _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
     "allowWatchBookmarks": ("boolean", "Ask for BOOKMARK events in a watch."),
     "command": ("string", "The command to run."),
@@ -63,7 +88,7 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
     "labelSelector": ("string", "Select objects by their labels."),
     "limit": ("integer", "Most objects that one answer may hold."),
     "limitBytes": ("integer", "Most bytes of a log."),
-    "name": ("string", "Name of the object."),
+    "name": ("string", "name of the "),
     "namespace": ("string", "Namespace of the object."),
     "orphanDependents": ("boolean", "Deprecated: use propagationPolicy."),
     "path": ("string", "Path behind the proxy."),
@@ -103,7 +128,7 @@ def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
     for resource in catalog:
         for version in resource.versions:
             by_version.setdefault((resource.group, version.name), []).append(resource)
-    kinds = _shared_kinds(by_version)
+    kinds = _shared_kinds(SERVER)
     files = {"v3/version.json": _v3(kinds, {"/version/": ("getCodeVersion", "version", Info)})}
     files["v3/api.json"] = _v3(kinds, {"/api/": ("getCoreAPIVersions", "core", APIVersions)})
     files["v3/apis.json"] = _v3(kinds, {"/apis/": ("getAPIVersions", "apis", APIGroupList)})
@@ -114,33 +139,33 @@ def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
     custom = {key for key, resources in by_version.items() if all(resource.custom for resource in resources)}
     for group in sorted({group for group, _ in by_version.keys() - custom if group}):
         reader = f"get{group_title(group)}APIGroup"
-        files[f"v3/apis__{group}.json"] = _v3(kinds, {f"/apis/{group}/": (reader, group_tag(group), APIGroup)})
-        whole.discovery(f"/apis/{group}/", reader, group_tag(group), APIGroup)
+        files[f"v3/apis__{group}.json"] = _v3(kinds, {f"/apis/{group}/": (reader, tag_of(group), APIGroup)})
+        whole.discovery(f"/apis/{group}/", reader, tag_of(group), APIGroup)
+    for path, reader, text, media in _ISSUER:
+        document = _Document(3, kinds)
+        for target in (document, whole):
+            target.issuer(path, reader, text, media)
+        files[f"v3/{path.strip('/').replace('/', '__')}.json"] = document.encoded()
     for (group, name), resources in sorted(by_version.items()):
         root = f"/apis/{group}/{name}" if group else f"/api/{name}"
-        document = _Document(3, _shared_kinds({("", "v1"), (group, name)}), custom=(group, name) in custom)
+        only_custom = (group, name) in custom
+        shared = CLIENT if only_custom else {("", "v1"), (group, name)}
+        document = _Document(3, _shared_kinds(shared), custom=only_custom)
         for target in (document, whole):
-            title = group_title(group) + name[:1].upper() + name[1:]
-            if (group, name) not in custom:
-                target.discovery(root + "/", f"get{title}APIResources", _tag(group, name), APIResourceList)
+            title = group_title(group) + identifier(name, capital=True)
+            if not only_custom:
+                target.discovery(root + "/", f"get{title}APIResources", tag_of(group, name), APIResourceList)
             for resource in resources:
                 for item in paths_of(resource, next(found for found in resource.versions if found.name == name)):
-                    target.add(item, _tag(group, name))
+                    target.add(item, tag_of(group, name))
         files["v3/" + root.strip("/").replace("/", "__") + ".json"] = document.encoded()
     files["v2.json"] = whole.encoded()
     files["v2.pb"] = encode_document(orjson.loads(files["v2.json"]))
     return files
 
 
-def _tag(group: str, version: str) -> str:
-    """`resource_v1`: how operations are grouped."""
-    return f"{group_tag(group)}_{version}"
-
-
 def _shared_kinds(versions: Iterable[tuple[str, str]]) -> dict[str, list[Json]]:
-    """DeleteOptions and WatchEvent belong to every group version of a document, the other types of meta/v1 to the core
-    group.
-    """
+    """DeleteOptions and WatchEvent belong to these group versions, the other types of meta/v1 to the core group."""
     shared = sorted(set(versions))
     kinds = {
         name: [{"group": group, "kind": name.rsplit(".", 1)[-1], "version": version} for group, version in shared]
@@ -175,32 +200,45 @@ class _Document:
                 "securityDefinitions": _TOKEN, "security": [{"BearerToken": []}],
             }  # fmt: skip
         else:
-            components = {"schemas": self.definitions.sorted()} | ({} if self.custom else {"securitySchemes": _TOKEN})
+            schemas = self.definitions.sorted()
+            components = ({"schemas": schemas} if schemas else {}) | (
+                {} if self.custom else {"securitySchemes": _TOKEN}
+            )
             about = _ABOUT_CUSTOM if self.custom else _ABOUT
             made = {"openapi": "3.0.0", "info": about, "paths": paths, "components": components}
         return orjson.dumps(made)
 
     def discovery(self, path: str, name: str, tag: str, answer: Struct) -> None:
         """A path that answers a GET with a document about the API."""
-        operation = Operation(
-            id=name, action="get", gvk=("", "", ""), text=f"{answer.kind} of the server.", answer=answer
-        )
+        operation = Operation(id=name, action="get", gvk=("", "", ""), text=_DISCOVERED[answer.kind], answer=answer)
+        made = self.plain(path, operation, tag)
+        if self.release == 2:
+            made["consumes"] = made["produces"]
+
+    def issuer(self, path: str, name: str, text: str, media: str) -> None:
+        """A path that tells of whoever issues tokens."""
+        operation = Operation(id=name, action="get", gvk=("", "", ""), text=text, answer=None, media=media)
+        self.plain(path, operation, tag_of(path.split("/")[1])).pop("consumes", None)
+
+    def plain(self, path: str, operation: Operation, tag: str) -> Json:
+        """A GET that is about no kind."""
         made = self.operation(operation, tag)
         made.pop("x-kubernetes-action")
         made.pop("x-kubernetes-group-version-kind")
         self.paths[path] = {"get": made}
+        return made
 
     def add(self, item: PathItem, tag: str) -> None:
         made: Json = {
             method: self.operation(operation, tag, item.shared) for method, operation in sorted(item.operations.items())
         }
         places = [(name, "path") for name in _IN_PATH.findall(item.path)] + [(name, "query") for name in item.shared]
-        made["parameters"] = [self.parameter(name, place) for name, place in sorted(places)]
+        made["parameters"] = [self.parameter(name, place, item.kind) for name, place in sorted(places)]
         self.paths[item.path] = made
 
-    def parameter(self, name: str, place: str = "query") -> Json:
+    def parameter(self, name: str, place: str = "query", kind: str = "") -> Json:
         type_, text = _PARAMETERS[name]
-        made: Json = {"description": text, "in": place, "name": name}
+        made: Json = {"description": text + kind if name == "name" else text, "in": place, "name": name}
         if place == "path":
             made["required"] = True
         form = {"type": type_, "uniqueItems": True}
@@ -260,6 +298,8 @@ def _accepted(operation: Operation) -> Sequence[str]:
 
 def _answered(operation: Operation) -> Sequence[str]:
     """The media types of answers."""
+    if operation.media:
+        return (operation.media,)
     if operation.custom:
         return _CUSTOM_MEDIA
     if operation.action in ("list", "watch", "watchlist"):

@@ -13,6 +13,7 @@ from typing import Final
 
 from apiserver.api.schema import Struct
 from apiserver.api.types.meta import DeleteOptions, Patch, Status, WatchEvent, list_of
+from apiserver.openapi import phrases
 from apiserver.registry.resource import Resource, Subresource, Version
 
 __all__ = ["Operation", "PathItem", "paths_of"]
@@ -85,7 +86,7 @@ _CONNECT: Final[dict[str, tuple[str, ...]]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One method of a path. `body` is what is sent, `answer` what comes back (None: text), `codes` the good status
-    codes.
+    codes, `media` the type of answers where that does not follow from the action.
     """
 
     id: str
@@ -97,6 +98,7 @@ class Operation:
     body: Struct | None = None
     body_required: bool = True
     custom: bool = False
+    media: str = ""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -109,6 +111,7 @@ class PathItem:
     """A path with its operations by method and the parameters in the query that it has whatever the method."""
 
     path: str
+    kind: str
     operations: dict[str, Operation]
     parameters: tuple[str, ...] = ("pretty",)
 
@@ -119,16 +122,9 @@ class PathItem:
         return sorted({*self.parameters, *common})
 
 
-def group_tag(group: str) -> str:
-    """`resource.k8s.io` → resource, `x.io` → xIo, the core group → core: how operations of a group are tagged."""
-    first, *others = (group or "core").removesuffix(".k8s.io").split(".")
-    return first + "".join(label[:1].upper() + label[1:] for label in others)
-
-
 def group_title(group: str) -> str:
     """`resource.k8s.io` → Resource, the core group → Core: the part of an operation id."""
-    tag = group_tag(group)
-    return tag[:1].upper() + tag[1:]
+    return phrases.identifier((group or "core").removesuffix(".k8s.io"), capital=True)
 
 
 class _Writer:
@@ -142,37 +138,42 @@ class _Writer:
         self.collection = (
             f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
         )
-        self.prefix = group_title(resource.group) + version.name[:1].upper() + version.name[1:]
-        self.noun = ("Namespaced" if resource.namespaced else "") + resource.kind
+        self.prefix = group_title(resource.group) + phrases.identifier(version.name, capital=True)
+        self.kind = phrases.identifier(resource.kind, capital=True)
+        self.noun = ("Namespaced" if resource.namespaced else "") + self.kind
+        self.list_schema = version.list_schema or list_of(version.schema)
+        self.watchable = "watch" in resource.verbs and not resource.custom
 
     def paths(self) -> Iterator[PathItem]:
         verbs, kind = self.resource.verbs, self.resource.kind
         found: dict[str, Operation] = {}
         if "list" in verbs:
-            found["get"] = self.operation(
-                "list", "list", f"List or watch objects of kind {kind}.", list_of(self.schema)
-            )
+            text = phrases.operation("list", kind, watchable=self.watchable)
+            found["get"] = self.operation("list", "list", text, self.list_schema)
         if "create" in verbs:
             found["post"] = self.operation(
-                "create", "post", f"Create a {kind}.", self.schema, ("200", "201", "202"), self.schema
+                "create", "post", phrases.operation("create", kind), self.schema, ("200", "201", "202"), self.schema
             )
         if "deletecollection" in verbs:
             found["delete"] = Operation(
                 id=f"delete{self.prefix}Collection{self.noun}",
                 action="deletecollection",
                 gvk=self.gvk,
-                text=f"Delete all objects of kind {kind} that match.",
+                text=phrases.operation("deletecollection", kind),
                 answer=Status,
                 body=None if self.resource.custom else DeleteOptions,
                 body_required=False,
                 custom=self.resource.custom,
             )
-        yield PathItem(path=self.collection, operations=found)
+        yield self.item(self.collection, found)
         if single := dict(self.object_operations()):
-            yield PathItem(path=self.collection + "/{name}", operations=single)
+            yield self.item(self.collection + "/{name}", single)
         for sub in self.resource.subresources:
             yield from self.subresource(sub)
         yield from self.everywhere()
+
+    def item(self, path: str, operations: dict[str, Operation], query: tuple[str, ...] = ("pretty",)) -> PathItem:
+        return PathItem(path=path, kind=self.resource.kind, operations=operations, parameters=query)
 
     def operation(
         self,
@@ -199,17 +200,13 @@ class _Writer:
     def object_operations(self) -> Iterator[tuple[str, Operation]]:
         kind, verbs = self.resource.kind, self.resource.verbs
         if "get" in verbs:
-            yield "get", self.operation("read", "get", f"Read a {kind}.", self.schema)
+            yield "get", self.operation("read", "get", phrases.operation("read", kind), self.schema)
         if "update" in verbs:
-            yield (
-                "put",
-                self.operation("replace", "put", f"Replace a {kind}.", self.schema, ("200", "201"), self.schema),
-            )
+            text = phrases.operation("replace", kind)
+            yield "put", self.operation("replace", "put", text, self.schema, ("200", "201"), self.schema)
         if "patch" in verbs:
-            yield (
-                "patch",
-                self.operation("patch", "patch", f"Change a part of a {kind}.", self.schema, self.patch_codes, Patch),
-            )
+            text = phrases.operation("patch", kind)
+            yield "patch", self.operation("patch", "patch", text, self.schema, self.patch_codes, Patch)
         if "delete" in verbs:
             says_status = kind in _DELETED_WITH_STATUS or not self.resource.delete_returns_object
             answer = Status if says_status else self.schema
@@ -219,7 +216,7 @@ class _Writer:
                     id=f"delete{self.prefix}{self.noun}",
                     action="delete",
                     gvk=self.gvk,
-                    text=f"Delete a {kind}.",
+                    text=phrases.operation("delete", kind),
                     answer=answer,
                     codes=("200", "202"),
                     body=DeleteOptions,
@@ -233,16 +230,14 @@ class _Writer:
         suffix = sub.name[:1].upper() + sub.name[1:]
         query = _CONNECT.get(sub.name, ())
         if sub.connect is not None and sub.name != "log":
-            yield PathItem(path=path, operations=dict(self.connections(sub, suffix)), parameters=query)
+            yield self.item(path, dict(self.connections(sub, suffix)), query)
             if sub.name == "proxy":
-                operations = dict(self.connections(sub, suffix + "WithPath"))
-                yield PathItem(path=path + "/{path}", operations=operations, parameters=query)
+                yield self.item(path + "/{path}", dict(self.connections(sub, suffix + "WithPath")), query)
             return
         group = self.resource.group if sub.group is None else sub.group
         own = sub.kind and not self.resource.custom
         gvk = (group, sub.version or self.version.name, sub.kind) if own else self.gvk
         schema = None if sub.name == "log" else sub.schema or self.schema
-        text = f"The {sub.name} of a {self.resource.kind}."
         found: dict[str, Operation] = {}
         for verb in sub.verbs:
             method = _METHODS[verb]
@@ -251,8 +246,9 @@ class _Writer:
                 method, ("200", "201")
             )
             body = None if verb == "get" else Patch if verb == "patch" else schema
+            text = phrases.operation(name, self.resource.kind, sub.name)
             found[method] = self.operation(name, method, text, schema, codes, body, suffix, gvk)
-        yield PathItem(path=path, operations=found, parameters=("pretty", *query))
+        yield self.item(path, found, ("pretty", *query))
 
     def connections(self, sub: Subresource, suffix: str) -> Iterator[tuple[str, Operation]]:
         gvk = (self.resource.group, self.version.name, sub.kind or self.resource.kind)
@@ -267,7 +263,7 @@ class _Writer:
                     id=name,
                     action="connect",
                     gvk=gvk,
-                    text=f"Connect to {sub.name} of a {self.resource.kind}.",
+                    text=phrases.connection(method, self.resource.kind, sub.name),
                     answer=None,
                 ),
             )
@@ -279,30 +275,29 @@ class _Writer:
         named = self.collection.replace(self.root, watch, 1)
         if self.resource.namespaced and "list" in self.resource.verbs:
             operation = Operation(
-                id=f"list{self.prefix}{kind}ForAllNamespaces",
+                id=f"list{self.prefix}{self.kind}ForAllNamespaces",
                 action="list",
                 gvk=self.gvk,
-                text=f"List or watch objects of kind {kind}.",
-                answer=list_of(self.schema),
+                text=phrases.operation("list", kind, watchable=self.watchable),
+                answer=self.list_schema,
                 custom=self.resource.custom,
             )
-            yield PathItem(path=f"{self.root}/{plural}", operations={"get": operation})
-        if "watch" not in self.resource.verbs or self.resource.custom:
+            yield self.item(f"{self.root}/{plural}", {"get": operation})
+        if not self.watchable:
             return
-        text = f"Watch objects of kind {kind}; the list with watch=true does the same."
-        listed = self.operation("watch", "watchlist", text, WatchEvent, suffix="List")
-        single = self.operation("watch", "watch", text, WatchEvent)
-        yield PathItem(path=named, operations={"get": listed})
-        yield PathItem(path=named + "/{name}", operations={"get": single})
+        text = phrases.operation("watchList", kind)
+        yield self.item(named, {"get": self.operation("watch", "watchlist", text, WatchEvent, suffix="List")})
+        single = self.operation("watch", "watch", phrases.operation("watch", kind), WatchEvent)
+        yield self.item(named + "/{name}", {"get": single})
         if self.resource.namespaced:
             everywhere = Operation(
-                id=f"watch{self.prefix}{kind}ListForAllNamespaces",
+                id=f"watch{self.prefix}{self.kind}ListForAllNamespaces",
                 action="watchlist",
                 gvk=self.gvk,
                 text=text,
                 answer=WatchEvent,
             )
-            yield PathItem(path=f"{watch}/{plural}", operations={"get": everywhere})
+            yield self.item(f"{watch}/{plural}", {"get": everywhere})
 
 
 def paths_of(resource: Resource, version: Version) -> list[PathItem]:

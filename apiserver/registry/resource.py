@@ -45,6 +45,7 @@ class Version:
     """One API version of a resource. `to_hub`/`from_hub` convert a whole object (may change it in place; returns it);
     `default(obj, now)` fills in place what the type does not say: defaults across fields. Releases bound where it is
     served; `on_by_default` without runtime-config. `successor` is what to use instead of a deprecated version.
+    `list_schema` is the type of its lists as documents tell of it, where it is not made of `schema` alone.
     `columns`, `subresources`, `field_labels` and `warning` are those of this version alone, where versions differ
     (custom resources); see `Resource.of_version`."""
 
@@ -58,6 +59,7 @@ class Version:
     to_hub: Callable[[Json], Json] = same_form
     from_hub: Callable[[Json], Json] = same_form
     default: Callable[[Json, datetime], None] | None = None
+    list_schema: Struct | None = None
     columns: tuple[Column, ...] | None = None
     subresources: tuple[Subresource, ...] | None = None
     field_labels: Mapping[str, Callable[[Json], str]] | None = None

@@ -12,17 +12,42 @@ from tests.support.server import Running, serve
 Json = dict[str, Any]
 
 REPLICAS = {"type": "integer", "minimum": 0, "maximum": 0, "default": 0}
+EITHER = [{"type": "integer"}, {"type": "string"}]
+#: By what stands beside x-kubernetes-int-or-string: what documents say beside it.
+EITHERS: dict[str, tuple[Json, Json]] = {
+    "nothing": ({}, {"anyOf": EITHER}),
+    "the types": ({"anyOf": EITHER}, {"anyOf": EITHER}),
+    "the types and more": (
+        {"allOf": [{"anyOf": EITHER}, {"pattern": "a"}]},
+        {"allOf": [{"anyOf": EITHER}, {"pattern": "a"}]},
+    ),
+    "choices": (
+        {"anyOf": [{"minimum": 3}, {"pattern": "a"}]},
+        {"anyOf": [{"minimum": 3}, {"pattern": "a"}], "allOf": [{"anyOf": EITHER}]},
+    ),
+    "both": (
+        {"anyOf": [{"minimum": 3}], "allOf": [{"pattern": "a"}]},
+        {"anyOf": [{"minimum": 3}], "allOf": [{"anyOf": EITHER}, {"pattern": "a"}]},
+    ),
+    "terms": ({"allOf": [{"pattern": "a"}]}, {"allOf": [{"pattern": "a"}], "anyOf": EITHER}),
+}
+INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True}
+SPEC: Json = {
+    "color": {"type": "string"},
+    **{name: INT_OR_STRING | said for name, (said, _) in EITHERS.items()},
+}
 DEFINITION: Json = {
     "metadata": {"name": "foos.y.x.io"},
     "spec": {
         "group": "y.x.io",
-        "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
+        "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooHerd"},
         "scope": "Namespaced",
         "versions": [
             {
                 "name": "v1",
                 "served": True,
                 "storage": True,
+                "selectableFields": [{"jsonPath": ".spec.color"}],
                 "subresources": {
                     "status": {},
                     "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
@@ -31,7 +56,7 @@ DEFINITION: Json = {
                     "openAPIV3Schema": {
                         "type": "object",
                         "properties": {
-                            "spec": {"type": "object", "properties": {"replicas": REPLICAS}},
+                            "spec": {"type": "object", "properties": {"replicas": REPLICAS, **SPEC}},
                             "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
                         },
                     }
@@ -99,3 +124,35 @@ def test_the_kind_of_a_scale_is_the_custom_one(document: Json) -> None:
 def test_limits_of_zero_are_shown(document: Json) -> None:
     kind = document["components"]["schemas"]["io.x.y.v1.Foo"]
     assert kind["properties"]["spec"]["properties"]["replicas"] == REPLICAS
+
+
+def test_lists_have_the_name_of_the_definition_and_can_be_selected_from_like_their_kind(document: Json) -> None:
+    schemas = document["components"]["schemas"]
+    herd = schemas["io.x.y.v1.FooHerd"]
+    assert herd["description"] == "FooHerd is a list of Foo"
+    assert herd["x-kubernetes-group-version-kind"] == [{"group": "y.x.io", "kind": "FooHerd", "version": "v1"}]
+    assert herd["x-kubernetes-selectable-fields"] == [{"fieldPath": "spec.color"}]
+    assert schemas["io.x.y.v1.Foo"]["x-kubernetes-selectable-fields"] == [{"fieldPath": "spec.color"}]
+    assert herd["required"] == ["items"]
+    assert herd["properties"]["items"]["items"] == {"$ref": "#/components/schemas/io.x.y.v1.Foo"}
+    assert herd["properties"]["metadata"].keys() == {"description", "allOf"}
+    listed = document["paths"][COLLECTION]["get"]
+    assert listed["description"] == "list objects of kind Foo"
+    assert listed["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].endswith(".FooHerd")
+
+
+def test_an_integer_or_a_string_is_told_as_two_types_once(document: Json) -> None:
+    fields = document["components"]["schemas"]["io.x.y.v1.Foo"]["properties"]["spec"]["properties"]
+    assert {name: fields[name] for name in EITHERS} == {
+        name: INT_OR_STRING | told for name, (_, told) in EITHERS.items()
+    }
+
+
+def test_options_of_deletion_belong_to_all_that_clients_know(server: Running, document: Json) -> None:
+    name = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+    kinds = document["components"]["schemas"][name]["x-kubernetes-group-version-kind"]
+    groups = {kind["group"] for kind in kinds}
+    assert {"", "apps", "extensions"} <= groups
+    assert not {"y.x.io", "apiregistration.k8s.io"} & groups
+    whole = server.wire().get("/openapi/v2").json["definitions"][name]["x-kubernetes-group-version-kind"]
+    assert "apiregistration.k8s.io" in {kind["group"] for kind in whole}

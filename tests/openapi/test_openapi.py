@@ -17,7 +17,7 @@ from apiserver.messages import Request, Response
 from apiserver.openapi.__main__ import DIRECTORY, main
 from apiserver.openapi.documents import build
 from apiserver.openapi.gnostic import entries
-from apiserver.openapi.operations import group_tag
+from apiserver.openapi.phrases import tag_of
 from apiserver.resources import CATALOG
 from apiserver.serving import known
 
@@ -68,7 +68,7 @@ def test_a_check_names_every_file_that_is_not_current(tmp_path: Path, capsys: py
 def test_every_reference_leads_somewhere_and_nothing_is_left_over(name: str) -> None:
     document = DOCUMENTS[name]
     found = set(re.findall(r'"#/(?:definitions|components/schemas)/([^"]+)"', FILES[name].decode()))
-    known = document.get("definitions") or document["components"]["schemas"]
+    known = document.get("definitions") or document["components"].get("schemas", {})
     assert found == known.keys()
 
 
@@ -147,7 +147,7 @@ def test_a_union_tells_which_field_goes_with_which_value() -> None:
 @pytest.mark.parametrize("name", sorted(DOCUMENTS))
 def test_every_type_and_property_is_described(name: str) -> None:
     document = DOCUMENTS[name]
-    for kind, schema in (document.get("definitions") or document["components"]["schemas"]).items():
+    for kind, schema in (document.get("definitions") or document["components"].get("schemas", {})).items():
         assert schema["description"], kind
         for field, item in schema.get("properties", {}).items():
             assert item.get("description"), f"{kind}.{field}"
@@ -221,10 +221,53 @@ def test_documents_name_protobuf_where_the_server_speaks_it() -> None:
         ("resource.k8s.io", "resource"),
         ("rbac.authorization.k8s.io", "rbacAuthorization"),
         ("x.io", "xIo"),
+        ("a-b.x.io", "aBXIo"),
+        ("3d.x.io", "DXIo"),
     ],
 )
 def test_a_tag_is_made_of_all_labels_of_a_group_but_upstreams_suffix(group: str, tag: str) -> None:
-    assert group_tag(group) == tag
+    assert tag_of(group) == tag
+
+
+def test_operations_are_told_in_upstreams_phrases() -> None:
+    told = {
+        f"{method} {path}": operation["description"]
+        for path, item in DOCUMENTS["v2.json"]["paths"].items()
+        for method, operation in item.items()
+        if method != "parameters"
+    }
+    core, one, watch = "/api/v1/namespaces/{namespace}", "{name}", "/api/v1/watch/namespaces/{namespace}"
+    assert told["get /api/v1/"] == "get available resources"
+    assert told[f"get {core}/pods"] == "list or watch objects of kind Pod"
+    assert told["get /api/v1/componentstatuses"] == "list objects of kind ComponentStatus"
+    assert told[f"post {core}/events"] == "create an Event"
+    assert told[f"delete {core}/endpoints/{one}"] == "delete Endpoints"
+    assert told["post /apis/storage.k8s.io/v1/storageclasses"] == "create a StorageClass"
+    assert told[f"post {core}/pods/{one}/eviction"] == "create eviction of a Pod"
+    assert told[f"patch {core}/pods/{one}/status"] == "partially update status of the specified Pod"
+    assert told[f"put {core}/pods/{one}/proxy"] == "connect PUT requests to proxy of Pod"
+    assert told[f"get {watch}/pods"].startswith("watch individual changes to a list of Pod. deprecated: ")
+    assert told[f"get {watch}/pods/{one}"].startswith("watch changes to an object of kind Pod. deprecated: ")
+
+
+def test_values_of_several_types_are_definitions_without_a_type() -> None:
+    schemas = DOCUMENTS["v2.json"]["definitions"]
+    schema = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    for field, name in (("default", "JSON"), ("items", "JSONSchemaPropsOrArray"), ("additionalItems", "OrBool")):
+        reference = schemas[schema]["properties"][field]["$ref"]
+        assert reference.endswith(name), field
+        assert schemas[reference.rpartition("/")[2]].keys() == {"description"}
+
+
+def test_who_issues_tokens_is_described() -> None:
+    service = OpenApi(EVERYTHING, WRITTEN, RELEASE)
+    keys = orjson.loads(get(service, "/openapi/v3/openid/v1/jwks").body)
+    answer = keys["paths"]["/openid/v1/jwks/"]["get"]["responses"]["200"]
+    assert answer["content"] == {"application/jwk-set+json": {"schema": {"type": "string"}}}
+    assert "schemas" not in keys["components"]
+    whole = DOCUMENTS["v2.json"]["paths"]["/.well-known/openid-configuration/"]["get"]
+    assert whole["produces"] == ["application/json"]
+    assert whole["tags"] == ["WellKnown"]
 
 
 def test_each_client_gets_the_form_that_it_asks_for() -> None:

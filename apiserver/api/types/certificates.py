@@ -91,7 +91,7 @@ PodCertificateRequestSpec = Struct(_V1BETA1 + "PodCertificateRequestSpec", lambd
     field("serviceAccountUID", 5, UID, omit=False, required=True, doc="UID of the account, at most 128 bytes."),
     field("nodeName", 6, STRING, omit=False, required=True, doc="The node that the pod is on."),
     field("nodeUID", 7, UID, omit=False, required=True, doc="UID of the node, at most 128 bytes."),
-    field("maxExpirationSeconds", 8, INT32, pointer=True, fills=86400,
+    field("maxExpirationSeconds", 8, INT32, pointer=True, default=86400,
         doc="Seconds that the certificate may be good for at most: 3600 (an hour) to 7862400 (91 days), of signers of "
             "kubernetes.io to 86400; 86400 (a day) when not set."),
     field("pkixPublicKey", 9, BYTES, omit=False, pointer=True,

@@ -21,6 +21,7 @@ import orjson
 
 from apiserver.api.features import Release
 from apiserver.api.status import StatusError
+from apiserver.http.documents.issuer import PATHS
 from apiserver.http.formats.negotiation import JSON, clauses
 from apiserver.messages import Request, Response
 from apiserver.registry.resource import Resource, Version
@@ -146,7 +147,7 @@ class OpenApi:
         """`api/v1`, `apis/resource.k8s.io` … of what is served."""
         groups = {f"apis/{group}" for group in self._groups if group}
         versions = {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in self._versions}
-        return sorted({"api", "apis", "version"} | groups | versions)
+        return sorted({"api", "apis", "version", *PATHS} | groups | versions)
 
     def _document(self, name: str) -> tuple[bytes, str]:
         """A file's bytes, cut to what is served, and its hash."""
@@ -283,7 +284,8 @@ def _joined(body: bytes, other: bytes) -> bytes:
         else (document["components"], more["components"], "schemas")
     )
     document["paths"] = dict(sorted({**more["paths"], **document["paths"]}.items()))
-    owner[name] = dict(sorted({**added[name], **owner[name]}.items()))
+    if found := {**added.get(name, {}), **owner.get(name, {})}:
+        owner[name] = dict(sorted(found.items()))
     return orjson.dumps(document)
 
 

@@ -154,9 +154,11 @@ def _version(
         found.append(Subresource(name="status"))
     if subresources.get("scale"):
         found.append(scale_of(subresources["scale"]))
+    schema = _type(spec["group"], version, names, coercion, keeps_all=keeps_all)
     return CustomVersion(
         name=name,
-        schema=_type(spec["group"], version, names, coercion, keeps_all=keeps_all),
+        schema=schema,
+        list_schema=_list_type(schema, version, names),
         from_hub=same_form if name == storage or not storage else lambda obj: coercion.pruned(obj)[0],
         to_hub=same_form if name == storage or not storage else dict,
         default=lambda obj, _: coercion.default(obj),
@@ -222,6 +224,20 @@ def _type(group: str, version: Json, names: Json, coercion: Coercion, *, keeps_a
         from apiserver.resources.customresources.published import publisher
 
         return publisher(gvk, version, keeps_all=keeps_all)(document)
+
+    made.cache["openapi"] = published
+    return made
+
+
+def _list_type(kind: Struct, version: Json, names: Json) -> Struct:
+    """The type of a kind's lists, for documents alone."""
+    assert kind.gvk is not None
+    made = Struct(kind.name.removesuffix(kind.gvk[2]) + names["listKind"], (), gvk=(*kind.gvk[:2], names["listKind"]))
+
+    def published(document: Definitions) -> Json:
+        from apiserver.resources.customresources.published import list_publisher
+
+        return list_publisher(kind, names, version)(document)
 
     made.cache["openapi"] = published
     return made

@@ -10,21 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.api.types.meta import ObjectMeta, TypeMeta
+from apiserver.api.schema import Struct
+from apiserver.api.types.meta import ListMeta, ObjectMeta, TypeMeta
 from apiserver.openapi.definitions import Definitions
 
-__all__ = ["METADATA", "publisher"]
+__all__ = ["METADATA", "list_publisher", "publisher"]
 
 Json = dict[str, Any]
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 METADATA: Final = "Standard object's metadata."
+_LIST_METADATA: Final = "Standard list metadata: the version of the list and the token of its next page."
+#: The two types of a value that may be either.
+_EITHER: Final[list[Json]] = [{"type": "integer"}, {"type": "string"}]
+#: What the items of a list are said to be, after the name of the resource.
+_MORE: Final = ". More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 
 
 def publisher(gvk: tuple[str, str, str], version: Json, *, keeps_all: bool) -> Callable[[Definitions], Json]:
     """What gives the kind's definition in a document, for a version of a CustomResourceDefinition."""
     schema: Json | None = (version.get("schema") or {}).get("openAPIV3Schema")
-    selectable = [{"fieldPath": item["jsonPath"].removeprefix(".")} for item in version.get("selectableFields") or ()]
 
     def published(document: Definitions) -> Json:
         keeps = keeps_all or (schema is not None and schema.get("x-kubernetes-preserve-unknown-fields"))
@@ -33,20 +38,45 @@ def publisher(gvk: tuple[str, str, str], version: Json, *, keeps_all: bool) -> C
         else:
             made = _part(schema, document)
             made["properties"] = {**(made.get("properties") or {}), **_identity(document)}
-        made["x-kubernetes-group-version-kind"] = [{"group": gvk[0], "kind": gvk[2], "version": gvk[1]}]
-        if selectable:
-            made["x-kubernetes-selectable-fields"] = selectable
-        return made
+        return made | _named(gvk, version)
 
     return published
 
 
-def _identity(document: Definitions) -> Json:
-    metadata = document.ref(ObjectMeta)
+def list_publisher(kind: Struct, names: Json, version: Json) -> Callable[[Definitions], Json]:
+    """What gives the definition of a kind's lists, by the names of its CustomResourceDefinition."""
+    assert kind.gvk is not None
+    gvk = (*kind.gvk[:2], names["listKind"])
+
+    def published(document: Definitions) -> Json:
+        items = {"items": document.ref(kind), "type": "array", "description": f"List of {names['plural']}{_MORE}"}
+        made: Json = {
+            "description": f"{names['listKind']} is a list of {names['kind']}",
+            "properties": {**_identity(document, ListMeta), "items": items},
+            "required": ["items"],
+            "type": "object",
+        }
+        return made | _named(gvk, version)
+
+    return published
+
+
+def _named(gvk: tuple[str, str, str], version: Json) -> Json:
+    """What tells clients which kind a definition is about, and what its objects can be selected by."""
+    made: Json = {"x-kubernetes-group-version-kind": [{"group": gvk[0], "kind": gvk[2], "version": gvk[1]}]}
+    if selectable := version.get("selectableFields"):
+        paths = [{"fieldPath": item["jsonPath"].removeprefix(".")} for item in selectable]
+        made["x-kubernetes-selectable-fields"] = paths
+    return made
+
+
+def _identity(document: Definitions, meta: Struct = ObjectMeta) -> Json:
+    metadata = document.ref(meta)
+    said = METADATA if meta is ObjectMeta else _LIST_METADATA
     texts = {name: {"description": TypeMeta.fields[name].doc, "type": "string"} for name in ("apiVersion", "kind")}
     return {
         **texts,
-        "metadata": {"description": METADATA, **({"allOf": [metadata]} if document.release == 3 else metadata)},
+        "metadata": {"description": said, **({"allOf": [metadata]} if document.release == 3 else metadata)},
     }
 
 
@@ -64,14 +94,22 @@ def _part(schema: Json, document: Definitions) -> Json:
     for name in _COMBINED:
         if made.get(name):
             made[name] = [_part(part, document) for part in made[name]]
-    if made.get("x-kubernetes-int-or-string") and document.release == 3 and not made.get("anyOf"):
-        made["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+    if made.get("x-kubernetes-int-or-string") and document.release == 3:
+        made |= _either(made)
     if made.get("x-kubernetes-embedded-resource") and (
         document.release == 3 or not made.get("x-kubernetes-preserve-unknown-fields")
     ):
         made["properties"] = {**(made.get("properties") or {}), **_identity(document)}
         made["required"] = list(dict.fromkeys([*(made.get("required") or ()), "kind", "apiVersion"]))
     return made
+
+
+def _either(schema: Json) -> Json:
+    """What says of an integer or a string which types it has; nothing where the schema says so itself."""
+    choices, terms = schema.get("anyOf"), schema.get("allOf") or []
+    if choices == _EITHER or (terms and terms[0].get("anyOf") == _EITHER):
+        return {}
+    return {"allOf": [{"anyOf": _EITHER}, *terms]} if choices else {"anyOf": _EITHER}
 
 
 def _plainer(schema: Json) -> Json:

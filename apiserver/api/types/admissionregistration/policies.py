@@ -23,6 +23,12 @@ class Policies:
 
     def __init__(self, version: str, *, parameter_not_found: str | None = None) -> None:
         self.version, self._parameter_not_found = version, parameter_not_found
+        # Which of them documents list differs from version to version.
+        listed = version != "v1beta1"
+        self.FailurePolicyType = string(f"{version}.FailurePolicyType", *(("Fail", "Ignore") if listed else ()))
+        self.MatchPolicyType = string(f"{version}.MatchPolicyType", *(("Equivalent", "Exact") if listed else ()))
+        actions = ("Allow", "Deny") if version == "v1alpha1" else ()
+        self.ParameterNotFoundActionType = string(f"{version}.ParameterNotFoundActionType", *actions)
         self._expressions()
         self._matching()
         self._validating()
@@ -36,7 +42,6 @@ class Policies:
         return Struct(full, build, gvk=gvk, atomic=atomic, doc=doc)
 
     def _expressions(self) -> None:
-        self.FailurePolicyType = string(f"{self.version}.FailurePolicyType", "Fail", "Ignore")
         self.ParamKind = self._struct("ParamKind", lambda: (
             field("apiVersion", 1, STRING, doc="Group and version of the parameters, as group/version."),
             field("kind", 2, STRING, doc="Kind of the parameters."),
@@ -85,19 +90,18 @@ class Policies:
                 doc="Labels that the object must have before or after the request."),
             field("resourceRules", 3, rules, doc="Operations on resources that match; one of the rules is enough."),
             field("excludeResourceRules", 4, rules, doc="Operations on resources that do not, whatever else matches."),
-            field("matchPolicy", 7, string(f"{self.version}.MatchPolicyType", "Equivalent", "Exact"), pointer=True,
-                fills="Equivalent",
+            field("matchPolicy", 7, self.MatchPolicyType, pointer=True, fills="Equivalent",
                 doc="Exact to match only requests in the groups and versions that the rules name, Equivalent (the "
                     "default) to match those in other versions of the same resource, too, which are converted."),
         ), "MatchResources says which requests match.", atomic=True)
-        action = string(f"{self.version}.ParameterNotFoundActionType")
         self.ParamRef = self._struct("ParamRef", lambda: (
             field("name", 1, STRING, doc="Name of the parameter; not together with selector."),
             field("namespace", 2, STRING,
                 doc="Namespace of parameters that have one; that of the object under evaluation when not set."),
             field("selector", 3, LabelSelector, pointer=True,
                 doc="Labels of the parameters; the policy is evaluated for each of them."),
-            field("parameterNotFoundAction", 4, action, pointer=True, fills=self._parameter_not_found,
+            field("parameterNotFoundAction", 4, self.ParameterNotFoundActionType, pointer=True,
+                fills=self._parameter_not_found,
                 doc="What happens where no parameter is found: Allow, or Deny, by which the failurePolicy decides."),
         ), "ParamRef says where the parameters of a binding are.", atomic=True)
 
