@@ -62,6 +62,12 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     errors = _errors(spec["expirationSeconds"])
     if errors:
         raise status.invalid("TokenRequest", "authentication.k8s.io", "", errors)
+    metadata |= {
+        "name": ctx.name,
+        "namespace": ctx.namespace,
+        "uid": account["metadata"]["uid"],
+        "creationTimestamp": timestamp(ctx.now),
+    }
     await validate(handlers, attributes)
     bound = _bound(ctx, spec.get("boundObjectRef"))
     seconds = spec["expirationSeconds"]
@@ -80,16 +86,10 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
         "kubernetes.io": {"namespace": ctx.namespace, **bound, "serviceaccount": _reference(account)},
         "sub": f"system:serviceaccount:{ctx.namespace}:{ctx.name}",
     })  # fmt: skip
-    identified = {
-        "name": ctx.name,
-        "namespace": ctx.namespace,
-        "uid": account["metadata"]["uid"],
-        "creationTimestamp": timestamp(ctx.now),
-    }
     return {
         "kind": "TokenRequest",
         "apiVersion": _VERSION,
-        "metadata": {**metadata, **identified},
+        "metadata": metadata,
         "spec": {
             "audiences": spec["audiences"],
             "expirationSeconds": seconds,

@@ -301,6 +301,11 @@ class Cache:
                 self._stored[record.key] = record
         return entry
 
+    def stored_value(self, key: str, entry: Entry) -> bytes:
+        """The bytes that are stored of an entry, which may be in an older form than what it shows."""
+        row = self._stored.get(key)
+        return entry.value if row is None else row.value
+
     def _row(self, key: str, entry: Entry) -> Record:
         """What is stored of an entry."""
         stored = self._stored.get(key)

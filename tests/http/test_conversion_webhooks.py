@@ -132,7 +132,10 @@ def test_a_list_is_one_review_and_selects_by_the_labels_of_its_version() -> None
                 assert [item["spec"]["address"] for item in whole["items"]] == ["a", "b", "c"]
                 assert not whole["metadata"].get("continue")
             assert (await client.get(V1, params={"labelSelector": "seen=v2"})).json()["items"] == []
+            assert await spec(client, f"{V2}/a?resourceVersion=0") == {"address": "a"}
             assert asked(webhook) == []
+            assert await spec(client, f"{V2}/a") == {"address": "a"}  # the newest is converted for whoever asks
+            assert asked(webhook) == [("v2", ["a"])]
 
     with converting() as webhook:
         run(scenario(webhook))

@@ -200,3 +200,42 @@ def test_extensions_in_the_protobuf_form_of_openapi_2_are_yaml_in_blocks() -> No
             assert b"- fieldPath: spec.a\n" in body
 
     run(scenario())
+
+
+def test_a_write_that_changes_nothing_stores_what_is_kept_in_an_older_form_anew() -> None:
+    """By a schema from before, or in a version that is not the one to store in any more."""
+    path = f"{DEFINITIONS}/things.example.com"
+    known = {"color": text(), "size": text()}
+
+    def storing_in(storage: str, **fields: Json) -> Json:
+        return {"spec": {"versions": [version(name, fields, storage=name == storage) for name in ("v1", "v2")]}}
+
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+
+            async def again() -> int:
+                answer = await client.patch(f"{THINGS.format('v1')}/a", json={"spec": {"color": "red"}}, headers=MERGE)
+                assert answer.status_code == 200, answer.text
+                return int(answer.json()["metadata"]["resourceVersion"])
+
+            await define(client, things(version("v1", known), version("v2", known)))
+            await created(client, THINGS.format("v1"), thing("a", color="red", size="m"))
+            first = await again()
+            assert await again() == first
+            for change in (
+                storing_in("v1", color=text()),
+                storing_in("v2", color=text()),
+                storing_in("v2", color=text(), mode=text(default="on")),
+            ):
+                changed = await client.patch(path, json=change, headers=MERGE)
+                assert changed.status_code == 200, changed.text
+                stored = first
+                for _ in range(100):  # the definition's new form is there a moment later
+                    if (first := await again()) > stored:
+                        break
+                assert first > stored
+                assert await again() == first
+                dry = await client.patch(f"{THINGS.format('v2')}/a?dryRun=All", json={}, headers=MERGE)
+                assert dry.json()["metadata"]["resourceVersion"] == str(first)
+
+    run(scenario())

@@ -33,6 +33,7 @@ from apiserver.registry.metadata import (
     wipe_system_fields,
 )
 from apiserver.registry.results import Result, Unsaved
+from apiserver.registry.verbs.unstored import begin
 from apiserver.storage.types import KeyExists
 
 if TYPE_CHECKING:
@@ -75,14 +76,11 @@ async def _answer_unstored(
     serve = store.resource.create if expected.subresource is None else expected.subresource.create
     if serve is None:
         raise method_not_allowed()
-    namespace = (obj.get("metadata") or {}).get("namespace", "")
-    if namespace and store.resource.namespaced:
-        ensure_namespace({"namespace": namespace}, ctx.namespace)
+    metadata = obj.setdefault("metadata", {})
     if expected.subresource is None:  # a subresource's function asks for admission itself
-        attributes = Attributes("CREATE", ctx, ctx.name or (obj.get("metadata") or {}).get("name", ""), obj)
-        handlers = store.handlers("CREATE", ctx)
-        await admit(handlers, attributes)
-        await validate(handlers, attributes)
+        await begin(store, ctx, obj)
+    elif store.resource.namespaced:
+        ensure_namespace(metadata, ctx.namespace)
     return Result(None, created=True, body=await serve(store, ctx, obj, options))
 
 

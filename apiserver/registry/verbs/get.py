@@ -33,7 +33,8 @@ async def get(store: Store, ctx: Context, request: Request) -> Entry:
         await reached(store.cache, parse_version(wanted, cached=cached), cached=cached)
     else:
         await store.registry.consistent()
-    return await shown(store, ctx, get_present(store, ctx.namespace, ctx.name))
+    # Upstream answers the newest out of etcd, and converts it; whoever names a version is answered out of its cache.
+    return await shown(store, ctx, get_present(store, ctx.namespace, ctx.name), kept=bool(wanted))
 
 
 async def _shown_now(store: Store, ctx: Context) -> Entry:

@@ -20,7 +20,7 @@ from apiserver.registry.admission import Attributes, Handlers, admit, validate
 from apiserver.registry.body.convert import holds_empty, read, read_compact, read_shared
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.body.options import write_options
-from apiserver.registry.conversion import shown
+from apiserver.registry.conversion import is_outdated, shown
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import (
     deduplicate_owners,
@@ -386,7 +386,7 @@ async def _write(
     old["metadata"].pop("resourceVersion", None)
     if not dry_run:
         new["metadata"].pop("selfLink", None)  # a field that storing drops
-    if new == old:
+    if new == old and not (store.resource.custom and not dry_run and is_outdated(store, key, entry)):
         return entry
     if dry_run:
         return Unsaved(key, new, entry.revision)

@@ -76,21 +76,20 @@ def _stored(obj: Json) -> list[FieldError]:
     at, stored = Path("status.storedVersions"), obj["status"].get("storedVersions") or []
     if not stored:
         return [invalid(at, stored or None, "must have at least one stored version")]
-    versions = obj["spec"].get("versions") or []
-    known = {version["name"] for version in versions}
+    # Each version accounts for one stored one, so a second of the same name finds none.
+    left = {name: index for index, name in enumerate(stored)}
     errors = [
         invalid(at, stored, f"must have the storage version {version['name']}")
-        for version in versions
-        if version.get("storage") and version["name"] not in stored
+        for version in obj["spec"].get("versions") or []
+        if left.pop(version["name"], None) is None and version.get("storage")
     ]
-    for index, name in enumerate(stored):
-        if name not in known:
-            text = (
-                f"missing from spec.versions; {name} was previously a storage version, and must remain in"
-                f" spec.versions until a storage migration ensures no data remains persisted in {name} and removes"
-                f" {name} from status.storedVersions"
-            )
-            errors.append(invalid(at[index], name, text))
+    for name, index in left.items():
+        text = (
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in"
+            f" spec.versions until a storage migration ensures no data remains persisted in {name} and removes"
+            f" {name} from status.storedVersions"
+        )
+        errors.append(invalid(at[index], name, text))
     return errors
 
 

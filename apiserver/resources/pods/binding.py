@@ -9,6 +9,7 @@ from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.api.times import timestamp
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.verbs.replace import replace_object
+from apiserver.registry.verbs.unstored import judge
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
@@ -71,18 +72,20 @@ async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) ->
     metadata = body.get("metadata") or {}
     if ctx.name != metadata.get("name", ""):
         raise bad_request("name in URL does not match name in Binding object")
+    _check(body)
     await validate(handlers, attributes)
     return await _bound(store, ctx, body, options, metadata.get("uid") or "")
 
 
 async def create_binding(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """POST bindings, the older way: the name stands in the body, whose uid is no precondition."""
-    name = (body.get("metadata") or {}).get("name", "")
+    name = body["metadata"].get("name", "")
+    _check(body)
+    await judge(store, ctx, body)
     return await _bound(store.registry.stores["", "pods"], ctx.of_object(ctx.namespace, name), body, options, "")
 
 
 async def _bound(store: Store, ctx: Context, body: Json, options: WriteOptions, uid: str) -> Json:
-    _check(body)
     if not ctx.name:
         raise bad_request("Name parameter required.")
     version = (body.get("metadata") or {}).get("resourceVersion") or ""

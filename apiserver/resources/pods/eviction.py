@@ -50,7 +50,10 @@ _UNREADABLE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 
 async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    name = (body.get("metadata") or {}).get("name", "")
+    attributes = Attributes("CREATE", ctx, ctx.name, body)
+    handlers = store.handlers("CREATE", ctx)
+    await admit(handlers, attributes)
+    name = body["metadata"].get("name", "")
     if name != ctx.name:
         raise bad_request("name in URL does not match name in Eviction object")
     if (body.get("deleteOptions") or {}).get(_UNREADABLE):
@@ -59,9 +62,6 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
         )
         raise invalid_status("Eviction", "policy", name, [error])
     deletion, dry_run = _options(body, options.dry_run)
-    attributes = Attributes("CREATE", ctx, ctx.name, body)
-    handlers = store.handlers("CREATE", ctx)
-    await admit(handlers, attributes)
     await validate(handlers, attributes)
     await store.registry.consistent()
     entry = store.cache.get(store.resource.key(ctx.namespace, name))

@@ -16,8 +16,7 @@ from apiserver.api.types.authorization import NonResourceAttributes
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.messages import User
 from apiserver.registry.authority import Authority, Decision, Question
-from apiserver.registry.fields.managers import Manager
-from apiserver.registry.metadata import ensure_namespace, wipe_system_fields
+from apiserver.registry.verbs.unstored import judge
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions
@@ -40,14 +39,6 @@ def authority_of(store: Store) -> Authority:
     return authority
 
 
-def begin(store: Store, ctx: Context, body: Json) -> None:
-    """What happens to every posted object before its kind looks at it."""
-    metadata = body["metadata"]
-    wipe_system_fields(metadata)
-    ensure_namespace(metadata, ctx.namespace if store.resource.namespaced else "")
-    store.tracker.created(body, Manager(ctx.manager, "Update", f"{store.resource.group}/{ctx.version}", ""), ctx.now)
-
-
 def answer(store: Store, ctx: Context, body: Json, outcome: Json) -> Json:
     found = {
         "kind": store.resource.kind,
@@ -64,23 +55,22 @@ def answer(store: Store, ctx: Context, body: Json, outcome: Json) -> Json:
 
 async def review_own_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """SelfSubjectAccessReview."""
-    begin(store, ctx, body)
     spec = _without_selectors(ctx, body)
     _refuse(_attributes_errors(spec) + _metadata_errors(body))
+    await judge(store, ctx, body)
     return _decide(store, ctx, body, ctx.user)
 
 
 async def review_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """SubjectAccessReview."""
-    begin(store, ctx, body)
     spec = _without_selectors(ctx, body)
     _refuse(_attributes_errors(spec, subject=True) + _metadata_errors(body))
+    await judge(store, ctx, body)
     return _decide(store, ctx, body, _subject(spec))
 
 
 async def review_local_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """LocalSubjectAccessReview: in the namespace of the path only."""
-    begin(store, ctx, body)
     spec = _without_selectors(ctx, body)
     errors = _attributes_errors(spec, subject=True) + _metadata_errors(body, "namespace")
     resource = spec.get("resourceAttributes")
@@ -96,6 +86,7 @@ async def review_local_access(store: Store, ctx: Context, body: Json, options: W
         shown = internal(NonResourceAttributes, spec["nonResourceAttributes"])
         errors.append(invalid(_SPEC / "nonResourceAttributes", shown, "disallowed on this kind of request"))
     _refuse(errors)
+    await judge(store, ctx, body)
     return _decide(store, ctx, body, _subject(spec))
 
 
@@ -269,10 +260,10 @@ def _metadata_errors(body: Json, *allowed: str) -> list[FieldError]:
 
 async def review_own_rules(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """SelfSubjectRulesReview: all rules that can be told."""
-    begin(store, ctx, body)
     namespace = body["spec"].get("namespace", "")
     if not namespace:
         raise status.bad_request("no namespace on request")
+    await judge(store, ctx, body)
     found = authority_of(store).rules_for(ctx.user, namespace)
     names = ("verbs", "apiGroups", "resources", "resourceNames")
     outcome: Json = {

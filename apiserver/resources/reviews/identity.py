@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from apiserver.api import status
 from apiserver.api.times import timestamp
 from apiserver.messages import User
-from apiserver.resources.reviews.access import answer, begin
+from apiserver.registry.verbs.unstored import judge
+from apiserver.resources.reviews.access import answer
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions
@@ -31,17 +32,18 @@ def _user_info(user: User) -> Json:
 
 async def review_self(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """SelfSubjectReview."""
+    await judge(store, ctx, body)
     found = {"metadata": {"creationTimestamp": timestamp(ctx.now)}}
     return answer(store, ctx, found, {"userInfo": _user_info(ctx.user)})
 
 
 async def review_token(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """TokenReview."""
-    begin(store, ctx, body)
     spec = body["spec"]
     token = spec.get("token", "")
     if not token:
         raise status.bad_request("token is required for TokenReview in authentication")
+    await judge(store, ctx, body)
     identity = store.registry.identity
     assert identity is not None, "a server authenticates"
     found = identity.identify(token, tuple(spec.get("audiences") or ()))
