@@ -131,7 +131,7 @@ class Subresource:
     #: What such a request says, as the object of this kind that admission sees; None: admission does not see it.
     connect_options: Callable[[Request], Json] | None = None
     projection: Projection | None = None
-    #: it can be shown as a Table.
+    #: it can be shown as a Table; an action, which has `create`, never can.
     tables: bool = True
 
 

@@ -131,6 +131,6 @@ API_SERVICES: Final = Resource(
         Column(name="Service", cell=_by, description="The service that serves it."),
         Column(name="Available", cell=_available, description="Whether it is there."),
     ),
-    subresources=(Subresource(name="status"),),
+    subresources=(Subresource(name="status", tables=False),),
     unconditional_update=False,
 )  # fmt: skip

@@ -124,7 +124,7 @@ NAMESPACES = Resource(
     strategy=NamespaceStrategy(), storage_prefix="namespaces",
     columns=name_and_age(Column(name="Status", cell=_phase, description="Phase of the namespace's life.")),
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
-    subresources=(Subresource(name="finalize", verbs=("update",)), Subresource(name="status")),
+    subresources=(Subresource(name="finalize", verbs=("update",), tables=False), Subresource(name="status")),
     field_labels={"status.phase": _phase},
     field_error_style="plain", delete_returns_object=True,
 )  # fmt: skip

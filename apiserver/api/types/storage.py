@@ -156,18 +156,26 @@ CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: 
         doc="Greatest size that one volume can have; not known when not set."),
 ), gvk=("storage.k8s.io", "v1", "CSIStorageCapacity"),
     doc="CSIStorageCapacity says how much storage of a class is left in a part of the cluster.")
-VolumeAttributesClass = Struct("io.k8s.api.storage.v1.VolumeAttributesClass", lambda: (
-    TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("driverName", 2, STRING, omit=False, required=True,
-        limits=Limits(required=True, format="caseless-label-key",
-            immutable=Immutable(words="updates to driverName are forbidden.", forbids=True)),
-        doc="Name of the CSI driver; fixed."),
-    field("parameters", 3, MapOf(STRING),
-        limits=Limits(immutable=Immutable(words="updates to parameters are forbidden.", forbids=True)),
-        doc="Attributes for the driver, such as its performance tier; at most 512, and fixed."),
-), gvk=("storage.k8s.io", "v1", "VolumeAttributesClass"),
-    doc="VolumeAttributesClass says which attributes of a volume a claim gets, and can be changed to later.")
+
+
+def _attributes_class(version: str) -> Struct:
+    """VolumeAttributesClass, which both of its versions have alike."""
+    return Struct(f"io.k8s.api.storage.{version}.VolumeAttributesClass", lambda: (
+        TYPE_META,
+        field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
+        field("driverName", 2, STRING, omit=False, required=True,
+            limits=Limits(required=True, format="caseless-label-key",
+                immutable=Immutable(words="updates to driverName are forbidden.", forbids=True)),
+            doc="Name of the CSI driver; fixed."),
+        field("parameters", 3, MapOf(STRING),
+            limits=Limits(immutable=Immutable(words="updates to parameters are forbidden.", forbids=True)),
+            doc="Attributes for the driver, such as its performance tier; at most 512, and fixed."),
+    ), gvk=("storage.k8s.io", version, "VolumeAttributesClass"),
+        doc="VolumeAttributesClass says which attributes of a volume a claim gets, and can be changed to later.")
+
+
+VolumeAttributesClass = _attributes_class("v1")
+VolumeAttributesClassV1Beta1 = _attributes_class("v1beta1")
 
 StorageClassList = list_of(StorageClass)
 VolumeAttachmentList = list_of(VolumeAttachment)
@@ -175,3 +183,4 @@ CSIDriverList = list_of(CSIDriver)
 CSINodeList = list_of(CSINode)
 CSIStorageCapacityList = list_of(CSIStorageCapacity)
 VolumeAttributesClassList = list_of(VolumeAttributesClass)
+VolumeAttributesClassV1Beta1List = list_of(VolumeAttributesClassV1Beta1)

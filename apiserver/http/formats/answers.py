@@ -6,13 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from apiserver.api.status import StatusError
+from apiserver.api.types.meta import PartialObjectMetadata
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.gathering import gather
-from apiserver.http.formats.negotiation import JSON, PLAIN, PROTOBUF, ResponseFormat, not_acceptable
+from apiserver.http.formats.negotiation import JSON, PLAIN, PROTOBUF, ResponseFormat
 from apiserver.http.formats.table import in_rows, included, row, table
 from apiserver.http.formats.view import PARTIAL, View, list_meta, partial
 from apiserver.messages import Request, Response
 from apiserver.registry.body.decode import Kinds
+from apiserver.registry.resource import go_package
 from apiserver.registry.results import Listing
 from apiserver.registry.table import table_of
 from apiserver.storage.entry import Entry
@@ -30,9 +32,14 @@ async def list_response(
 
 
 def json_response(chosen: ResponseFormat, kinds: Kinds, body: dict[str, Any], code: int) -> Response:
-    """An answer with an object that is not stored: a Status, a review. Raises 406."""
+    """An answer with an object that is not stored: a Status, which has one form, or a review. Raises 406."""
     schema = None
-    if chosen.media == PROTOBUF:
+    if chosen.shape and body.get("kind") != "Status":
+        if chosen.shape != PARTIAL:
+            group = body["apiVersion"].rpartition("/")[0]
+            raise _no_list(chosen.shape, f"{go_package(group)}.{body['kind']}")
+        body, schema = partial(body, chosen.version), PartialObjectMetadata
+    elif chosen.media == PROTOBUF:
         schema = kinds.schema(body.get("apiVersion", ""), body.get("kind", ""))
     return Response(code, encode(chosen.media, body, pretty=chosen.pretty, schema=schema), chosen.media)
 
@@ -43,9 +50,8 @@ def render_object(view: View, chosen: ResponseFormat, entry: Entry, now: datetim
         from apiserver.http.formats import protobuf
 
         made = protobuf.render(view, chosen, entry)
-        if made is None:
-            raise not_acceptable()
-        return made
+        if made is not None:
+            return made
     if not chosen.shape:
         if chosen.media == JSON and not chosen.pretty:
             return view.line(entry)
@@ -58,11 +64,12 @@ def render_object(view: View, chosen: ResponseFormat, entry: Entry, now: datetim
         return encode(chosen.media, partial(entry.obj, chosen.version), pretty=chosen.pretty)
     if view.resource.custom:  # of which upstream knows no more than that
         raise StatusError(500, "", "content is not a list")
-    raise StatusError(
-        406,
-        "NotAcceptable",
-        f"you requested {chosen.shape}, but the requested object is not a list (*{view.resource.go_type})",
-    )
+    raise _no_list(chosen.shape, view.resource.go_type)
+
+
+def _no_list(shape: str, go_type: str) -> StatusError:
+    text = f"you requested {shape}, but the requested object is not a list (*{go_type})"
+    return StatusError(406, "NotAcceptable", text)
 
 
 async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now: datetime, include: str = "") -> bytes:
@@ -72,9 +79,8 @@ async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now:
         from apiserver.http.formats import protobuf
 
         made = await protobuf.render_list(view, chosen, entries, meta)
-        if made is None:
-            raise not_acceptable()
-        return made
+        if made is not None:
+            return made
     if not chosen.shape:
         if chosen.media == JSON and not chosen.pretty:
             if not view.stored:

@@ -50,7 +50,7 @@ class Endpoint:
         self.verbs = frozenset(view.resource.verbs if subresource is None else subresource.verbs)
         #: Whether a path may name one of them: what is only created has no such paths.
         self.has_items = not self.verbs.isdisjoint(_ITEM_VERBS)
-        self.tables = subresource is None or subresource.tables
+        self.tables = subresource is None or (subresource.tables and subresource.create is None)
         #: Whether its objects are bare JSON. A scale is a type of its own, whatever it is a scale of.
         self.bare = self.custom and (subresource is None or subresource.projection is None)
         self.connect = subresource.connect if subresource is not None else None

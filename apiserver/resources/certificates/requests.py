@@ -238,7 +238,7 @@ CERTIFICATE_SIGNING_REQUESTS: Final = Resource(
         Column(name="RequestedDuration", cell=_duration, description="How long the certificate should be good for."),
         Column(name="Condition", cell=_state, description="What became of the request."),
     ),
-    subresources=(Subresource(name="approval"), Subresource(name="status")),
+    subresources=(Subresource(name="approval", tables=False), Subresource(name="status")),
     field_labels={"spec.signerName": lambda obj: obj["spec"].get("signerName", "")},
     field_error_style="plain",
 )  # fmt: skip

@@ -125,7 +125,7 @@ DEFINITIONS: Final = Resource(
     storage_prefix="apiextensions.k8s.io/customresourcedefinitions",
     storage_version="apiextensions.k8s.io/v1beta1",
     columns=(NAME, Column(name="Created At", cell=_created, type="date", description="When it was created.")),
-    subresources=(Subresource(name="status"),),
+    subresources=(Subresource(name="status", tables=False),),
     delete_returns_object=True,
     unconditional_update=False,
 )

@@ -56,7 +56,7 @@ PODS = Resource(
             name="attach", verbs=_CONNECT, kind="PodAttachOptions", connect=attach, connect_options=attach_options
         ),
         Subresource(name="binding", verbs=("create",), kind="Binding", schema=Binding, create=bind),
-        Subresource(name="ephemeralcontainers"),
+        Subresource(name="ephemeralcontainers", tables=False),
         Subresource(
             name="eviction",
             verbs=("create",),
@@ -77,7 +77,7 @@ PODS = Resource(
             connect_options=port_forward_options,
         ),
         Subresource(name="proxy", verbs=PROXY, kind="PodProxyOptions", connect=proxy, connect_options=proxy_options),
-        Subresource(name="resize"),
+        Subresource(name="resize", tables=False),
         Subresource(name="status"),
     ),
     field_labels={

@@ -14,7 +14,12 @@ from apiserver.api.fielderrors import (
     too_long,
 )
 from apiserver.api.storageclasses import is_default_class
-from apiserver.api.types.storage import StorageClass, TopologySelectorLabelRequirement, VolumeAttributesClass
+from apiserver.api.types.storage import (
+    StorageClass,
+    TopologySelectorLabelRequirement,
+    VolumeAttributesClass,
+    VolumeAttributesClassV1Beta1,
+)
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
@@ -154,7 +159,18 @@ VOLUME_ATTRIBUTES_CLASSES: Final = Resource(
     singular="volumeattributesclass",
     namespaced=False,
     short_names=("vac",),
-    versions=(Version(name="v1", schema=VolumeAttributesClass, introduced=(1, 34)),),
+    versions=(
+        Version(name="v1", schema=VolumeAttributesClass, introduced=(1, 34)),
+        Version(
+            name="v1beta1",
+            schema=VolumeAttributesClassV1Beta1,
+            introduced=(1, 31),
+            deprecated=(1, 34),
+            successor="storage.k8s.io/v1 VolumeAttributesClass",
+            removed=(1, 37),
+            on_by_default=False,
+        ),
+    ),
     strategy=VolumeAttributesClassStrategy(),
     storage_prefix="volumeattributesclasses",
     columns=name_and_age(
