@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID, uuid5
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, required
 from apiserver.api.names import label_key
@@ -145,10 +146,10 @@ class LimitRangeStrategy(Strategy):
     compares_metadata = False
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        """One without a name is named by a UUID: its own."""
+        """One without a name is named by a UUID that is not its uid, but follows from it: names of a seed repeat."""
         metadata = obj["metadata"]
         if not metadata.get("name"):
-            metadata["name"] = metadata["uid"]
+            metadata["name"] = str(uuid5(UUID(metadata["uid"]), "name"))
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors: list[FieldError] = []

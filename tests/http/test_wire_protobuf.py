@@ -22,7 +22,7 @@ from apiserver.api.types import meta
 from apiserver.http.formats.negotiation import ResponseFormat
 from apiserver.http.formats.protobuf import Frames
 from apiserver.http.formats.view import View
-from apiserver.registry.body.decode import SCHEME
+from apiserver.registry.body.decode import scheme_of
 from apiserver.registry.resource import api_version
 from apiserver.registry.results import WatchEvent
 from apiserver.resources import CATALOG
@@ -229,7 +229,7 @@ def test_errors_come_in_the_form_that_was_asked_for(wire: Wire) -> None:
             protobuf.wrap("v1", "Nothing", b""),
             (
                 'Nothing in version "v1" cannot be handled as a ConfigMap: no kind "Nothing" is registered for version'
-                f' "v1" in scheme "{SCHEME}"'
+                f' "v1" in scheme "{scheme_of("")}"'
             ),
         ),
         (

@@ -111,14 +111,16 @@ class Routes:
             raise unknown_resource()
         elif (verb in _COLLECTION_VERBS) is bool(name) and verb != "watch":
             raise method_not_allowed()
-        if endpoint.warning:
-            request.warnings = [endpoint.warning]
+        warnings = [endpoint.warning] if endpoint.warning else []
         if verb == "watch" and verb not in endpoint.verbs and "list" in endpoint.verbs:
+            request.warnings = warnings
             raise _unsupported(info)
         if (verb not in endpoint.verbs and not _asks_proxy(request, endpoint)) or (
             request.method == "HEAD" and endpoint.connect is None
         ):
             raise method_not_allowed()
+        if warnings:
+            request.warnings = warnings
         text = info.subresource == "log"
         if (endpoint.connect is None or text) and not endpoint.custom:
             check_routed(verb, request.headers, tables=endpoint.storage, text=text)

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BODY_TYPES",
-    "SCHEME",
     "Kinds",
     "decode_body",
     "media_type",
     "other_kind",
+    "scheme_of",
     "unregistered",
     "unsupported_media_type",
     "warnings_of",
@@ -53,7 +53,12 @@ Json = dict[str, Any]
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 BODY_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
-SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
+_SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
+#: Upstream has three servers in one, each with a registry of its own, of which errors name the place.
+_SCHEMES: Final = {
+    "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
+    "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
+}
 _SUMMARY: Final = 30
 
 
@@ -245,7 +250,7 @@ def _decode_as(
     own = kind == expected.kind and (version == expected.api_version or version in expected.accepts)
     schema = expected.schema if own or expected.custom else kinds.scheme(version, kind)
     if schema is None:
-        raise refuse(unregistered(kind, version, SCHEME))
+        raise refuse(unregistered(kind, version, scheme_of(expected.group)))
     try:
         decoded = decode(schema, body.value or {}, body) if isinstance(body, Body) else _read_message(schema, body)
     except DecodeError as error:
@@ -262,6 +267,11 @@ def _decode_as(
         )
     obj: Json = decoded.obj
     return obj
+
+
+def scheme_of(group: str) -> str:
+    """Where upstream keeps what kinds its server of a group knows."""
+    return _SCHEMES.get(group, _SCHEME)
 
 
 def unregistered(kind: str, version: str, scheme: str) -> str:

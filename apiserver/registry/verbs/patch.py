@@ -27,7 +27,7 @@ from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
-from apiserver.registry.body.decode import SCHEME, other_kind, unregistered, warnings_of
+from apiserver.registry.body.decode import other_kind, scheme_of, unregistered, warnings_of
 from apiserver.registry.body.options import patch_options
 from apiserver.registry.body.unstructured import Misfit, restored_changes
 from apiserver.registry.metadata import ensure_namespace, manager_name
@@ -169,7 +169,7 @@ class Patch:
         if expected.custom and version == given.api_version and kind != given.kind:
             raise other_kind(kind, expected, patched)
         if version != given.api_version or kind != given.kind:
-            raise self.refuse(unregistered(kind, version, SCHEME))
+            raise self.refuse(unregistered(kind, version, scheme_of(expected.group)))
         return given
 
     def _other_version(self, given: str) -> ExpectedBody:

@@ -252,9 +252,9 @@ async def _create_reserved(
         await validate(handlers, Attributes("CREATE", ctx, name, obj))
     if store.before_storing is not None:
         store.before_storing(ctx, obj)
-    metadata.pop("resourceVersion", None)
+    version = metadata.pop("resourceVersion", "")
     if options.dry_run:
-        return Unsaved(key, obj, 0)
+        return Unsaved(key, obj, 0, version)
     try:
         return await store.put(ctx, key, obj, 0, keep_managers=keep_managers)
     except KeyExists as refused:
