@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 from apiserver.admission.requests import Place
 from apiserver.api.codec import DecodeError, decode
 from apiserver.api.gojson import go_kind
+from apiserver.api.status import StatusError
+from apiserver.registry.body.decode import SCHEME, unregistered
+from apiserver.registry.resource import go_package
 
 if TYPE_CHECKING:
     from apiserver.registry.admission import Attributes
-    from apiserver.registry.resource import Subresource
+    from apiserver.registry.resource import Resource, Subresource
     from apiserver.registry.store import Registry
 
 __all__ = ["take_over"]
@@ -36,6 +39,7 @@ def take_over(registry: Registry, attributes: Attributes, place: Place, before: 
         return bool(shown != before)
     if sub is not None and sub.schema is not None and sub.kind:
         return _replace(obj, before, decode(sub.schema, after).obj)
+    _same_kind(registry, store.resource, place.version, after)
     version = store.resource.version(place.version)
     assert version is not None, "places are in versions that there are"
     made = decode(version.schema, after).obj
@@ -46,6 +50,22 @@ def take_over(registry: Registry, attributes: Attributes, place: Place, before: 
     hub = version.to_hub(bare) if conversion is None else conversion.between(bare, place.version, ctx.version)
     _fill(obj, hub)
     return changed
+
+
+def _same_kind(registry: Registry, resource: Resource, version: str, after: Json) -> None:
+    """Refuses a change of what the object is; what it does not say any more it is still. Raises DecodeError where that
+    is no kind or not well formed, StatusError where it is another one.
+    """
+    wanted = resource.api_versions[version], resource.kind
+    given = str(after.get("apiVersion") or wanted[0]), str(after.get("kind") or wanted[1])
+    if given == wanted:
+        return
+    schema = registry.kinds.scheme(*given)
+    if schema is None or resource.custom:
+        raise DecodeError(unregistered(given[1], given[0], SCHEME))
+    decode(schema, after)
+    hub = f"{go_package(resource.group)}.{resource.kind}"
+    raise StatusError(500, "", f"converting ({schema.go}) to ({hub}): unknown conversion")
 
 
 def _subresource(registry: Registry, place: Place) -> Subresource | None:

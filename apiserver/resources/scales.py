@@ -5,6 +5,7 @@ pkg/apis/autoscaling/validation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path
@@ -92,14 +93,23 @@ _KIND: Final = Resource(
 )
 
 
+#: Of a custom resource, whose tables say more of their columns.
+CUSTOM_SCALE: Final = replace(
+    _KIND,
+    columns=(replace(_KIND.columns[0], format="name"), *_KIND.columns[1:-1], replace(AGE, type="date")),
+)
+
+
 def scale_subresource(
     field: str,
     show: Callable[[Json], Json],
     there: Callable[[Json], None] | None = None,
     validate: Callable[[Json], list[FieldError]] = _validate,
+    kind: Resource = _KIND,
 ) -> Subresource:
     """The subresource of a kind that has its number of replicas in `field` (dotted); `show` makes a Scale of an
-    object, `there` raises where it has no such number, `validate` says what is wrong with a changed Scale.
+    object, `there` raises where it has no such number, `validate` says what is wrong with a changed Scale,
+    `kind` how one is shown.
     """
     return Subresource(
         name="scale",
@@ -107,7 +117,7 @@ def scale_subresource(
         group="autoscaling",
         version="v1",
         schema=Scale,
-        projection=Projection(_KIND, field, show, validate, there, "spec.replicas"),
+        projection=Projection(kind, field, show, validate, there, "spec.replicas"),
     )
 
 

@@ -60,6 +60,12 @@ def found(part: Json, *values: Any, **more: Any) -> list[str]:
         ({"type": "number", "maximum": 1.5, "exclusiveMaximum": True}, 1.5, "Invalid value: 1.5: spec.f in body should be less than 1.5"),
         ({"type": "integer", "multipleOf": 3}, 10, "Invalid value: 10: spec.f in body should be a multiple of 3"),
         ({"type": "number", "multipleOf": 0.1}, 0.3, None),
+        (
+            {"type": "number", "multipleOf": 0.5},
+            1,
+            "Invalid value: 0: factor MultipleOf declared for spec.f must be positive: 0",
+        ),
+        ({"type": "number", "multipleOf": 0.5}, 1e300, "Invalid value: 1e+300: spec.f in body should be a multiple of 0.5"),
         ({"type": "integer", "format": "int32"}, 2**31, '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.f'),
         ({"type": "string", "format": "ipv4"}, "::1", 'Invalid value: "::1": spec.f in body must be of type ipv4: "::1"'),
         ({"type": "string", "format": "date-time"}, "2024-02-29T10:00:00Z", None),

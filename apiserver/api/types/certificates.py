@@ -19,7 +19,8 @@ KeyUsage = string(
 RequestConditionType = string("v1.RequestConditionType")
 
 CertificateSigningRequestSpec = Struct("io.k8s.api.certificates.v1.CertificateSigningRequestSpec", lambda: (
-    field("request", 1, BYTES, omit=False, required=True, doc="The request: PKCS #10 in PEM, encoded in base64."),
+    field("request", 1, BYTES, omit=False, pointer=True, required=True,
+        doc="The request: PKCS #10 in PEM, encoded in base64."),
     field("signerName", 7, STRING, omit=False, required=True,
         doc="Who is to sign, such as kubernetes.io/kube-apiserver-client or example.com/signer."),
     field("expirationSeconds", 8, INT32, pointer=True,

@@ -5,6 +5,7 @@ Facts: k8s.io/kube-openapi (pkg/validation/validate: type.go, values.go, validat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ Json = dict[str, Any]
 _RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _FLOATS: Final = ("float", "double")
 _EPSILON: Final = 1e-9
+#: Floats beyond are no integers for upstream.
+_EXACT: Final = 2.0**53 - 1
 _SIZES: Final = (
     "maxLength",
     "minLength",
@@ -183,9 +186,12 @@ class Leaf:
         schema = self._schema
         if schema.get("multipleOf") is not None:
             self._bound(result, schema["multipleOf"], "MultipleOf", at, base)
-            if not _is_multiple(value, schema["multipleOf"]):
-                text = f"{at} in body should be a multiple of {go_format(_like(value, schema['multipleOf']))}"
-                result.add(plain(base, at, value, text))
+            factor = _like(value, schema["multipleOf"])
+            if factor <= 0:  # upstream cuts a factor below one to nothing for a whole number, and shows it as the value
+                text = f"factor MultipleOf declared for {at} must be positive: {go_format(factor)}"
+                result.add(plain(base, at, factor, text))
+            elif not _is_multiple(value, factor):
+                result.add(plain(base, at, value, f"{at} in body should be a multiple of {go_format(factor)}"))
         for name, label, sign, words in (
             ("minimum", "Minimum boundary", 1, "greater"),
             ("maximum", "Maximum boundary", -1, "less"),
@@ -234,14 +240,13 @@ def _like(value: float, bound: float) -> float:
 
 
 def _is_multiple(value: float, factor: float) -> bool:
-    factor = _like(value, factor)
-    if factor <= 0:
-        return False
     if isinstance(value, int):
         return value % factor == 0
     ratio = 1 / factor * value if factor < 1 else value / factor
-    whole = float(int(ratio))
-    return ratio == whole or abs(ratio - whole) / (abs(ratio) + abs(whole)) < _EPSILON
+    if abs(ratio) > _EXACT:
+        return False
+    whole = math.floor(abs(ratio) + 0.5)
+    return abs(abs(ratio) - whole) < _EPSILON * whole or ratio == 0
 
 
 def leaf_of(schema: Json, *, young: bool) -> Leaf:

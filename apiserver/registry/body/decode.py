@@ -241,7 +241,7 @@ def _decode_as(
     ctx: Context, expected: ExpectedBody, kinds: Kinds, body: Body | Envelope, version: str, kind: str, validation: str
 ) -> Json:
     if expected.custom and kind != expected.kind and version == expected.api_version:
-        raise other_kind(kind, expected, (body.value or {}) if isinstance(body, Body) else {})
+        raise other_kind(kind, version, expected, (body.value or {}) if isinstance(body, Body) else {})
     short = version.rpartition("/")[2]
 
     def refuse(error: str) -> StatusError:
@@ -286,11 +286,16 @@ def unregistered(kind: str, version: str, scheme: str) -> str:
     return f'no kind {go_quote(kind)} is registered for version {go_quote(version)} in scheme "{scheme}"'
 
 
-def other_kind(kind: str, expected: ExpectedBody, obj: Any) -> StatusError:
-    """422: an object of a custom resource that is of another kind, which nothing but its name tells."""
+def other_kind(kind: str, version: str, expected: ExpectedBody, obj: Any) -> StatusError:
+    """422: an object of a custom resource that says that it is of another kind or version, which nothing else tells."""
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
-    return invalid(kind, expected.group, name, [invalid_field(Path("kind"), kind, f"must be {expected.kind}")])
+    errors = [
+        invalid_field(Path(field), said, f"must be {wanted}")
+        for field, said, wanted in (("kind", kind, expected.kind), ("apiVersion", version, expected.api_version))
+        if said != wanted
+    ]
+    return invalid(kind, version.rpartition("/")[0], name, errors)
 
 
 def _read_message(schema: Struct, envelope: Envelope) -> Decoded:

@@ -23,7 +23,7 @@ from apiserver.api.objects import Hub
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.patch.shown import shown_json_patched, shown_merged
-from apiserver.api.status import StatusError, bad_request, conflict
+from apiserver.api.status import StatusError, bad_request, conflict, internal_error
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
@@ -49,6 +49,7 @@ APPLY: Final = "application/apply-patch+yaml"
 PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 MAX_OPERATIONS: Final = 10_000
 #: What an operation of a JSON patch has.
+_NO_VERSION: Final = "Object 'apiVersion' is missing in 'object has no apiVersion field'"
 _TEXTS: Final = frozenset({"op", "path", "from"})
 _OPERATION: Final = _TEXTS | {"value"}
 
@@ -126,9 +127,13 @@ class Patch:
     #: Makes the patched document of a document and the patch. Raises PatchError.
     apply: Callable[[Any, Any], Any]
 
+    def shown(self) -> str:
+        """What the patch made, as errors show it."""
+        raise NotImplementedError
+
     def refuse(self, error: str) -> StatusError:
         """422 on the patch, which shows what it made."""
-        raise NotImplementedError
+        return invalid_patch(self.shown(), error)
 
     def load(self) -> Body:
         try:
@@ -162,12 +167,15 @@ class Patch:
             version, kind = claimed_kind(patched)
         except DecodeError as error:
             raise self.refuse(str(error)) from None
+        bare = expected.custom and expected.kind == self.ctx.resource.kind
+        if bare and not kind:
+            raise self.refuse(f"Object 'Kind' is missing in '{self.shown()}'")
         if not version:
-            raise self._unversioned(patched)
+            raise internal_error(_NO_VERSION) if bare else self._unversioned(patched)
         given = expected if version == expected.api_version else self._other_version(version)
         kind = kind or given.kind
-        if expected.custom and version == given.api_version and kind != given.kind:
-            raise other_kind(kind, expected, patched)
+        if bare and version.count("/") < 2 and (version, kind) != (given.api_version, given.kind):
+            raise other_kind(kind, version, expected, patched)
         if version != given.api_version or kind != given.kind:
             raise self.refuse(unregistered(kind, version, scheme_of(expected.group)))
         return given
@@ -224,11 +232,9 @@ class MergePatch(Patch):
 
     apply = staticmethod(merge_patch)
 
-    def refuse(self, error: str) -> StatusError:
+    def shown(self) -> str:
         schema = None if self.expected.custom else self.expected.schema
-        return invalid_patch(
-            shown_merged(schema, self.document, self.patch, lambda ordered: merge_patch(ordered, self.patch)), error
-        )
+        return shown_merged(schema, self.document, self.patch, lambda ordered: merge_patch(ordered, self.patch))
 
 
 class JsonPatch(Patch):
@@ -251,12 +257,9 @@ class JsonPatch(Patch):
 
     apply = staticmethod(json_patch)
 
-    def refuse(self, error: str) -> StatusError:
+    def shown(self) -> str:
         schema = None if self.expected.custom else self.expected.schema
-        return invalid_patch(
-            shown_json_patched(schema, self.document, self.patch, lambda ordered: json_patch(ordered, self.patch)),
-            error,
-        )
+        return shown_json_patched(schema, self.document, self.patch, lambda ordered: json_patch(ordered, self.patch))
 
 
 class StrategicMerge(Patch):

@@ -7,7 +7,7 @@ from typing import Any
 from apiserver.api.status import bad_request, internal_error
 from apiserver.registry.resource import Subresource
 from apiserver.resources.customresources.strategy import Misplaced, nested
-from apiserver.resources.scales import scale_subresource, shown_metadata
+from apiserver.resources.scales import CUSTOM_SCALE, scale_subresource, shown_metadata
 
 __all__ = ["scale_of"]
 
@@ -37,4 +37,4 @@ def scale_of(paths: Json) -> Subresource:
             raise bad_request(str(error)) from None
 
     # What a changed scale says is judged by the object's own rules, which have an object of any scope.
-    return scale_subresource(wanted.removeprefix("."), show, there, lambda _: [])
+    return scale_subresource(wanted.removeprefix("."), show, there, lambda _: [], CUSTOM_SCALE)

@@ -38,6 +38,8 @@ _CLUSTER_IPS: Final = Path("spec") / "clusterIPs"
 _PORTS: Final = Path("spec") / "ports"
 _FULL: Final = "range is full"
 _TAKEN: Final = "provided port is already allocated"
+#: The ports that dry runs show follow it.
+_DRY_PORT: Final = 32768
 
 
 def address_object(address: str, namespace: str, name: str) -> Json:
@@ -53,8 +55,8 @@ def address_object(address: str, namespace: str, name: str) -> Json:
 class Held:
     """What one write holds until it is over."""
 
-    def __init__(self, network: ServiceNetwork) -> None:
-        self._network = network
+    def __init__(self, network: ServiceNetwork, *, dry_run: bool) -> None:
+        self._network, self.dry_run = network, dry_run
         self.ports: set[int] = set()
         #: addresses that were taken, and those that the service gives back when it is stored.
         self.taken: list[str] = []
@@ -85,7 +87,7 @@ class ServiceNetwork:
     @on_loop
     async def reserve(self, ctx: Context, obj: Json, old: Json | None) -> Held:
         """As `apiserver.registry.reservations` says."""
-        held = Held(self)
+        held = Held(self, dry_run=ctx.dry_run)
         try:
             if self._registry.shared:
                 await self._registry.consistent()
@@ -234,7 +236,7 @@ class ServiceNetwork:
 
     def _hold_port(self, port: int, held: Held, used: set[int]) -> str:
         """What keeps the service from a port, "" when it has it."""
-        if port not in self.ports:
+        if port not in self.ports and not held.dry_run:  # which upstream asks only whether somebody has the port
             return f"provided port is not in the valid range. The range of valid ports is {self.ports}"
         if port in used:
             return _TAKEN
@@ -243,6 +245,10 @@ class ServiceNetwork:
         return ""
 
     def _any_port(self, held: Held, used: set[int], what: str) -> int:
+        if held.dry_run:  # nothing is taken, so nothing is chosen
+            port = max(held.ports, default=_DRY_PORT) + 1
+            held.ports.add(port)
+            return port
         for port in self.ports.numbers.candidates(self._choose):
             if not self._hold_port(port, held, used):
                 return port
