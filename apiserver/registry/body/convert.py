@@ -128,6 +128,8 @@ class Form:
     of_hub: Callable[[Json], Json]
     to_hub: Callable[[Json], Json]
     empty: Callable[[], Json]
+    #: Upstream converts nothing but the name of the version (custom resources without a webhook).
+    only_named: bool = False
 
 
 def forms_of(
@@ -160,7 +162,7 @@ def _form(resource: Resource, version: Version) -> Form:
         return Form(version.schema, of_request, to_request, lru_cache(lambda: zero(version.schema)))
     from_hub = version.from_hub
     of_hub = same_form if from_hub is same_form else lambda obj: from_hub(copy_of(obj))
-    return Form(version.schema, of_hub, version.to_hub, lru_cache(lambda: zero(version.schema)))
+    return Form(version.schema, of_hub, version.to_hub, lru_cache(lambda: zero(version.schema)), resource.custom)
 
 
 def _nothing(obj: Json, now: datetime) -> None:

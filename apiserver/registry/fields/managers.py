@@ -223,9 +223,8 @@ class FieldTracker:
         if form is None:
             return None
         before, after = old, new
-        if version != writer.version and form.schema.decoder is not None and check(form.schema, new):
-            # A custom object has fields that the other version lacks: upstream, which converts nothing but the name of
-            # the version, gives its managers up.
+        if version != writer.version and form.only_named and check(form.schema, new):
+            # The object has fields that the other version lacks: upstream gives its managers up.
             raise NamelessItem
         if form.of_hub is not same_form:
             before, after = None if old is None else form.of_hub(old), form.of_hub(new)
