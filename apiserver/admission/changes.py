@@ -8,7 +8,7 @@ from apiserver.admission.requests import Place
 from apiserver.api.codec import DecodeError, decode
 from apiserver.api.gojson import go_kind
 from apiserver.api.status import StatusError
-from apiserver.registry.body.decode import SCHEME, unregistered
+from apiserver.registry.body.decode import scheme_of, unregistered
 from apiserver.registry.resource import go_package
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _same_kind(registry: Registry, resource: Resource, version: str, after: Json
         return
     schema = registry.kinds.scheme(*given)
     if schema is None or resource.custom:
-        raise DecodeError(unregistered(given[1], given[0], SCHEME))
+        raise DecodeError(unregistered(given[1], given[0], scheme_of(resource.group)))
     decode(schema, after)
     hub = f"{go_package(resource.group)}.{resource.kind}"
     raise StatusError(500, "", f"converting ({schema.go}) to ({hub}): unknown conversion")
