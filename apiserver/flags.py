@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -40,7 +42,25 @@ ready, for `kubedra status`, `kubedra logs` and `kubedra down`.
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line."""
+    """argparse whose errors are one line. A file without a name is none, as kube-apiserver's flags have it:
+    `--client-ca-file=`.
+    """
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        given = list(sys.argv[1:] if args is None else args)
+        files = {name for action in self._actions if action.metavar == "FILE" for name in action.option_strings}
+        kept, at = list[str](), 0
+        while at < len(given):
+            name, joined, value = given[at].partition("=")
+            after = given[at + 1 : at + 2]
+            if name not in files or (value if joined else after != [""]):
+                kept.append(given[at])
+            elif not joined:
+                at += 1
+            at += 1
+        return super().parse_known_args(kept, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise SettingsError(message)
