@@ -1,12 +1,14 @@
-"""What a server shows over https, and whose certificates it verifies; both as their files say at the time.
+"""What a server shows over https, and whether it asks clients for certificates; both as their files say at the time.
 
-Each new connection is made with what holds then; those that are open go on. Facts: k8s.io/apiserver,
+Each new connection is made with what holds then; those that are open go on. Where clients are asked, connections are
+pyOpenSSL's (`apiserver.openssl`), elsewhere those of `ssl`, which cost a request less. Facts: k8s.io/apiserver,
 pkg/server/dynamiccertificates.
 """
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,10 @@ from apiserver.reloading import Followed
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.certificates import ClientCertificates
+    from apiserver.openssl import TakingContext
     from apiserver.tlsflags import TlsSettings
+
+    _Made = ssl.SSLContext | TakingContext
 
 __all__ = ["Https", "HttpsError"]
 
@@ -28,17 +33,13 @@ class HttpsError(ValueError):
 
 class _Context(ssl.SSLContext):
     """Hands each connection over to the context that holds when it is made: a listening socket keeps the one it began
-    with, and an authority that is once in a context cannot be taken out. Sessions are not resumed across the change,
-    so nobody comes in with a certificate that was verified before.
+    with. Event loops want an `ssl.SSLContext`, whatever makes the connection.
     """
 
-    current: ssl.SSLContext
+    current: _Made
 
-    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> Any:
         return self.current.wrap_bio(*args, **kwargs)
-
-    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
-        return self.current.wrap_socket(*args, **kwargs)
 
 
 class Https:
@@ -52,7 +53,7 @@ class Https:
         self.context = _Context(ssl.PROTOCOL_TLS_SERVER)
         self._pairs: list[tuple[bytes, bytes]] = []
         try:
-            options.restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+            self._check()
         except ValueError as error:
             raise HttpsError(str(error)) from None
         certificate, key = files
@@ -63,6 +64,15 @@ class Https:
         self._renew()
         if certificates is not None:
             certificates.changed.append(self._renew)
+
+    def _check(self) -> None:
+        """Raises ValueError for flags that cannot be followed."""
+        if self._certificates is None:
+            self._options.restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+            return
+        from apiserver.openssl import restricted
+
+        restricted(self._options)
 
     def _opened(self, flag: str, certificate: Path, key: Path) -> Followed:
         """A pair, found to be of use. Raises HttpsError."""
@@ -88,13 +98,17 @@ class Https:
         """Raises OSError, ValueError."""
         default, *others = (self._made(*pair) for pair in self._pairs)
         if others:
-            default.sni_callback = partial(_choose, self._by_name(others))
+            found = partial(_found, self._by_name(others))
+            if isinstance(default, ssl.SSLContext):
+                default.sni_callback = partial(_choose, found)
+            else:
+                default.choose(found)
         self.context.current = default
 
-    def _by_name(self, contexts: list[ssl.SSLContext]) -> dict[str, ssl.SSLContext]:
+    def _by_name(self, contexts: list[_Made]) -> dict[str, _Made]:
         """Names that flags give go before those of certificates, and what is given first before what comes later."""
-        own: dict[str, ssl.SSLContext] = {}
-        given: dict[str, ssl.SSLContext] = {}
+        own: dict[str, _Made] = {}
+        given: dict[str, _Made] = {}
         for pair, (certificate, _), context in zip(self._options.named, self._pairs[1:], contexts, strict=True):
             for name in pair.names:
                 given.setdefault(name, context)
@@ -102,20 +116,28 @@ class Https:
                 own.setdefault(name, context)
         return own | given
 
-    def _made(self, certificate: bytes, key: bytes) -> ssl.SSLContext:
+    def _made(self, certificate: bytes, key: bytes) -> _Made:
+        """What a pair is shown with. Raises OSError, ValueError."""
+        if self._certificates is not None:
+            from apiserver.openssl import TakingContext
+
+            return TakingContext(certificate, key, self._options, self._certificates.authorities)
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._options.restrict(made)
         load_chain(made, certificate, key)
-        if self._certificates is not None:
-            made.load_verify_locations(cadata=self._certificates.encoded)
-            made.verify_mode = ssl.CERT_OPTIONAL
         return made
 
 
-def _choose(named: dict[str, ssl.SSLContext], connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-    """Goes on with the certificate that a client asks for; with the server's own where there is none for the name."""
+def _found(named: dict[str, _Made], name: str | None) -> _Made | None:
+    """What there is for the name that a client asks for; None where it gets the server's own."""
     asked = (name or "").lower().rstrip(".")
-    found = named.get(asked) or named.get("*" + asked[asked.find(".") :] if "." in asked else "*")
+    return named.get(asked) or named.get("*" + asked[asked.find(".") :] if "." in asked else "*")
+
+
+def _choose(
+    by_name: Callable[[str | None], Any], connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext
+) -> None:
+    found = by_name(name)
     if found is not None:
         connection.context = found
 

@@ -32,11 +32,13 @@ class User:
 @dataclass(frozen=True, slots=True)
 class Peer:
     """Whom the certificate names that a client showed: a user, or a `proxy` that may ask for others; `ends` is when it
-    does, in seconds since 1970."""
+    does, in seconds since 1970. `refused`: not everybody who verified it found it good, so that its client is nobody,
+    and not anonymous, where nothing else says who that is."""
 
     user: User | None
     proxy: bool = False
     ends: float = 0.0
+    refused: bool = False
 
 
 _NOT_PARSED: Final = RequestInfo("")

@@ -186,10 +186,7 @@ class Process:
             self._https = Https(files, self._settings.tls_options, certificates)
         except HttpsError as error:
             raise SettingsError(str(error)) from error
-        web = Web(server.front, self._https.context)
-        if certificates is not None:
-            certificates.changed.append(web.reconnect)
-        return web
+        return Web(server.front, self._https.context)
 
     def _manager(self, server: Server, files: tuple[Path, Path] | None) -> Manager | None:
         settings = self._settings

@@ -102,7 +102,8 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--tls-curve-preferences", action="append", default=[], metavar="NUMBERS",
-        help="a key exchange by its number (23, 24, 25, 29 or 4588); several only where they are all that OpenSSL has",
+        help="a key exchange by its number (23, 24 or 25; where clients are not asked for certificates also"
+        " 29 or 4588); several only where they are all that OpenSSL has",
     )  # fmt: skip
     group.add_argument(
         "--tls-sni-cert-key", action="append", default=[], metavar="FILE,KEY[:NAMES]",

@@ -143,10 +143,17 @@ def test_nobody_else_may_say_for_whom_it_asks(server: Server) -> None:
     )
 
 
-def test_a_certificate_of_an_unknown_authority_opens_no_connection(server: Server, tmp_path: Path) -> None:
+def test_a_certificate_of_an_unknown_authority_is_nobodys_and_a_token_beside_it_counts(
+    server: Server, tmp_path: Path
+) -> None:
     stranger = Authority(tmp_path, "users").client("alice", "system:masters")
-    with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
-        server.who(stranger)
+    assert server.who(stranger) == 401
+    assert server.ask("GET", "/livez", stranger, {})[0] == 401
+    assert server.who(stranger, X_Remote_User="carol", X_Remote_Group="system:masters") == 401
+    assert server.who(stranger, Authorization="Bearer wrong") == 401
+    found = server.who(stranger, Authorization="Bearer secret")
+    assert isinstance(found, dict)
+    assert found["username"] == "root"
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,9 @@ class Authenticator:
             user = self.identify(token, self.audiences).user
             user = ADMIN if user is None and self._tokens is None else user
         else:
-            user = self.nobody if peer is None else None
-            if user is None and request.path in self.open_paths:
+            refused = peer is not None and peer.refused
+            user = self.nobody if not refused else None
+            if user is None and not refused and request.path in self.open_paths:
                 user = ANONYMOUS
         if user is None:
             raise unauthorized()

@@ -1,18 +1,21 @@
 """Who a client's certificate is of: a user, or a front proxy that asks for others and names them in headers.
 
-A certificate is verified when the connection is made, against all authorities that count; here it is told which of them
-signed it. The authorities' files are read again when they change.
+Every certificate opens a connection (`apiserver.openssl`); here it is verified, when something is asked, against the
+authorities that count then and at that time. Their files are read again when they change.
 Facts: k8s.io/apiserver, pkg/authentication/request/x509 and headerrequest.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from apiserver.clock import now
 from apiserver.messages import Peer, User
 from apiserver.reloading import Followed
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from apiserver.identityflags import IdentitySettings, ProxySettings
 
-__all__ = ["CertificateError", "ClientCertificates", "proxied_user"]
+__all__ = ["CertificateError", "ClientCertificates", "Shown", "proxied_user"]
 
 AUTHENTICATED: Final = "system:authenticated"
 _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
@@ -42,21 +45,17 @@ class ClientCertificates:
         """Raises CertificateError."""
         self._with_uid = with_uid
         self._names = settings.proxy.names if settings.proxy else ()
+        self._of_clients, self._of_proxies = settings.client_ca is not None, settings.proxy is not None
         self.clients: list[Certificate] = []
         self.proxies: list[Certificate] = []
+        #: Both; another list whenever they change.
+        self.authorities: list[Certificate] = []
         self.changed: list[Callable[[], object]] = []
         #: The files, for those who follow them.
         self.files: list[Followed] = []
         self._open("--client-ca-file", settings.client_ca, self._take_clients)
         if settings.proxy is not None:
             self._open("--requestheader-client-ca-file", settings.proxy.ca, self._take_proxies)
-
-    @property
-    def encoded(self) -> bytes:
-        """All authorities, as `ssl` takes them."""
-        from cryptography.hazmat.primitives.serialization import Encoding
-
-        return b"".join(authority.public_bytes(Encoding.DER) for authority in (*self.clients, *self.proxies))
 
     def _open(self, flag: str, path: Path | None, take: Callable[[bytes], None]) -> None:
         if path is None:
@@ -77,32 +76,71 @@ class ClientCertificates:
         self._tell()
 
     def _tell(self) -> None:
+        self.authorities = [*self.clients, *self.proxies]
         for told in self.changed:
             told()
 
-    def peer(self, encoded: bytes) -> Peer:
-        """Whom a verified certificate names."""
-        from cryptography import x509
+    def peer(self, shown: Sequence[Certificate], at: datetime) -> Peer:
+        """Whom a certificate names at a time; those that were sent along follow it."""
         from cryptography.x509.oid import NameOID
 
-        certificate = x509.load_der_x509_certificate(encoded)
+        from apiserver.chains import verified
+
+        certificate = shown[0]
         names = [str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         name = names[-1] if names else ""
-        # One that an authority in between signed was verified, too: of the only ones there are, if so.
-        client = _signed(certificate, self.clients) or not self.proxies
-        proxy = _signed(certificate, self.proxies) and (not self._names or name in self._names)
-        user = self._user(certificate, name, encoded) if client and name else None
-        return Peer(user, proxy, certificate.not_valid_after_utc.timestamp())
+        client = self._of_clients and verified(shown, self.clients, at)
+        proxy = self._of_proxies and verified(shown, self.proxies, at) and (not self._names or name in self._names)
+        user = self._user(certificate, name) if client and name else None
+        refused = (self._of_clients and not client) or (self._of_proxies and not proxy)
+        return Peer(user, proxy, certificate.not_valid_after_utc.timestamp(), refused)
 
-    def _user(self, certificate: Certificate, name: str, encoded: bytes) -> User:
+    def _user(self, certificate: Certificate, name: str) -> User:
+        from cryptography.hazmat.primitives.serialization import Encoding
         from cryptography.x509 import ObjectIdentifier
         from cryptography.x509.oid import NameOID
 
         subject = certificate.subject
         groups = [str(part.value) for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
         uids = subject.get_attributes_for_oid(ObjectIdentifier(_UID)) if self._with_uid else []
-        extra = {_CREDENTIAL: (f"X509SHA256={hashlib.sha256(encoded).hexdigest()}",)}
+        digest = hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+        extra = {_CREDENTIAL: (f"X509SHA256={digest}",)}
         return User(name, str(uids[0].value) if uids else "", (*groups, AUTHENTICATED), extra)
+
+
+class Shown:
+    """What a client showed when its connection was made. Whom that names may change while it is open: with time, and as
+    authorities come and go.
+    """
+
+    def __init__(self, certificates: ClientCertificates, encoded: Sequence[bytes]) -> None:
+        """`encoded`: a certificate and those that were sent along, in DER."""
+        from cryptography import x509
+
+        self._certificates = certificates
+        self._peer = Peer(None, refused=True)
+        self._authorities: list[Certificate] | None = None
+        self._since = self._until = 0.0
+        try:
+            self._shown = [x509.load_der_x509_certificate(each) for each in encoded]
+        except ValueError:
+            self._shown = []  # it names nobody
+
+    def peer(self) -> Peer:
+        """Whom it names now."""
+        time, authorities = now(), self._certificates.authorities
+        at = time.timestamp()
+        if self._shown and not (authorities is self._authorities and self._since <= at < self._until):
+            self._peer, self._authorities = self._certificates.peer(self._shown, time), authorities
+            self._since, self._until = _span(at, [*self._shown, *authorities])
+        return self._peer
+
+
+def _span(at: float, certificates: list[Certificate]) -> tuple[float, float]:
+    """Around a time, that in which none of these begins to be valid or ends."""
+    times = [each.not_valid_before_utc.timestamp() for each in certificates]
+    times += [each.not_valid_after_utc.timestamp() for each in certificates]
+    return max((time for time in times if time <= at), default=-inf), min((t for t in times if t > at), default=inf)
 
 
 def _read(text: bytes) -> list[Certificate]:
@@ -112,18 +150,6 @@ def _read(text: bytes) -> list[Certificate]:
         return x509.load_pem_x509_certificates(text)
     except ValueError as error:
         raise ValueError(f"no certificates in PEM ({error})") from error
-
-
-def _signed(certificate: Certificate, authorities: list[Certificate]) -> bool:
-    from cryptography.exceptions import InvalidSignature
-
-    for authority in authorities:
-        try:
-            certificate.verify_directly_issued_by(authority)
-        except (ValueError, TypeError, InvalidSignature):
-            continue
-        return True
-    return False
 
 
 def proxied_user(headers: Mapping[str, str], proxy: ProxySettings) -> User | None:

@@ -8,13 +8,16 @@ import asyncio
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import httptools
 
 from apiserver.api.remembering import remembered
-from apiserver.messages import MAX_BODY, Peer, Request, Response
+from apiserver.messages import MAX_BODY, Request, Response
+
+if TYPE_CHECKING:
+    from apiserver.http.handlers.certificates import Shown
 
 #: The request line of a method that the parser may not know.
 _ANY_METHOD: Final = re.compile(rb"([A-Z]+) /[!-~]* HTTP/1\.[01]\r\n")
@@ -74,7 +77,7 @@ class RequestReader:
 
     def __init__(self, claims: tuple[str, ...]) -> None:
         self._claims = claims
-        self.peer: Peer | None = None  # whom the client's certificate names
+        self._shown: Shown | None = None  # the client's certificate
         self._parser = self._new_parser()
         self._method = b""  # the real one, where the parser was shown another
         #: Whether nothing more is to be read.
@@ -182,7 +185,8 @@ class RequestReader:
         self._body, self._body_size = [], 0
         method, self._method = self._method or parser.get_method(), b""
         request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
-        request.peer = self.peer
+        if self._shown is not None:
+            request.peer = self._shown.peer()
         http_1_0 = parser.get_http_version() == "1.0"
         keep_alive = not http_1_0 and parser.should_keep_alive()
         self._enqueue(Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))

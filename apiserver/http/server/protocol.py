@@ -25,6 +25,7 @@ from apiserver.api.status import timed_out
 from apiserver.clock import Timer, purpose
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON
+from apiserver.http.handlers.certificates import Shown
 from apiserver.http.server import heads
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.incoming import Pending, RequestReader
@@ -85,8 +86,8 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._connections.add(self)  # type: ignore[arg-type]
         if self._front.certificates is not None:
             secured = transport.get_extra_info("ssl_object")
-            shown = secured.getpeercert(True) if secured is not None else None
-            self.peer = self._front.certificates.peer(shown) if shown else None
+            shown = secured.shown() if secured is not None else ()
+            self._shown = Shown(self._front.certificates, shown) if shown else None
         self._last_activity = monotonic()
         self._idle_timer = self._loop.call_later(self._idle_timeout, self._check_idle)
 

@@ -53,14 +53,6 @@ class Web(uvicorn.Server):
     def stop(self) -> None:
         self._ended.set()
 
-    def reconnect(self) -> None:
-        """Connections of clients that showed a certificate close after the answer under way: new ones find out whether
-        it still counts.
-        """
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, Protocol) and connection.peer is not None:
-                connection.shutdown()
-
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals belong to the process, not to its web server."""

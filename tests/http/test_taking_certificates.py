@@ -1,0 +1,139 @@
+"""Connections of those who are asked for certificates: what they are told, and that nothing of what they send is lost."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from OpenSSL import SSL
+
+from apiserver import clock
+from apiserver.certificates import own_certificate
+from apiserver.http.handlers import certificates as handlers
+from apiserver.http.handlers.certificates import ClientCertificates, Shown
+from apiserver.https import Https, HttpsError
+from apiserver.openssl import TakingConnection
+from apiserver.settings import read
+from tests.http.authorities import Authority
+
+
+def asking(folder: Path, users: Authority, *flags: str) -> tuple[ClientCertificates, Https]:
+    settings = read(["--tls", f"--client-ca-file={users.file}", *flags])
+    certificates = ClientCertificates(settings.identity, with_uid=False)
+    return certificates, Https(own_certificate(folder / "own"), settings.tls_options, certificates)
+
+
+class Ends:
+    """A client and a server that have agreed, and between them what was sent."""
+
+    def __init__(self, https: Https, shown: Path | None, first: bytes = b"") -> None:
+        """`first`: sent together with the last of the client's handshake."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if shown is not None:
+            context.load_cert_chain(shown)
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.client = context.wrap_bio(back, there)
+        self.server: TakingConnection = https.context.wrap_bio(there, back, server_side=True)
+        assert not agrees(self.client.do_handshake)
+        assert not agrees(self.server.do_handshake)
+        assert agrees(self.client.do_handshake)
+        if first:
+            self.client.write(first)
+        assert agrees(self.server.do_handshake)
+
+
+def agrees(step: Callable[[], object]) -> bool:
+    try:
+        step()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
+def received(server: TakingConnection) -> bytes:
+    """All that there is to read, as an event loop reads: as long as something is pending."""
+    found = b""
+    try:
+        while server.pending() or server._incoming.pending:
+            found += server.read(256 * 1024)
+    except ssl.SSLWantReadError:
+        pass
+    return found
+
+
+def test_what_comes_with_the_end_of_the_handshake_is_read(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    _, https = asking(tmp_path, users)
+    ends = Ends(https, users.client("alice"), b"GET / HTTP/1.1\r\n\r\n")
+    assert received(ends.server) == b"GET / HTTP/1.1\r\n\r\n"
+    assert not ends.server.pending()
+
+
+def test_large_bodies_and_answers_arrive_whole_and_a_connection_ends_in_order(tmp_path: Path) -> None:
+    users, sent = Authority(tmp_path, "users"), bytes(range(256)) * 400
+    _, https = asking(tmp_path, users)
+    ends = Ends(https, None)
+    assert ends.server.shown() == ()
+    ends.client.write(sent)
+    assert received(ends.server) == sent
+    rest = sent
+    while rest:
+        rest = rest[ends.server.write(rest) :]
+    found = b""
+    while len(found) < len(sent):
+        found += ends.client.read(1 << 20)
+    assert found == sent
+    assert not agrees(ends.client.unwrap)
+    assert ends.server.read() == b""
+    ends.server.unwrap()
+    ends.client.unwrap()
+
+
+def test_clients_are_told_the_names_of_the_authorities_that_count_now(tmp_path: Path) -> None:
+    users, others = Authority(tmp_path, "users"), Authority(tmp_path, "others")
+    certificates, https = asking(tmp_path, users)
+
+    def told() -> list[str | None]:
+        client = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD))
+        client.set_connect_state()
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        with pytest.raises(SSL.WantReadError):
+            client.do_handshake()
+        there.write(client.bio_read(1 << 16))
+        assert not agrees(https.context.wrap_bio(there, back, server_side=True).do_handshake)
+        client.bio_write(back.read())
+        client.do_handshake()
+        return [name.CN for name in client.get_client_ca_list()]
+
+    assert told() == ["users"]
+    users.file.write_text(users.file.read_text() + others.file.read_text())
+    certificates.files[0].look()
+    assert told() == ["users", "others"]
+
+
+def test_a_certificate_that_ends_while_its_connection_is_open_counts_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = Authority(tmp_path, "users")
+    certificates, https = asking(tmp_path, users)
+    shown = Shown(certificates, Ends(https, users.client("alice")).server.shown())
+    first = shown.peer()
+    assert (first.user and first.user.name, first.refused) == ("alice", False)
+    assert shown.peer() is first, "it is not verified again for each request"
+    monkeypatch.setattr(handlers, "now", lambda: clock.now() + dt.timedelta(days=2))
+    assert (shown.peer().user, shown.peer().refused) == (None, True)
+
+
+def test_flags_on_tls_hold_for_those_who_are_asked(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    _, https = asking(tmp_path, users, "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
+    ends = Ends(https, users.client("alice"))
+    assert (ends.server.version(), ends.client.version()) == ("TLSv1.3", "TLSv1.3")
+    with pytest.raises(HttpsError, match="X25519: where clients are asked for certificates, one of 23, 24 and 25"):
+        asking(tmp_path, users, "--tls-curve-preferences=29")
+    with pytest.raises(HttpsError, match=r"--tls-cipher-suites: OpenSSL .* has none of these"):
+        asking(tmp_path, users, "--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA")
