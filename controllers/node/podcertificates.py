@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import secrets
+import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -214,13 +217,37 @@ class PodCertificates:
         security = pod["spec"].get("securityContext") or {}
         if {"runAsUser", "fsGroup"} & security.keys():
             mode = private.FILE_MODE
-        for name, content in (
-            ("credentialBundlePath", key + chain), ("keyPath", key), ("certificateChainPath", chain),
-        ):  # fmt: skip
-            if path := source.wanted.get(name):
-                file = place / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                private.write(file, content, mode)
+        parts = (("credentialBundlePath", key + chain), ("keyPath", key), ("certificateChainPath", chain))
+        files = {source.wanted[name]: content for name, content in parts if source.wanted.get(name)}
+        _put(place, f"..certificate-{source.place}", files, mode)
+
+
+def _put(place: Path, name: str, files: Mapping[str, bytes], mode: int) -> None:
+    """Puts files in place all at once, so that no key stands beside the chain of another: as with a kubelet, they are
+    links through one link (`name`), which leads to the directory that holds them.
+    """
+    fresh, link = place / f"{name}.{secrets.token_hex(4)}", place / name
+    for path, content in files.items():
+        file = fresh / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        private.write(file, content, mode)
+    before = link.readlink() if link.is_symlink() else None
+    _link(link, fresh.name)
+    for path in files:
+        file = place / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _link(file, os.path.relpath(link / path, file.parent))
+    if before is not None:
+        shutil.rmtree(place / before, ignore_errors=True)
+
+
+def _link(path: Path, target: str) -> None:
+    """Makes a link, or leads it elsewhere."""
+    if path.is_symlink() and str(path.readlink()) == target:
+        return
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    draft.symlink_to(target)
+    draft.replace(path)
 
 
 def sources(pod: Json) -> Iterator[Source]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,7 @@ def test_policies_in_files_are_asked_first_and_about_what_configures_admission_t
             answer = await client.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json=review)
             assert answer.status_code == 201, "reviews are nobody's concern"
             (files / "b.json").unlink()
+            os.mkfifo(files / "c.yaml")  # which nobody waits for
             assert 'success",plugin="ValidatingAdmissionPolicy"' in look(server, "ValidatingAdmissionPolicy")
             for each in bound("a", "by the API", "configmaps", "secrets"):
                 await created(client, f"{API}/{each['kind'].lower().replace('policy', 'policie', 1)}s"

@@ -110,6 +110,9 @@ def test_a_pod_starts_when_its_certificate_is_issued_and_finds_it_in_files(tmp_p
         await node.step(node=HERE)
         assert (place / "in/key.pem").read_bytes() != key
         assert b64encode(b"second") in (place / "chain.pem").read_bytes()
+        (held,) = [path for path in place.glob("..*") if not path.is_symlink()]
+        links = [place / name for name in ("in/key.pem", "chain.pem", "both.pem")]
+        assert all(path.resolve().is_relative_to(held) for path in links), "one change of a link replaces them all"
 
     run(scenario)
 

@@ -60,8 +60,10 @@ class File(NamedTuple):
 
 
 def read_files(directory: Path) -> list[File]:
-    """The files of a directory that may hold objects, by name, without those that are empty. Raises OSError."""
-    paths = sorted(path for path in directory.iterdir() if path.suffix.lower() in _ENDINGS and not path.is_dir())
+    """The files of a directory that may hold objects, by name, without those that are empty. A pipe is none: it would
+    never end. Raises OSError.
+    """
+    paths = sorted(path for path in directory.iterdir() if path.suffix.lower() in _ENDINGS and path.is_file())
     return [file for file in (File(path, path.read_bytes()) for path in paths) if file.text]
 
 
