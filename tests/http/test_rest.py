@@ -37,7 +37,7 @@ def request(verb: str = "get", resource: str = "pods", agent: str = "mine") -> R
 
 
 def record(verb: str, resource: str, seconds: float) -> RequestRecord:
-    return RequestRecord(request(verb, resource), NOW - timedelta(seconds=seconds), 0.1, 200, 1)
+    return RequestRecord.of(request(verb, resource), NOW - timedelta(seconds=seconds), 0.1, 200, 1)
 
 
 def look(

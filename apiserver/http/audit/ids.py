@@ -8,11 +8,12 @@ from uuid import uuid4
 
 from apiserver.messages import Request
 
-__all__ = ["audit_id"]
+__all__ = ["audit_id", "unused_id"]
 
 #: A UUID is dear beside a request: those of one process differ in their last part.
 _FIRST: Final = str(uuid4())[:-12]
 _NUMBERS: Final = count()
+_FIRST_BYTES: Final = _FIRST.encode()
 
 
 def audit_id(request: Request) -> str:
@@ -21,3 +22,8 @@ def audit_id(request: Request) -> str:
     if not made:
         made = request.audit_id = request.headers.get("audit-id") or f"{_FIRST}{next(_NUMBERS):012x}"
     return made
+
+
+def unused_id() -> bytes:
+    """One that no request had, as bytes."""
+    return b"%b%012x" % (_FIRST_BYTES, next(_NUMBERS))

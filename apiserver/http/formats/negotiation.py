@@ -130,10 +130,11 @@ def response_format(request: Request, *, tables: bool = True, bare: bool = False
     """
     accept, agent = request.headers.get("accept", ""), request.headers.get("user-agent", "")
     chosen = _CACHE.get(accept) or negotiate(accept)
-    if chosen.shape == "Table" and not tables:
-        chosen = _first(accept, lambda other: other.shape != "Table")
-    if bare and chosen.media == PROTOBUF and not chosen.shape:
-        chosen = _first(accept, lambda other: other.media != PROTOBUF or bool(other.shape))
+    if chosen is not PLAIN:
+        if chosen.shape == "Table" and not tables:
+            chosen = _first(accept, lambda other: other.shape != "Table")
+        if bare and chosen.media == PROTOBUF and not chosen.shape:
+            chosen = _first(accept, lambda other: other.media != PROTOBUF or bool(other.shape))
     if (agent.startswith(_PEOPLE) or "pretty" in request.query) and is_pretty(request, chosen) and not chosen.pretty:
         return chosen._replace(pretty=True)
     return chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
 from apiserver.api.durations import go_duration_problem
 from apiserver.api.status import bad_request
@@ -14,6 +15,10 @@ from apiserver.http.handlers.impersonation import impersonate, requested_identit
 from apiserver.messages import Request, Response, Stream, User
 from apiserver.requestinfo import LONG_RUNNING
 
+#: Lists of names of header fields that are known, and how long one of them may be.
+_KEPT: Final = 256
+_SHORT: Final = 1024
+
 
 class Authentication:
     """Sets `request.user` where it is not known yet. In-process clients come with theirs."""
@@ -23,6 +28,8 @@ class Authentication:
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, *, constrained: bool = True) -> None:
         """`constrained`: the rules of constrained impersonation hold."""
         self._authenticator, self._authorizer, self._constrained = authenticator, authorizer, constrained
+        #: Names of header fields, as they came with a request, of which none asks for another user.
+        self._harmless: set[tuple[str, ...]] = set()
 
     def try_fast(self, request: Request) -> Response | None:
         if request.user is None:
@@ -42,7 +49,12 @@ class Authentication:
         user = self._authenticator.nobody if "authorization" not in headers and request.peer is None else None
         if user is None:
             user = self._authenticator(request)
-        if "impersonate-" not in "\n".join(headers):
+        names = tuple(headers)
+        if names in self._harmless:
+            return user
+        if "impersonate-" not in (text := "\n".join(names)):
+            if len(self._harmless) < _KEPT and len(text) <= _SHORT:
+                self._harmless.add(names)
             return user
         who = requested_identity(headers, constrained=self._constrained)
         if who is None:

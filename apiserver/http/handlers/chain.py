@@ -12,11 +12,11 @@ A handler knows the next one. The chain is put together once at start; only the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from sys import intern
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.api.metrics import Family, Gauge, Labels
 from apiserver.clock import now
@@ -39,7 +39,7 @@ Count = Callable[[Request, int, float], object]
 Sink = Callable[["RequestRecord"], object]
 
 
-class RequestRecord:
+class RequestRecord(NamedTuple):
     """Who asked for what, and what the answer was.
 
     `time` is when the server took up the request, in the record of a watch's end when it ended; `seconds` passed from
@@ -49,26 +49,31 @@ class RequestRecord:
     Many are kept, so it holds little: what the request is about is read from its path again by whoever asks.
     """
 
-    __slots__ = (
-        "annotations", "code", "fault", "method", "path", "query", "seconds", "size", "stage", "time", "user",
-        "user_agent",
-    )  # fmt: skip
+    time: datetime
+    seconds: float
+    code: int
+    size: int
+    stage: str
+    method: str
+    path: str
+    query: str
+    fault: str
+    annotations: Mapping[str, str] | None
+    user: str
+    user_agent: str
 
-    def __init__(
-        self, request: Request, time: datetime, seconds: float, code: int, size: int, stage: str = COMPLETE
-    ) -> None:
-        self.time = time
-        self.seconds = seconds
-        self.code = code
-        self.size = size
-        self.stage = stage
-        self.method = request.method
-        self.path = request.path
-        self.query = request.query
-        self.fault = request.fault
-        self.annotations = request.annotations or None
-        self.user = request.user.name if request.user is not None else ""
-        self.user_agent = intern(request.headers.get("user-agent", ""))
+    @classmethod
+    def of(
+        cls, request: Request, time: datetime, seconds: float, code: int, size: int, stage: str = COMPLETE
+    ) -> RequestRecord:
+        """The record of a request that was answered so."""
+        user = request.user
+        # As `cls(...)`, in half the time.
+        return tuple.__new__(cls, (
+            time, seconds, code, size, stage, request.method, request.path, request.query, request.fault,
+            request.annotations or None, user.name if user is not None else "",
+            intern(request.headers.get("user-agent", "")),
+        ))  # fmt: skip
 
     @property
     def info(self) -> RequestInfo:
@@ -257,13 +262,13 @@ class HandlerChain:
 
     def _note(self, request: Request, seconds: float, code: int, size: int) -> None:
         self._count(request, code, seconds)
-        record = RequestRecord(request, request.time or now(), seconds, code, size)
+        record = RequestRecord.of(request, request.time or now(), seconds, code, size)
         for sink in self._sinks:
             sink(record)
 
     def _note_stream(self, request: Request, stream: Stream, started: float) -> None:
         def note(stage: str) -> None:
-            record = RequestRecord(request, now(), perf_counter() - started, stream.status, stream.sent, stage)
+            record = RequestRecord.of(request, now(), perf_counter() - started, stream.status, stream.sent, stage)
             for sink in self._sinks:
                 sink(record)
 

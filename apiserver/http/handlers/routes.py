@@ -7,7 +7,7 @@ from typing import Final
 
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.status import PlainError, StatusError, method_not_allowed, not_found, qualified, unknown_resource
-from apiserver.http.formats.negotiation import check_routed
+from apiserver.http.formats.negotiation import JSON, check_routed
 from apiserver.http.formats.view import View
 from apiserver.http.sinks.metrics import Served
 from apiserver.messages import Request
@@ -36,6 +36,7 @@ class Endpoint:
         "store",
         "subresource",
         "tables",
+        "usual",
         "verbs",
         "view",
         "warning",
@@ -59,6 +60,13 @@ class Endpoint:
             self.projector = store.projectors.get((view.version.name, subresource.name))
         if self.projector is not None:
             self.view = View(self.projector.kind, self.projector.version)
+        #: Verb, whether there is a name, whether there is a namespace: requests of which only the media types are to be
+        #: looked at.
+        self.usual: frozenset[tuple[str, bool, bool]] = frozenset()
+        if self.connect is None and not warning:
+            self.usual = frozenset(
+                (verb, subresource is not None or verb in _ITEM_VERBS, self.namespaced) for verb in self.verbs
+            )
 
 
 class Routes:
@@ -99,6 +107,19 @@ class Routes:
         endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
         if endpoint is None:
             raise self._unknown(info)
+        verb = info.verb
+        if (verb, info.name != "", info.namespace != "") not in endpoint.usual or info.rest or request.method == "HEAD":
+            self._check(endpoint, request)
+        elif not (verb == "patch" or request.headers.get("accept", JSON) != JSON):
+            return endpoint
+        text = info.subresource == "log"
+        if (endpoint.connect is None or text) and not endpoint.custom:
+            check_routed(verb, request.headers, tables=endpoint.storage, text=text)
+        return endpoint
+
+    def _check(self, endpoint: Endpoint, request: Request) -> None:
+        """Refuses what an endpoint does not serve; what it warns of goes with the answer."""
+        info = request.info
         verb, name = info.verb, info.name
         if endpoint.custom:
             _check_custom(endpoint, info)
@@ -121,10 +142,6 @@ class Routes:
             raise method_not_allowed()
         if warnings:
             request.warnings = warnings
-        text = info.subresource == "log"
-        if (endpoint.connect is None or text) and not endpoint.custom:
-            check_routed(verb, request.headers, tables=endpoint.storage, text=text)
-        return endpoint
 
     def _unknown(self, info: RequestInfo) -> PlainError | StatusError:
         """The error for a path that no endpoint serves."""

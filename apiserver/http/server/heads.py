@@ -12,7 +12,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
-from apiserver.http.audit.ids import audit_id
+from apiserver.http.audit.ids import audit_id, unused_id
 from apiserver.messages import Request, Response, Stream
 
 CLOSE: Final = b"connection: close\r\n"
@@ -52,34 +52,46 @@ def marks(request: Request) -> bytes:
     """What the answer to any request that could be read says of it, as fields."""
     if not request.method:
         return b""
-    return b"date: %b\r\naudit-id: %b\r\n%b" % (
-        _date(int(system.time())), audit_id(request).encode("latin-1"), request.marks,
-    )  # fmt: skip
+    made = request.audit_id or request.headers.get("audit-id")
+    # Nobody has asked for one and nobody will: it need not be known as a text.
+    identity = audit_id(request).encode("latin-1") if made else unused_id()
+    return _date() + identity + b"\r\n" + request.marks
 
 
-@lru_cache(maxsize=1)
-def _date(second: int) -> bytes:
-    return formatdate(second, usegmt=True).encode()
+class _Date:
+    """The field that says when an answer was made, and the name of the next one: bytes that are made once a second."""
+
+    __slots__ = ("_began", "_field")
+
+    def __init__(self) -> None:
+        self._began, self._field = 0.0, b""  # by the system's clock
+
+    def __call__(self) -> bytes:
+        if not 0 <= system.time() - self._began < 1:
+            self._began = float(int(system.time()))
+            self._field = b"date: %b\r\naudit-id: " % formatdate(self._began, usegmt=True).encode()
+        return self._field
 
 
-def response_parts(answer: Response, marks: bytes = b"", *, head: bool, close: bool) -> tuple[bytes, ...]:
+_date: Final = _Date()
+
+
+def response_parts(answer: Response, marks: bytes, head: bool, close: bool) -> tuple[bytes, ...]:
     """A whole answer, a long body apart from what comes before it: it is not copied. `head`: the client wants no body,
     but to know how long it is;
     `close`: the connection ends with it. `marks` are further fields, as bytes."""
     body = answer.body
-    size = len(body)
-    first = status_line(answer.status, answer.content_type)
-    if answer.headers or close:
-        first = b"%b%b%b%b" % (first, fields(answer.headers), marks, CLOSE if close else b"")
-    elif marks:
-        first += marks
+    first = status_line(answer.status, answer.content_type) + marks
+    if answer.headers:
+        first += fields(answer.headers)
+    if close:
+        first += CLOSE
     if answer.status in BODILESS:
         return (first + b"\r\n",)
+    first += b"content-length: %d\r\n\r\n" % len(body)
     if head:
-        return (b"%bcontent-length: %d\r\n\r\n" % (first, size),)
-    if size > _LONG:
-        return b"%bcontent-length: %d\r\n\r\n" % (first, size), body
-    return (b"%bcontent-length: %d\r\n\r\n%b" % (first, size, body),)
+        return (first,)
+    return (first, body) if len(body) > _LONG else (first + body,)
 
 
 def stream_head(answer: Stream, marks: bytes = b"", *, chunked: bool, close: bool) -> bytes:

@@ -32,7 +32,6 @@ class Pending:
         self,
         request: Request,
         raw_path: bytes = b"",
-        *,
         keep_alive: bool = False,
         http_1_0: bool = False,
         refusal: Response | None = None,
@@ -189,4 +188,4 @@ class RequestReader:
             request.peer = self._shown.peer()
         http_1_0 = parser.get_http_version() == "1.0"
         keep_alive = not http_1_0 and parser.should_keep_alive()
-        self._enqueue(Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))
+        self._enqueue(Pending(request, raw_path, keep_alive, http_1_0))

@@ -304,12 +304,13 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._answer_pipelined()
 
     def _write(self, pending: Pending, answer: Response) -> None:
-        if self.transport.is_closing():
+        transport = self.transport
+        if transport.is_closing():
             return
         close = not pending.keep_alive or self._stopping
         request = pending.request
-        for part in heads.response_parts(answer, heads.marks(request), head=request.method == "HEAD", close=close):
-            self.transport.write(part)
+        for part in heads.response_parts(answer, heads.marks(request), request.method == "HEAD", close):
+            transport.write(part)
         if close:
             self._close()
 

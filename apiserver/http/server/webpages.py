@@ -73,13 +73,13 @@ class WebPages:
 
     def _foreign(self, headers: Mapping[str, str]) -> str:
         """Why a request that may change something is not taken; "" if it is."""
-        origin = headers.get("origin", "")
-        if origin and not ((host := urlsplit(origin).netloc) and self._is_ours(host)):
+        if (origin := headers.get("origin")) and not ((host := urlsplit(origin).netloc) and self._is_ours(host)):
             return f"it takes no changes from the web page {_shown(origin)}"
         if headers.get("sec-fetch-site") == "cross-site":
             return "it takes no changes from a web page of another site"
-        media = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media in _FORMS and headers.get("user-agent", "").startswith("Mozilla/"):
+        if not headers.get("user-agent", "").startswith("Mozilla/"):
+            return ""
+        if headers.get("content-type", "").partition(";")[0].strip().lower() in _FORMS:
             return "it takes a browser's changes with a content type of their own alone, such as application/json"
         return ""
 
