@@ -125,11 +125,17 @@ def test_a_kind_that_nobody_registered_is_told_with_its_version() -> None:
     [({"metadata": {"name": "a"}}, "a"), ({"metadata": {}}, None), ({"metadata": []}, None), ({}, None), ([], None)],
 )
 def test_an_object_of_another_kind_than_the_custom_one_is_named_if_it_has_a_name(obj: Any, name: str | None) -> None:
-    expected: Any = SimpleNamespace(kind="Thing", group="g")
-    error = bodies.other_kind("Other", expected, obj)
+    expected: Any = SimpleNamespace(kind="Thing", api_version="g/v1")
+    error = bodies.other_kind("Other", "g/v1", expected, obj)
     assert error.message == f'Other.g "{name or ""}" is invalid: kind: Invalid value: "Other": must be Thing'
     assert error.details is not None
     assert error.details.get("name") == name
+
+
+def test_a_custom_object_of_another_version_is_named_with_the_group_that_it_says() -> None:
+    expected: Any = SimpleNamespace(kind="Thing", api_version="g/v1")
+    error = bodies.other_kind("Thing", "h/v2", expected, {})
+    assert error.message == 'Thing.h "" is invalid: apiVersion: Invalid value: "h/v2": must be g/v1'
 
 
 def test_a_custom_object_says_its_kind_itself() -> None:
