@@ -139,5 +139,5 @@ def outside() -> Iterator[None]:
 def stopwatch() -> Callable[[], float]:
     """A function that gives seconds which pass while the loop works: long work looks at it to let others have a turn.
     While a virtual loop works no time passes, so that the order of what happens does not depend on the machine."""
-    loop = virtual_loops.get(_get_running_loop())
+    loop = virtual_loops.get(_get_running_loop()) if virtual_loops else None
     return perf_counter if loop is None else loop.time

@@ -21,7 +21,7 @@ from controllers.scheduler.gangs import Gangs, PlacementError
 from controllers.scheduler.groupcycle import Fate, Outcome, in_order
 from controllers.scheduler.grouppreemption import GroupPreemption, Room
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import QueuedPod
+from controllers.scheduler.queuedpod import QueuedPod
 from controllers.scheduler.status import SchedulingError
 
 __all__ = ["LONG_AGO", "GroupFindings", "explain_group", "group_of"]

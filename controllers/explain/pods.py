@@ -21,7 +21,7 @@ from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
 from controllers.scheduler.events import ClusterEvent
 from controllers.scheduler.framework import hints_of
 from controllers.scheduler.plugins.preemption import NOT_HELPFUL
-from controllers.scheduler.queue import Place, QueuedPod
+from controllers.scheduler.queuedpod import Place, QueuedPod
 
 __all__ = ["explain_pod", "node_groups", "queue_state"]
 

@@ -38,7 +38,7 @@ from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.plugins.volumebinding import NAME as VOLUME_BINDING
 from controllers.scheduler.plugins.volumebinding import VolumeState
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import QueuedPod
+from controllers.scheduler.queuedpod import QueuedPod
 
 __all__ = ["NodeUse", "Placed", "Simulated", "Simulation"]
 

@@ -14,7 +14,7 @@ from controllers.explain.pods import claim_state, explain_pod, queue_state
 from controllers.explain.world import World
 from controllers.runtime.kinds import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Json
 from controllers.scheduler.gangs import GATE as GROUPS_GATE
-from controllers.scheduler.queue import QueuedPod
+from controllers.scheduler.queuedpod import QueuedPod
 
 __all__ = ["ClaimFindings", "NodeFindings", "NotThereError", "explain"]
 

@@ -29,6 +29,7 @@ from controllers.scheduler.gangs import NAME as GANGS
 from controllers.scheduler.gangs import PREEMPTION_GATE, Gangs
 from controllers.scheduler.grouppreemption import GroupPreemption
 from controllers.scheduler.groups import PodGroups
+from controllers.scheduler.measures import Measures, Points
 from controllers.scheduler.nodeallocatable import GATE as NODE_RESOURCES_GATE
 from controllers.scheduler.nodes import Cache, Nominator
 from controllers.scheduler.plugins import Parts, default_plugins
@@ -66,6 +67,7 @@ class Shared:
     workloads: Workloads
     extenders: Extenders
     waits: Waits
+    measures: Measures
     pods: Informer
     nodes: Informer
     namespaces: Informer
@@ -107,6 +109,7 @@ class Shared:
             nodes=informers.of(NODES),
             extenders=Extenders(configuration.extenders),
             waits=Waits(),
+            measures=Measures(),
         )
 
     def profile(self, settings: ProfileSettings, extra: Sequence[Plugin] = ()) -> Profile:
@@ -115,7 +118,7 @@ class Shared:
         hidden = frozenset(name for each in self.configuration.extenders for name in each.hidden)
         arguments = replace(arguments, ignored=arguments.ignored | hidden)
         recorder = EventRecorder(self.client, settings.name, self.options.host)
-        evictions = Evictions(self.client, self.nominator, recorder, self.waits)
+        evictions = Evictions(self.client, self.nominator, recorder, self.waits, self.measures)
         for_groups = self.gangs is not None and self.options.features.enabled(PREEMPTION_GATE)
         budgets = self.workloads.disruption_budgets
         preemption = Preemption(
@@ -124,7 +127,11 @@ class Shared:
         parts = self._parts(arguments, recorder, preemption)
         plugins = (*arrange(default_plugins(parts), settings), *extra)
         looked_at = self.configuration.percentage if settings.percentage is None else settings.percentage
-        evaluator = Evaluator(self.cache, plugins, self.reach, self.choice, self.nominator, looked_at, self.extenders)
+        timed = tuple(self.measures.timed(plugin) for plugin in plugins)
+        points = Points(self.measures, settings.name)
+        evaluator = Evaluator(
+            self.cache, plugins, self.reach, self.choice, self.nominator, looked_at, self.extenders, points, timed
+        )
         preempts = any(plugin.name == PREEMPTION and plugin.post_filter is not None for plugin in plugins)
         return Profile(
             settings.name,
@@ -135,6 +142,8 @@ class Shared:
             GroupPreemption(self.gangs, self.cache, budgets, evictions)
             if self.gangs is not None and for_groups and preempts
             else None,
+            timed,
+            points,
         )
 
     def _parts(self, arguments: Arguments, recorder: EventRecorder, preemption: Preemption) -> Parts:
@@ -147,7 +156,7 @@ class Shared:
             arguments.binding_timeout,
             stand_for_resources=self.options.features.enabled(NODE_RESOURCES_GATE),
         )
-        claim_writer = ClaimWriter(self.client, self.claims, devices, RESOURCE_CLAIMS)
+        claim_writer = ClaimWriter(self.client, self.claims, devices, RESOURCE_CLAIMS, self.measures)
         return Parts(
             cache=self.cache,
             devices=devices,

@@ -29,6 +29,7 @@ from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.dynamicstate import DynamicState
 from controllers.scheduler.extended import IN_MEMORY
 from controllers.scheduler.framework import PluginError
+from controllers.scheduler.measures import Measures
 from controllers.scheduler.podinfo import PodInfo
 
 Json = dict[str, Any]
@@ -41,7 +42,15 @@ _POLL = timedelta(seconds=5)
 class ClaimWriter:
     """Writes for one scheduler."""
 
-    def __init__(self, client: Client, claims: ClaimCache, devices: DynamicResources, kind: Kind) -> None:
+    def __init__(
+        self,
+        client: Client,
+        claims: ClaimCache,
+        devices: DynamicResources,
+        kind: Kind,
+        measures: Measures | None = None,
+    ) -> None:
+        self._made = (measures or Measures()).claims
         self._client, self._claims, self._devices, self._kind = client, claims, devices, kind
         self._groups = claims.groups
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -74,7 +83,9 @@ class ClaimWriter:
         try:
             created = await self._client.create(self._kind, {**claim, "metadata": kept})
         except (StatusError, TransportError) as error:
+            self._made.inc("failure")
             raise PluginError(f"create claim for extended resources {kept['namespace']}/: {error}") from error
+        self._made.inc("success")
         state.claims[position] = created
         written = state.claims[position] = await self._bind_claim(created, state.consumers[position], allocation)
         await self._claims.observed(written, _WATCH_PATIENCE)

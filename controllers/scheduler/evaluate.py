@@ -19,6 +19,7 @@ from apiserver.clock import stopwatch
 from controllers.scheduler.extenders import NAME as EXTENDER
 from controllers.scheduler.extenders import ExtenderError, Extenders
 from controllers.scheduler.framework import FITS, REFUSED, SKIP, UNKNOWN, Cycle, Outcome, Plugin, PluginError, filtered
+from controllers.scheduler.measures import Points
 from controllers.scheduler.memory import Memory, Shape
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.podinfo import PodInfo
@@ -46,8 +47,12 @@ class Evaluator:
         nominator: Nominator | None = None,
         percentage: int = 0,
         extenders: Extenders | None = None,
+        points: Points | None = None,
+        timed: Sequence[Plugin] = (),
     ) -> None:
-        self.cache, self.plugins = cache, tuple(plugins)
+        """`timed` are the same plugins, whose time is taken."""
+        self.cache, self.plugins, self._timed = cache, tuple(plugins), tuple(timed)
+        self._points = points or Points()
         self._nominator = nominator or Nominator()
         self._nominated = self._nominator.waiting
         self._choice, self._percentage = choice, percentage
@@ -64,13 +69,17 @@ class Evaluator:
         if not nodes:
             raise SchedulingError(NO_NODES)
         diagnosis = Diagnosis(len(nodes))
-        refused = self.prefilter(cycle)
+        with self._points.at("PreFilter") as point:
+            refused = self.prefilter(cycle)
+            if refused is not None:
+                point.status = refused.code.value
         if refused is not None:
             diagnosis.prefilter = ", ".join(refused.reasons)
             diagnosis.absent = Rejection(refused.plugin, (), refused.code)
             diagnosis.plugins.add(refused.plugin)
             raise FitError(diagnosis)
-        feasible = await self._feasible(cycle, nodes, diagnosis)
+        with self._points.at("Filter"):
+            feasible = await self._feasible(cycle, nodes, diagnosis)
         if self._extenders and feasible:
             feasible = await self._extended(cycle.pod, feasible, diagnosis)
         if not feasible:
@@ -96,7 +105,7 @@ class Evaluator:
         """What does not depend on the node. Raises SchedulingError."""
         pod = cycle.pod
         key: list[bytes | None] = [self._shape.of(pod)]
-        for place, plugin in enumerate(self.plugins):
+        for place, plugin in enumerate(self._timed if cycle.timed else self.plugins):
             state, remembered = None, plugin.remembered
             if plugin.pre_filter is not None:
                 try:
@@ -229,8 +238,14 @@ class Evaluator:
 
     def totals(self, cycle: Cycle, nodes: list[NodeInfo]) -> list[int]:
         """The weighted scores. A plugin that gives every node the same is left out: it decides nothing."""
+        with self._points.at("PreScore"):
+            kept, live = self._scorers(cycle)
+        with self._points.at("Score"):
+            return self._weighed(cycle, nodes, kept, live)
+
+    @staticmethod
+    def _weighed(cycle: Cycle, nodes: list[NodeInfo], kept: list[Scorer], live: list[Scorer]) -> list[int]:
         pod = cycle.pod
-        kept, live = self._scorers(cycle)
         try:
             rows = _rows(pod, kept, nodes, cycle.known.scores)
             totals = list(map(itemgetter(0), rows))
@@ -251,7 +266,7 @@ class Evaluator:
         """The plugins that score for this pod: those whose scores are remembered, and the others."""
         kept: list[Scorer] = []
         live: list[Scorer] = []
-        for plugin in self.plugins:
+        for plugin in self._timed if cycle.timed else self.plugins:
             if not plugin.scoring:
                 continue
             state = cycle.states.get(plugin.name)

@@ -61,6 +61,47 @@ class ClusterEvent(Enum):
     VOLUME_ATTACHMENT_DELETE = auto()
 
 
+#: What upstream calls them where they are counted; those of pods follow whose pod it is (`label_of`).
+_LABELS = {
+    ClusterEvent.NODE_ADD: "NodeAdd",
+    ClusterEvent.NODE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
+    ClusterEvent.NODE_LABEL: "NodeUpdateNodeLabel",
+    ClusterEvent.NODE_TAINT: "NodeUpdateNodeTaint",
+    ClusterEvent.NODE_CONDITION: "NodeUpdateNodeCondition",
+    ClusterEvent.NODE_ANNOTATION: "NodeUpdateNodeAnnotation",
+    ClusterEvent.NODE_OTHER: "NodeUpdateNodeDeclaredFeature",
+    ClusterEvent.NODE_DELETE: "NodeDelete",
+    ClusterEvent.CLAIM_ADD: "resource.k8s.io/ResourceClaimAdd",
+    ClusterEvent.CLAIM_UPDATE: "resource.k8s.io/ResourceClaimUpdate",
+    ClusterEvent.CLASS_ADD: "resource.k8s.io/DeviceClassAdd",
+    ClusterEvent.CLASS_UPDATE: "resource.k8s.io/DeviceClassUpdate",
+    ClusterEvent.SLICE_ADD: "resource.k8s.io/ResourceSliceAdd",
+    ClusterEvent.SLICE_UPDATE: "resource.k8s.io/ResourceSliceUpdate",
+    ClusterEvent.POD_GROUP_ADD: "scheduling.k8s.io/PodGroupAdd",
+    ClusterEvent.GROUP_MEMBER_ADD: "UnschedulablePodAdd",
+    ClusterEvent.VOLUME_CLAIM_ADD: "PersistentVolumeClaimAdd",
+    ClusterEvent.VOLUME_CLAIM_UPDATE: "PersistentVolumeClaimUpdate",
+    ClusterEvent.VOLUME_ADD: "PersistentVolumeAdd",
+    ClusterEvent.VOLUME_UPDATE: "PersistentVolumeUpdate",
+    ClusterEvent.STORAGE_CLASS_ADD: "storage.k8s.io/StorageClassAdd",
+    ClusterEvent.STORAGE_CLASS_UPDATE: "storage.k8s.io/StorageClassUpdate",
+    ClusterEvent.CSI_NODE_ADD: "storage.k8s.io/CSINodeAdd",
+    ClusterEvent.CSI_NODE_UPDATE: "storage.k8s.io/CSINodeUpdate",
+    ClusterEvent.CSI_DRIVER_UPDATE: "storage.k8s.io/CSIDriverUpdate",
+    ClusterEvent.STORAGE_CAPACITY_ADD: "storage.k8s.io/CSIStorageCapacityAdd",
+    ClusterEvent.STORAGE_CAPACITY_UPDATE: "storage.k8s.io/CSIStorageCapacityUpdate",
+    ClusterEvent.VOLUME_ATTACHMENT_DELETE: "storage.k8s.io/VolumeAttachmentDelete",
+}
+_POD_LABELS = {
+    ClusterEvent.POD_ADD: "Add",
+    ClusterEvent.POD_LABEL: "UpdatePodLabel",
+    ClusterEvent.POD_SCALE_DOWN: "UpdatePodScaleDown",
+    ClusterEvent.POD_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    ClusterEvent.POD_TOLERATION: "UpdatePodToleration",
+    ClusterEvent.POD_GENERATED_CLAIM: "UpdatePodGeneratedResourceClaim",
+    ClusterEvent.POD_OTHER: "Update",
+    ClusterEvent.POD_DELETE: "Delete",
+}
 #: Updates of a node; of a pod, whether it is bound or waits.
 NODE_UPDATES = (
     ClusterEvent.NODE_ALLOCATABLE,
@@ -96,6 +137,16 @@ class Event:
     old: Json | None
     new: Json | None
     only: frozenset[str] | None = None
+
+
+def label_of(event: Event) -> str:
+    """What upstream calls it where it is counted."""
+    if (label := _LABELS.get(event.kind)) is not None:
+        return label
+    placed = event.kind in (ClusterEvent.POD_ADD, ClusterEvent.POD_DELETE) or (
+        event.new is not None and event.new["spec"].get("nodeName")
+    )
+    return f"{'AssignedPod' if placed else 'UnschedulablePod'}{_POD_LABELS[event.kind]}"
 
 
 Hint = Callable[[PodInfo, Event], bool]

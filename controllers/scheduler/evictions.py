@@ -16,6 +16,7 @@ from controllers.runtime.conditions import condition_patch
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.kinds import PODS
 from controllers.runtime.times import go_time
+from controllers.scheduler.measures import Measures
 from controllers.scheduler.nodes import Nominator
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.waits import Waits
@@ -39,8 +40,14 @@ class Evictions:
     """Writes for one scheduler."""
 
     def __init__(
-        self, client: Client, nominator: Nominator, recorder: EventRecorder, waits: Waits | None = None
+        self,
+        client: Client,
+        nominator: Nominator,
+        recorder: EventRecorder,
+        waits: Waits | None = None,
+        measures: Measures | None = None,
     ) -> None:
+        self._victims = (measures or Measures()).victims
         self._client, self._nominator, self._recorder = client, nominator, recorder
         self._waits = waits or Waits()
 
@@ -58,6 +65,7 @@ class Evictions:
         await self._evict_all(victims, Preemptor("podgroup", group, scheduler), "cluster")
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemptor: Preemptor, place: str) -> None:
+        self._victims.observe(len(victims))
         await asyncio.gather(*(self._evict(preemptor, victim, place) for victim in victims))
 
     async def _evict(self, preemptor: Preemptor, victim: PodInfo, place: str) -> None:

@@ -176,6 +176,8 @@ class Cycle:
     """Remembered outcomes by node."""
     live: bool = False
     """Whether some filter has to be asked although the outcome of the others is known."""
+    timed: bool = False
+    """Whether the time of each plugin is taken."""
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
         """Considers a pod as having come to a node (1) or left it (-1)."""

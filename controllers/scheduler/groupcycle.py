@@ -23,7 +23,7 @@ from controllers.scheduler.gangs import NAME, PREEMPTION_GATE, TOPOLOGY_GATE, Ga
 from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import QueuedPod
+from controllers.scheduler.queuedpod import QueuedPod
 from controllers.scheduler.status import NO_NODES, FitError, SchedulingError, unexpected
 
 if TYPE_CHECKING:
@@ -65,6 +65,15 @@ class Fate(Enum):
     PREEMPTS = auto()
     WAITS = auto()
     ERROR = auto()
+
+
+#: How they are counted.
+_RESULTS = {
+    Fate.FITS: "scheduled",
+    Fate.PREEMPTS: "waiting_on_preemption",
+    Fate.WAITS: "unschedulable",
+    Fate.ERROR: "error",
+}
 
 
 @dataclass(slots=True)
@@ -127,6 +136,7 @@ class GroupCycle:
             self._scheduler.claims.end_group()
         self._submit(outcome, members, tasks)
         self._report(key, outcome)
+        self._scheduler.counted.group_ended(first, _RESULTS[outcome.fate])
 
     def _gather(self, first: QueuedPod, key: str) -> list[QueuedPod]:
         """The members that wait, wherever in the queue: the important ones first, then in the order in which they
@@ -270,7 +280,7 @@ class GroupCycle:
         self, member: QueuedPod, part: frozenset[str] | None, *, only_look: bool = False
     ) -> Attempt:
         """One of them after those before it; where it fits it is reserved."""
-        attempt = Attempt(member, Cycle(member.info, within=part))
+        attempt = Attempt(member, self._scheduler.cycle(member.info, part))
         try:
             node = await self._find(attempt, only_look)
             if node is not None:

@@ -198,6 +198,11 @@ class Cache:
     def remove_pod(self, uid: str) -> None:
         self._take(uid)
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many pods are on nodes, and how many of these are only about to be bound."""
+        return len(self._placed), sum(placed.assumed for placed in self._placed.values())
+
     def node_of(self, uid: str) -> str | None:
         placed = self._placed.get(uid)
         return placed.node if placed is not None else None

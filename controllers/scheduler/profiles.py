@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +20,9 @@ from controllers.scheduler.configuration import (
 )
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
-from controllers.scheduler.framework import Plugin
+from controllers.scheduler.framework import Cycle, Plugin
 from controllers.scheduler.grouppreemption import GroupPreemption
+from controllers.scheduler.measures import Points
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.plugins.preemption import Preemption
@@ -65,6 +66,12 @@ class Profile:
     preemption: Preemption | None = None
     group_preemption: GroupPreemption | None = None
     """For groups as a whole, with its gate."""
+    timed: tuple[Plugin, ...] = ()
+    """The same plugins, whose time is taken."""
+    points: Points = field(default_factory=Points)
+
+    def plugins_for(self, cycle: Cycle) -> tuple[Plugin, ...]:
+        return self.timed if cycle.timed else self.plugins
 
 
 def load(path: Path, enabled: Callable[[str], bool]) -> Configuration:

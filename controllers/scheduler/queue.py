@@ -17,48 +17,22 @@ import heapq
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from typing import Any
 
 from apiserver import clock
-from controllers.scheduler.events import Event, Hint, Hints, pod_events
+from apiserver.api.metrics import Counter
+from controllers.scheduler.events import Event, Hint, Hints, label_of, pod_events
 from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.queuedpod import Place, QueuedPod
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(seconds=10)
 _SECOND = timedelta(seconds=1)
+#: Why a pod is where it is, where it was no event; upstream's words, for who counts.
+_NEW, _FAILED, _EARLY = "UnschedulablePodAdd", "ScheduleAttemptFailure", "PopFromBackoffQ"
+_BACKOFF_OVER, _TOO_LONG = "BackoffComplete", "UnschedulableTimeout"
 _UNSCHEDULABLE_CHECK, _UNSCHEDULABLE_LIMIT = timedelta(seconds=30), timedelta(minutes=5)
-
-
-class Place(Enum):
-    """Where a pod of the queue is."""
-
-    ACTIVE = auto()
-    BACKOFF = auto()
-    ERROR_BACKOFF = auto()
-    UNSCHEDULABLE = auto()
-    GATED = auto()
-    IN_FLIGHT = auto()
-
-
-class QueuedPod:
-    """A pod with its history in the queue."""
-
-    __slots__ = ("attempts", "errors", "info", "place", "plugins", "rejections", "since", "ticket", "timestamp")
-
-    def __init__(self, info: PodInfo, timestamp: datetime) -> None:
-        self.info = info
-        self.timestamp = self.since = timestamp
-        self.place = Place.GATED
-        self.attempts = 0
-        self.rejections = 0
-        self.errors = 0
-        """Consecutive ones."""
-        self.plugins: frozenset[str] = frozenset()
-        """Who rejected it, or keeps it gated."""
-        self.ticket = 0
-        """Its entry in a heap; older entries are void."""
 
 
 PreEnqueue = Callable[[PodInfo], str | None]
@@ -86,6 +60,9 @@ class SchedulingQueue:
         self._errors: _Heap = []
         self._waiting: dict[str, dict[str, QueuedPod]] = {}
         """Unschedulable and gated pods by the plugins that they wait for."""
+        self.incoming = Counter(
+            "scheduler_queue_incoming_pods_total", "Pods that came to a place of the queue.", ("queue", "event")
+        )
         self._tickets = 0
         self._events: list[Event] = []
         self._first_event = 0
@@ -139,6 +116,8 @@ class SchedulingQueue:
             self._wakeup = asyncio.get_running_loop().create_future()
             await self._wakeup
         _, _, pod = heapq.heappop(found)
+        if found is self._backoff:
+            self.incoming.inc("active", _EARLY)
         self._fly(pod)
         self._trim()
         return pod
@@ -146,13 +125,14 @@ class SchedulingQueue:
     def _fly(self, pod: QueuedPod) -> None:
         pod.place, pod.ticket = Place.IN_FLIGHT, 0
         pod.attempts += 1
+        pod.begun = clock.stopwatch()()
         self._in_flight[pod.info.uid] = self._first_event + len(self._events)
 
     def add(self, info: PodInfo) -> None:
         """A new pod."""
         if info.uid not in self._pods:
             pod = self._pods[info.uid] = QueuedPod(info, clock.now())
-            self._enqueue(pod)
+            self._enqueue(pod, _NEW)
 
     def update(self, old: Json, info: PodInfo) -> None:
         """A pod that is not bound has changed."""
@@ -196,15 +176,16 @@ class SchedulingQueue:
         pod.timestamp = clock.now()
         if not pod.plugins:
             pod.errors += 1
-            self._back_off(pod, Place.ERROR_BACKOFF)
+            self._back_off(pod, Place.ERROR_BACKOFF, _FAILED)
             return
         pod.rejections += 1
         pod.errors = 0
         if backoff:
-            self._back_off(pod, Place.ERROR_BACKOFF)
+            self._back_off(pod, Place.ERROR_BACKOFF, _FAILED)
         elif known and any(self._concerns(event, pod) for event in missed):
-            self._requeue(pod)
+            self._requeue(pod, _FAILED)
         else:
+            self.incoming.inc("unschedulable", _FAILED)
             self._wait(pod, Place.UNSCHEDULABLE)
 
     def notify(self, event: Event) -> None:
@@ -227,9 +208,9 @@ class SchedulingQueue:
                 gated = pod.place is Place.GATED
                 self._leave(pod)
                 if gated:
-                    self._enqueue(pod)
+                    self._enqueue(pod, label_of(event))
                 else:
-                    self._requeue(pod)
+                    self._requeue(pod, label_of(event))
 
     def _concerns(self, event: Event, pod: QueuedPod) -> bool:
         """Whether a plugin that the pod waits for wants it to be tried again."""
@@ -247,27 +228,36 @@ class SchedulingQueue:
         if self._in_flight:
             self._events.append(event)
 
-    def _enqueue(self, pod: QueuedPod) -> None:
+    def _enqueue(self, pod: QueuedPod, why: str) -> None:
         """To the active pods, if it is let in."""
         plugin = self._pre_enqueue(pod.info)
-        if plugin is not None:
-            pod.plugins = frozenset((plugin,))
-            self._wait(pod, Place.GATED)
+        if plugin is None:
+            self._activate(pod, why)
             return
+        if not (pod.plugins and pod.place in (Place.UNSCHEDULABLE, Place.GATED)):
+            self.incoming.inc("unschedulable", why)
+        pod.plugins = frozenset((plugin,))
+        self._wait(pod, Place.GATED)
+
+    def _activate(self, pod: QueuedPod, why: str) -> None:
         pod.place = Place.ACTIVE
+        if pod.entered is None:
+            pod.entered = clock.now()
+        self.incoming.inc("active", why)
         self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
         self._wake()
 
-    def _requeue(self, pod: QueuedPod) -> None:
+    def _requeue(self, pod: QueuedPod, why: str) -> None:
         """A rejected pod may be tried again."""
         # Who can be taken out early must be let in beforehand.
         if self._backing_off(pod) and (not self._early or self._pre_enqueue(pod.info) is None):
-            self._back_off(pod, Place.BACKOFF)
+            self._back_off(pod, Place.BACKOFF, why)
         else:
-            self._enqueue(pod)
+            self._enqueue(pod, why)
 
-    def _back_off(self, pod: QueuedPod, place: Place) -> None:
+    def _back_off(self, pod: QueuedPod, place: Place, why: str) -> None:
         pod.place = place
+        self.incoming.inc("backoff", why)
         heap = self._backoff if place is Place.BACKOFF else self._errors
         expiry = self._expiry(pod)
         self._push(heap, pod, (expiry, -pod.info.priority, pod.timestamp))
@@ -363,12 +353,10 @@ class SchedulingQueue:
                 self._flush_after(heap[0][0][0])
 
     def _expired(self, pod: QueuedPod) -> None:
-        if not self._early:
-            self._enqueue(pod)
-            return
-        pod.place = Place.ACTIVE
-        self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
-        self._wake()
+        if self._early:
+            self._activate(pod, _BACKOFF_OVER)
+        else:
+            self._enqueue(pod, _BACKOFF_OVER)
 
     @clock.purpose(clock.Timer.UPKEEP)
     def _check(self) -> None:
@@ -380,7 +368,7 @@ class SchedulingQueue:
             if pod.place is Place.UNSCHEDULABLE:
                 if now - pod.timestamp > _UNSCHEDULABLE_LIMIT:
                     self._leave(pod)
-                    self._requeue(pod)
+                    self._requeue(pod, _TOO_LONG)
                 else:
                     left = True
         if left:

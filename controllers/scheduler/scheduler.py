@@ -30,18 +30,22 @@ from controllers.scheduler.framework import EVERY_EVENT, Cycle, Plugin, PluginEr
 from controllers.scheduler.groupcycle import GroupCycle
 from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.inorder import InOrder
+from controllers.scheduler.measures import REFUSED
 from controllers.scheduler.metrics import SchedulerMetrics
 from controllers.scheduler.nodeallocatable import GATE as NODE_RESOURCES_GATE
 from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.plugins.preemption import NAME as PREEMPTION
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.podwrites import PodWriter
 from controllers.scheduler.profiles import Profile
-from controllers.scheduler.queue import QueuedPod, SchedulingQueue
+from controllers.scheduler.queue import SchedulingQueue
+from controllers.scheduler.queuedpod import QueuedPod
 from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened, unexpected
 from controllers.scheduler.watching import Watching
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
+_TIMED_CYCLES = 10
 
 
 class Scheduler:
@@ -72,7 +76,12 @@ class Scheduler:
             pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             backoff=(configuration.first_backoff, configuration.last_backoff),
         )
-        self.counted = SchedulerMetrics(self.queue, lambda info: self.profile_of(info).name)
+        self._binding: set[asyncio.Task[None]] = set()
+        self._measures = shared.measures
+        self.counted = SchedulerMetrics(
+            self.queue, self.cache, self._binding, shared.measures, lambda info: self.profile_of(info).name
+        )
+        self._cycles = 0
         self._watching = Watching(
             informers,
             self,
@@ -84,7 +93,6 @@ class Scheduler:
         if self.gangs is not None:
             status = GroupStatus(client, self.gangs.informer, self._writes)
             self.group_cycle = GroupCycle(self, self.gangs, status, shared.choice, gates.enabled)
-        self._binding: set[asyncio.Task[None]] = set()
 
     def info(self, pod: Json) -> PodInfo:
         """The pod as this scheduler counts it."""
@@ -127,10 +135,18 @@ class Scheduler:
 
     def _keeps_out(self, info: PodInfo) -> str | None:
         """PreEnqueue: the plugin that does not let the pod in yet."""
-        for plugin in self.profile_of(info).plugins:
-            if plugin.pre_enqueue is not None and not plugin.pre_enqueue(info):
-                return plugin.name
+        profile = self.profile_of(info)
+        # Upstream counts all of them as successes.
+        with profile.points.at("PreEnqueue"):
+            for plugin in profile.plugins:
+                if plugin.pre_enqueue is not None and not plugin.pre_enqueue(info):
+                    return plugin.name
         return None
+
+    def cycle(self, info: PodInfo, within: frozenset[str] | None = None) -> Cycle:
+        """An attempt for a pod. In one of ten the time of each plugin is taken."""
+        self._cycles += 1
+        return Cycle(info, within=within, timed=self._cycles % _TIMED_CYCLES == 0)
 
     # One pod
     # ------------------------------------------------------------------------------------------------------------
@@ -142,7 +158,7 @@ class Scheduler:
             return
         if self.skipped(queued):
             return
-        cycle = Cycle(info)
+        cycle = self.cycle(info)
         try:
             node = await self.profile_of(info).evaluator.place(cycle)
             await self.take(cycle, node)
@@ -155,6 +171,8 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - one pod's attempt fails, the others' go on
             self._failed_unexpectedly(queued, error)
             return
+        finally:
+            self.counted.decided(queued)
         self.begin_binding(queued, cycle, node, group)
 
     def skipped(self, queued: QueuedPod) -> bool:
@@ -182,22 +200,27 @@ class Scheduler:
         self.nominator.remove(cycle.pod.uid)
         taken: list[Plugin] = []
         try:
-            for plugin in self.profile_of(cycle.pod).plugins:
-                if plugin.reserve is None or (state := cycle.active(plugin.name)) is None:
-                    continue
-                taken.append(plugin)
-                try:
-                    refused = plugin.reserve(cycle.pod, state, node)
-                except PluginError as error:
-                    raise SchedulingError(f'running Reserve plugin "{plugin.name}": {error}') from error
-                if refused is not None:
-                    raise FitError(Diagnosis(1, {node.name: refused}, plugins={plugin.name}))
-                if plugin.assumed is not None and (counted := plugin.assumed(cycle.pod, state)) is not cycle.pod:
-                    self.cache.assume(counted, node.name)
+            with self.profile_of(cycle.pod).points.at("Reserve"):
+                self._reserve(cycle, node, taken)
         except BaseException:
             self.cache.forget(cycle.pod.uid)
             await self._unreserve(cycle, taken)
             raise
+
+    def _reserve(self, cycle: Cycle, node: NodeInfo, taken: list[Plugin]) -> None:
+        """`taken` are the plugins that were asked. Raises FitError, SchedulingError."""
+        for plugin in self.profile_of(cycle.pod).plugins_for(cycle):
+            if plugin.reserve is None or (state := cycle.active(plugin.name)) is None:
+                continue
+            taken.append(plugin)
+            try:
+                refused = plugin.reserve(cycle.pod, state, node)
+            except PluginError as error:
+                raise SchedulingError(f'running Reserve plugin "{plugin.name}": {error}') from error
+            if refused is not None:
+                raise FitError(Diagnosis(1, {node.name: refused}, plugins={plugin.name}))
+            if plugin.assumed is not None and (counted := plugin.assumed(cycle.pod, state)) is not cycle.pod:
+                self.cache.assume(counted, node.name)
 
     def revert(self, cycle: Cycle) -> None:
         """What `take` did is undone: it was tried to see what would be."""
@@ -211,18 +234,22 @@ class Scheduler:
 
     async def _unreserve(self, cycle: Cycle, plugins: Sequence[Plugin]) -> None:
         """In reverse order, as upstream does."""
-        for plugin in reversed(plugins):
-            state = cycle.active(plugin.name)
-            if plugin.unreserve is not None and state is not None:
-                await plugin.unreserve(cycle.pod, state)
+        with self.profile_of(cycle.pod).points.at("Unreserve"):
+            for plugin in reversed(plugins):
+                state = cycle.active(plugin.name)
+                if plugin.unreserve is not None and state is not None:
+                    await plugin.unreserve(cycle.pod, state)
 
     async def _bind(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo) -> None:
         """The binding cycle. Whatever goes wrong gives back what was taken."""
         info = cycle.pod
+        points = self.profile_of(info).points
         try:
-            await self._pre_bind(cycle, node)
-            if not (self._extenders and await self._extenders.bind(info, node.name)):
-                await self._pod_writer.bind(info.pod, node.name)
+            with points.at("PreBind"):
+                await self._pre_bind(cycle, node)
+            with points.at("Bind"):
+                if not (self._extenders and await self._extenders.bind(info, node.name)):
+                    await self._pod_writer.bind(info.pod, node.name)
         except (SchedulingError, ExtenderError) as error:
             await self._give_back(queued, cycle, str(error))
         except (StatusError, TransportError) as error:
@@ -231,13 +258,13 @@ class Scheduler:
             log.exception("binding pod %s failed unexpectedly", info.key)
             await self._give_back(queued, cycle, unexpected(error))
         else:
-            self.counted.ended(info, "scheduled")
+            self.counted.ended(queued, "scheduled")
             note = f"Successfully assigned {info.key} to {node.name}"
             self.profile_of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
 
     async def _pre_bind(self, cycle: Cycle, node: NodeInfo) -> None:
         """What is written before the binding. Raises SchedulingError."""
-        plugins = [p for p in self.profile_of(cycle.pod).plugins if _writes(p, cycle.active(p.name))]
+        plugins = [p for p in self.profile_of(cycle.pod).plugins_for(cycle) if _writes(p, cycle.active(p.name))]
         if plugins and self._expects:
             await self._pod_writer.nominate(cycle.pod.pod, node.name)
         for plugin in plugins:
@@ -249,7 +276,7 @@ class Scheduler:
 
     async def _give_back(self, queued: QueuedPod, cycle: Cycle, text: str) -> None:
         self.cache.forget(cycle.pod.uid)
-        await self._unreserve(cycle, self.profile_of(cycle.pod).plugins)
+        await self._unreserve(cycle, self.profile_of(cycle.pod).plugins_for(cycle))
         self._watching.place_became_free(cycle.pod)
         self.failed(queued, text, (), nominated="")
 
@@ -269,11 +296,20 @@ class Scheduler:
 
     async def postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]:
         """Can something be done? The text of what was tried, and the node that was made free. Raises PluginError."""
+        with self.profile_of(cycle.pod).points.at("PostFilter") as point:
+            result = await self._postfilter(cycle, diagnosis)
+            if not result[1]:
+                point.status = REFUSED
+            return result
+
+    async def _postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]:
         texts: list[str] = []
         nominated: str | None = None
-        for plugin in self.profile_of(cycle.pod).plugins:
+        for plugin in self.profile_of(cycle.pod).plugins_for(cycle):
             if plugin.post_filter is None:
                 continue
+            if plugin.name == PREEMPTION:
+                self._measures.preemptions.inc()
             result = await plugin.post_filter(cycle, diagnosis)
             if result.nominated:
                 return "", result.nominated
@@ -300,7 +336,7 @@ class Scheduler:
     ) -> None:
         """Back to the queue first, then the event, then the condition."""
         info = queued.info
-        self.counted.ended(info, "unschedulable" if rejected else "error")
+        self.counted.ended(queued, "unschedulable" if rejected else "error")
         current = self._pods.get(info.key)
         pod = info.pod
         if current is None or current["spec"].get("nodeName"):

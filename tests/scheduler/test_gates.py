@@ -22,7 +22,8 @@ from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
 from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import Place, SchedulingQueue
+from controllers.scheduler.queue import SchedulingQueue
+from controllers.scheduler.queuedpod import Place
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
 from tests.scheduler.situations import priority_class

@@ -14,7 +14,8 @@ from controllers.scheduler.framework import SKIP, Plugin, Reads, hints_of, node_
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.plugins.placement import NODE_NAME
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import Place, SchedulingQueue
+from controllers.scheduler.queue import SchedulingQueue
+from controllers.scheduler.queuedpod import Place
 from controllers.scheduler.status import Rejection
 from controllers.scheduler.watching import node_comparison
 from tests.scheduler.cluster import Cluster

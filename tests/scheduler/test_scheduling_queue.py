@@ -14,7 +14,8 @@ from controllers.scheduler.framework import hints_of
 from controllers.scheduler.plugins import SCHEDULING_GATES
 from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import Place, QueuedPod, SchedulingQueue
+from controllers.scheduler.queue import SchedulingQueue
+from controllers.scheduler.queuedpod import Place, QueuedPod
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.support import virtual
 from tests.support.virtual import passes

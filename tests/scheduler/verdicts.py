@@ -67,9 +67,9 @@ def same(found: Verdicts, expected: Verdicts, what: str) -> int:
             return compared
         if any(defect in str(other["condition"]["message"]) for defect in DEFECTS):
             return compared
-        assert ours == other, what
+        assert ours == other, f"{what}: {ours} instead of {other}"
         compared += 1
-    assert found.claims == expected.claims, what
+    assert found.claims == expected.claims, f"{what}: {found.claims} instead of {expected.claims}"
     return compared
 
 
