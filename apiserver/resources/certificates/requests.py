@@ -84,7 +84,7 @@ def _whole(obj: Json, old: Json | None) -> Errors:
     spec, before = obj["spec"], {} if old is None else old["spec"]
     errors: Errors = []
     try:
-        read_request(spec.get("request", ""))
+        read_request(spec.get("request") or "")
     except RequestError as error:
         errors.append(invalid(_SPEC / "request", spec.get("request"), str(error)))
     errors += _usages(spec.get("usages") or [], before.get("usages") or [])
