@@ -60,7 +60,7 @@ from apiserver.localapis import LocalApis
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
 from apiserver.registry.own import rewrite_own
-from apiserver.registry.store import Registry
+from apiserver.registry.store import Registry, allow_all
 from apiserver.requestinfo import RequestInfo
 from apiserver.resources import CATALOG
 from apiserver.resources.events import CORE_EVENTS
@@ -148,7 +148,7 @@ class Server:
             features=settings.features,
             clock=teller(),
             chance=Chance(None if settings.seed is None else f"{settings.seed}/{self.log.revision}"),
-            authorize=self._access.authorizer.allows,
+            authorize=self._access.authorizer.allows if self._access.authorizer.needed else allow_all,
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import is_
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.api.features import Features
 from apiserver.api.gating import EVERY_GATE, Gated, Scope
@@ -18,6 +18,7 @@ from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 __all__ = [
     "ITEMS",
     "VALUES",
+    "DroppedField",
     "Place",
     "drop_disabled",
     "drop_hidden",
@@ -33,6 +34,36 @@ Test = Callable[[Any], bool]
 #: Steps of a path that go to every item of a list, and to every value of a map.
 ITEMS: Final = "[]"
 VALUES: Final = "{}"
+
+
+class DroppedField(NamedTuple):
+    """A field (a path in the stored version) and the gate that is off."""
+
+    path: str
+    gate: str
+
+    @property
+    def warning(self) -> str:
+        return f"{self.path}: dropped, the feature gate {self.gate} is disabled"
+
+
+class Typed(Protocol):
+    """A resource, of which only the type of what is stored matters here."""
+
+    @property
+    def hub_schema(self) -> Struct: ...
+
+
+class Writing(Protocol):
+    """What is known of a write: the gates, the resource, and what the object lost so far, so that a user can be told
+    (the context of a request, `apiserver.registry.context`).
+    """
+
+    features: Features
+    dropped: list[DroppedField]
+
+    @property
+    def resource(self) -> Typed: ...
 
 
 class Place(NamedTuple):
@@ -89,13 +120,15 @@ def _held(type_: Type) -> tuple[Type, Steps]:
     return type_, marks
 
 
-def drop_disabled(struct: Struct, features: Features, obj: Json, old: Json | None) -> list[tuple[str, str]]:
-    """Takes the fields of disabled gates from an object of a type; `old` is the stored one, None for a new object.
-    Gives the path of each value that went with its gate, but for values that are the default. What the stored object
-    has in hidden fields the new one has, too, where their holders are still there (none is within a list or map).
+def drop_disabled(ctx: Writing, obj: Json, old: Json | None) -> None:
+    """Takes the fields of disabled gates from an object; `old` is the stored one, None for a new object. Notes each
+    value that went with its gate in the context, but for values that are the default. What the stored object has in
+    hidden fields the new one has, too, where their holders are still there (none is within a list or map).
 
-    The object is changed in place, what it holds is not: parts of it may be the stored object's.
+    The object is changed in place, what it holds is not: parts of it may be the stored object's. Its spec and status
+    may be other objects afterwards.
     """
+    struct, features = ctx.resource.hub_schema, ctx.features
     for above, name in struct.cache.get("hidden fields", ()) if old is not None else ():
         before: Json = old or {}
         holder: Json | None = obj
@@ -107,8 +140,7 @@ def drop_disabled(struct: Struct, features: Features, obj: Json, old: Json | Non
     if dropper is False:
         dropper = features.memo[struct] = _dropper(struct, features)
     if dropper is None or dropper.lacks(obj):
-        return []
-    dropped: list[tuple[str, str]] = []
+        return
     for gate, places, keeps in dropper.features:
         if old is None or not keeps(old):
             for place in places:
@@ -116,8 +148,7 @@ def drop_disabled(struct: Struct, features: Features, obj: Json, old: Json | Non
                 made = cut.apply(obj, place.steps, "", (old or {}) if place.gate.scope == "place" else {})
                 if made is not obj:
                     obj[place.steps[0]] = made[place.steps[0]]
-                    dropped += [(path, gate) for path in cut.paths]
-    return dropped
+                    ctx.dropped += [DroppedField(path, gate) for path in cut.paths]
 
 
 def _dropper(struct: Struct, features: Features) -> _Dropper | None:

@@ -8,7 +8,7 @@ upstream's server only logs unknown names. Facts: component-base/featuregate and
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from apiserver.api.fielderrors import go_quote
@@ -268,6 +268,13 @@ def _gate_setting(part: str) -> tuple[str, bool]:
     return name, on
 
 
+class _On(dict[str, bool]):
+    """Whether a gate is on, by name. Every write asks several times, so that asking is a look into a dict."""
+
+    def __missing__(self, name: str) -> bool:
+        return False
+
+
 class Features:
     """The gates of one server. `unknown` names settings that nothing here asks for."""
 
@@ -277,13 +284,11 @@ class Features:
         self.unknown = tuple(sorted(name for name in self.settings if name not in GATES and name not in _GROUPS))
         #: what is compiled for this set of gates (`apiserver.api.dropping`), by what it is compiled from.
         self.memo: dict[Any, Any] = {}
-        self._on = {name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))}
+        self._on = _On({name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))})
+        #: Whether a gate is on; one that the release does not have is off.
+        self.enabled: Callable[[str], bool] = self._on.__getitem__
         self._apply()
         self._check_needs()
-
-    def enabled(self, name: str) -> bool:
-        """Whether a gate is on; one that the release does not have is off."""
-        return self._on.get(name, False)
 
     @property
     def hidden(self) -> frozenset[str]:

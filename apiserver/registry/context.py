@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apiserver.api.objects import Shared
 
 if TYPE_CHECKING:
+    from apiserver.api.dropping import DroppedField
     from apiserver.api.features import Features
     from apiserver.messages import User
     from apiserver.registry.body.options import DeleteOptions, WriteOptions
-    from apiserver.registry.dropped import DroppedField, DroppedFields
+    from apiserver.registry.dropped import DroppedFields
     from apiserver.registry.resource import Resource
 
 __all__ = ["Context"]

@@ -10,23 +10,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-__all__ = ["DroppedField", "DroppedFields", "Loss"]
+from apiserver.api.dropping import DroppedField
+
+__all__ = ["DroppedFields", "Loss"]
 
 #: Objects that are remembered; the one written least recently is forgotten first.
 MOST_OBJECTS: Final = 1000
 #: Fields of one object.
 MOST_FIELDS: Final = 100
-
-
-class DroppedField(NamedTuple):
-    """A field (a path in the stored version) and the gate that is off."""
-
-    path: str
-    gate: str
-
-    @property
-    def warning(self) -> str:
-        return f"{self.path}: dropped, the feature gate {self.gate} is disabled"
 
 
 class Loss(NamedTuple):

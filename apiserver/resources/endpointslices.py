@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invalid, not_supported, required, too_many
 from apiserver.api.names import dns_label, dns_subdomain, fully_qualified_domain_name, label_value
@@ -18,7 +19,6 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.addresses import address_warnings, reachable
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.corerules import RULES
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.metadata import validate_labels
 
 Json = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported
 from apiserver.api.names import label_key
 from apiserver.api.types.coordination import Lease, LeaseSpec
@@ -12,7 +13,6 @@ from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.corerules import RULES
-from apiserver.resources.gating import drop_disabled
 
 Json = dict[str, Any]
 

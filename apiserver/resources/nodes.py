@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.fielderrors import (
     FieldError,
     Path,
@@ -27,7 +28,6 @@ from apiserver.resources.addresses import subnet_warnings
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.connectoptions import PROXY, proxy_options, split_target
 from apiserver.resources.corerules import RULES
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.resource_names import quantity_value
 
 if TYPE_CHECKING:

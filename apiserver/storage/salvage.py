@@ -17,9 +17,9 @@ from pathlib import Path
 
 from apiserver.storage import queries, schema
 from apiserver.storage.rows import record_of, row_of
-from apiserver.storage.sqlite_engine import INSERT
 from apiserver.storage.sqlite_mark import Mark
 from apiserver.storage.sqlite_open import DATABASE, connect, identity_of
+from apiserver.storage.sqlite_write import INSERT
 from apiserver.storage.types import DamagedRow, Durability, Record, UnusableDatabase
 
 __all__ = ["Findings", "inspect", "rebuild"]

@@ -20,11 +20,11 @@ from pathlib import Path
 from apiserver.clock import is_virtual
 from apiserver.storage import queries, schema
 from apiserver.storage.sqlite import SqliteLog
-from apiserver.storage.sqlite_engine import Connection, Engine, LoopEngine, ThreadEngine
 from apiserver.storage.sqlite_guard import Guard
 from apiserver.storage.sqlite_mark import Mark
 from apiserver.storage.sqlite_place import Place
 from apiserver.storage.sqlite_room import Reserve
+from apiserver.storage.sqlite_write import Connection, Engine, LoopEngine, ThreadEngine
 from apiserver.storage.types import Durability, UnusableDatabase
 from kubedra import private
 

@@ -24,7 +24,7 @@ from apiserver.storage.types import StorageFull
 from kubedra import private
 
 if TYPE_CHECKING:
-    from apiserver.storage.sqlite_engine import Engine
+    from apiserver.storage.sqlite_write import Engine
 
 __all__ = ["RESERVE", "Found", "Reserve", "Room", "again", "find_room", "with_room"]
 

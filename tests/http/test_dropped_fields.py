@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.registry.dropped import MOST_FIELDS, DroppedField, DroppedFields
+from apiserver.api.dropping import DroppedField
+from apiserver.registry.dropped import MOST_FIELDS, DroppedFields
 from tests.support.server import Running, serve
 
 Json = dict[str, Any]

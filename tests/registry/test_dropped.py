@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from apiserver.registry.dropped import MOST_FIELDS, DroppedField, DroppedFields
+from apiserver.api.dropping import DroppedField
+from apiserver.registry.dropped import MOST_FIELDS, DroppedFields
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 FIELD = DroppedField("spec.a", "Gate")

@@ -21,10 +21,11 @@ from apiserver.storage import (
 from apiserver.storage.entry import Batch, Entry, Event, FleetingEvent
 from apiserver.storage.room import bytes_of
 from apiserver.storage.rows import Heads, Publisher, check_past
-from apiserver.storage.sqlite_engine import _commit, _sweep
+from apiserver.storage.sqlite import _sweep
 from apiserver.storage.sqlite_guard import Guard
 from apiserver.storage.sqlite_open import connect, identity_of
 from apiserver.storage.sqlite_room import RESERVE, Reserve
+from apiserver.storage.sqlite_write import _commit
 from apiserver.storage.types import Durability, Expired, Record, Snapshot, WriteRefused
 from tests.storage.caches import a_store, with_store
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from apiserver.storage import Durability, StorageUnavailable, Write, open_log
-from apiserver.storage.sqlite_engine import LoopEngine, ThreadEngine, append_rows, fail
 from apiserver.storage.sqlite_mark import Mark
 from apiserver.storage.sqlite_open import connect
+from apiserver.storage.sqlite_write import LoopEngine, ThreadEngine, append_rows, fail
 from apiserver.storage.types import KeyExists, Record, StorageFull
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.clock import Timer, purpose
 
 if TYPE_CHECKING:
-    from apiserver.http.fairness.flows import Flow
+    from apiserver.http.fairness.handler import Flow
 
 __all__ = ["Level", "Rejected", "Waiting", "share_seats"]
 

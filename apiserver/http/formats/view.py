@@ -79,7 +79,7 @@ class View:
 
     def line(self, entry: Entry) -> bytes:
         """The object as a whole answer: with an end of line."""
-        return b"".join((self.opening, entry.tail if self.stored else self.tail(entry), b"\n"))
+        return b"".join((self.opening, self.tail(entry), b"\n"))
 
     def item(self, entry: Entry) -> dict[str, Any]:
         """The object as an item of a list: without kind and apiVersion, unless it is custom."""

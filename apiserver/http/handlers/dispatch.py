@@ -163,8 +163,8 @@ def _object_response(
     request: Request, chosen: ResponseFormat, view: View, entry: Entry, now: datetime, code: int = 200
 ) -> Response:
     """An answer with one object. Raises 400, 406."""
-    if chosen is PLAIN:
-        return Response(code, view.line(entry))
+    if chosen is PLAIN and view.stored:
+        return Response(code, b"".join((view.opening, entry.tail, b"\n")))
     body = render_object(view, chosen, entry, now, included(request, chosen))
     return Response(code, body, chosen.media)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.fielderrors import FieldError
 from apiserver.api.types import autoscaling as v1
 from apiserver.api.types import autoscaling_v2 as v2
@@ -14,7 +15,6 @@ from apiserver.resources.autoscaling.conversion import from_hub, to_hub
 from apiserver.resources.autoscaling.defaults import default
 from apiserver.resources.autoscaling.validation import validate_spec, validate_status
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.gating import drop_disabled
 
 __all__ = ["HORIZONTAL_POD_AUTOSCALERS"]
 

@@ -1,5 +1,6 @@
 """ResourceClaims: the spec never changes, the status (allocation, reservations, what drivers report) is written by
-schedulers, drivers and controllers. Rules of the spec, which templates share: `claimvalidation`.
+schedulers, drivers and controllers. What spec and status may be: `claimvalidation`. Who may write what is here: admin
+access needs a label of the namespace, parts of the status permissions of their own.
 
 Rules: api.md 4.1 to 4.3, 5, 7.
 """
@@ -8,41 +9,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, duplicate, forbidden, invalid
-from apiserver.api.internal import internal
-from apiserver.api.networks import canonical_interface
-from apiserver.api.times import holds_truncated
+from apiserver.api.fielderrors import FieldError, Path, forbidden, internal
+from apiserver.api.names import dns_subdomain
+from apiserver.api.status import qualified
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.changes import changes
-from apiserver.api.validation.compile import At
 from apiserver.registry.context import Context
 from apiserver.registry.metadata import keep_metadata_for_status
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
-from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices import v1beta1 as flat
-from apiserver.resources.devices.access import (
-    admin_access_of_requests,
-    admin_access_of_results,
-    authorize_binding,
-    authorize_devices,
-    device_identity,
-)
-from apiserver.resources.devices.bindingconditions import CONDITIONS, binding_conditions
 from apiserver.resources.devices.claimvalidation import (
-    RULES,
     SPEC,
+    STATUS_CHECKS,
     Env,
-    configuration,
-    references,
-    request_reference,
+    device_identity,
+    results_of,
     validate_spec,
 )
 from apiserver.resources.devices.columns import CLAIM_COLUMNS
-from apiserver.resources.gating import drop_disabled
-from apiserver.resources.nodeselectors import validate_node_selector
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -52,31 +40,133 @@ Json = dict[str, Any]
 _STATUS: Final = Path("status")
 _CHANGES: Final = changes(v1.ResourceClaim, "spec", by_rules=("status.allocation",))
 
+_ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
+_ADMIN: Final = (
+    "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace"
+)
+_GROUP: Final = "resource.k8s.io"
+_NODE_NAME: Final = "authentication.kubernetes.io/node-name"
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
-# --- the status
+
+# --- who may ask for what
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _results(status: Json) -> list[Json]:
-    return ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+def _namespace_allows(ctx: Context, path: Path, namespace: str) -> list[FieldError]:
+    found = ctx.lookup("", "namespaces", "", namespace)
+    if found is None:
+        return [
+            internal(path, f'could not retrieve namespace to verify admin access: namespaces "{namespace}" not found')
+        ]
+    labels = found["metadata"].get("labels") or {}
+    return [] if labels.get(_ADMIN_LABEL) == "true" else [forbidden(path, _ADMIN)]
 
 
-def _drop_deallocated_devices(features: Features, status: Json, before: Json) -> None:
-    """What drivers reported about a device goes when its allocation goes. Changes `status` in place."""
-    if not features.enabled("DRAResourceClaimDeviceStatus") and not before.get("devices"):
-        return
-    gone = set(map(device_identity, _results(before))) - set(map(device_identity, _results(status)))
-    kept = [device for device in status["devices"] if device_identity(device) not in gone]
-    if kept:
-        status["devices"] = kept
-    else:
-        del status["devices"]
+def admin_access_of_requests(ctx: Context, spec: Json, namespace: str) -> list[FieldError]:
+    """The first request for admin access decides. (The path leaves out `exactly`, for templates too.)"""
+    for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
+        if (request.get("exactly") or {}).get("adminAccess"):
+            return _namespace_allows(ctx, Path("spec.devices.requests")[index] / "adminAccess", namespace)
+    return []
+
+
+def admin_access_of_results(ctx: Context, results: list[Json], before: list[Json], namespace: str) -> list[FieldError]:
+    if any(result.get("adminAccess") for result in before):
+        return []
+    for index, result in enumerate(results):
+        if result.get("adminAccess"):
+            return _namespace_allows(ctx, Path("status.allocation.devices.results")[index] / "adminAccess", namespace)
+    return []
+
+
+def authorize_binding(ctx: Context, status: Json, before: Json) -> list[FieldError]:
+    """Allocation and reservations need their own permission, cluster-wide."""
+    types, same = TYPES.ResourceClaimStatus.fields, True
+    for field in ("allocation", "reservedFor"):
+        same = same and semantic_equal(types[field].type, status.get(field), before.get(field))
+    if same:
+        return []
+    verb = ctx.verb
+    if ctx.authorize(verb, _GROUP, "resourceclaims", "binding", "", ""):
+        return []
+    inner = _denied(ctx, verb, "binding", "", "")
+    detail = (
+        f'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb="{verb}"'
+        f" permission: {inner}"
+    )
+    return [forbidden(Path("status.allocation"), detail)]
+
+
+def _denied(ctx: Context, verb: str, subresource: str, namespace: str, name: str) -> str:
+    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    subject = qualified("resourceclaims", _GROUP) + (f' "{name}"' if name else "")
+    return (
+        f'{subject} is forbidden: User "{ctx.user.name}" cannot {verb} resource "resourceclaims/{subresource}" in API'
+        f' group "{_GROUP}" {where}'
+    )
+
+
+def _changed_drivers(devices: list[Json], before: list[Json]) -> list[str]:
+    kind = TYPES.AllocatedDeviceStatus
+    new = {device_identity(device): device for device in devices}
+    old = {device_identity(device): device for device in before}
+    drivers = {
+        device.get("driver", "")
+        for key, device in new.items()
+        if key not in old or not semantic_equal(kind, device, old[key])
+    }
+    return sorted(drivers | {device.get("driver", "") for key, device in old.items() if key not in new})
+
+
+def _node_of_allocation(allocation: Json) -> str:
+    """The one node that the allocation names, if it does."""
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1 or terms[0].get("matchExpressions"):
+        return ""
+    fields = terms[0].get("matchFields") or []
+    if len(fields) != 1:
+        return ""
+    (requirement,) = fields
+    values = requirement.get("values") or []
+    fits = requirement.get("key") == "metadata.name" and requirement.get("operator") == "In" and len(values) == 1
+    return values[0] if fits else ""
+
+
+def _is_on_node(ctx: Context, node: str) -> bool:
+    """The caller is a service account whose token names this node."""
+    if not node or not ctx.user.name.startswith(_SERVICE_ACCOUNT) or ctx.user.name.count(":") != 3:
+        return False
+    nodes = ctx.user.extra.get(_NODE_NAME, ())
+    return len(nodes) == 1 and nodes[0] == node and not dns_subdomain(node)
+
+
+def authorize_devices(ctx: Context, status: Json, before: Json) -> list[FieldError]:
+    """Device status needs a permission for each driver whose entries change; any of the verbs will do."""
+    drivers = _changed_drivers(status.get("devices") or [], before.get("devices") or [])
+    if not drivers:
+        return []
+    verb = ctx.verb
+    verbs = [f"arbitrary-node:{verb}"]
+    if _is_on_node(ctx, _node_of_allocation(status["allocation"])):
+        verbs.insert(0, f"associated-node:{verb}")
+    errors = []
+    for driver in drivers:
+        if any(ctx.authorize(each, _GROUP, "resourceclaims", "driver", ctx.namespace, driver) for each in verbs):
+            continue
+        inner = _denied(ctx, verbs[0], "driver", ctx.namespace, driver)
+        detail = (
+            f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission:'
+            f" {inner}"
+        )
+        errors.append(forbidden(Path("status.devices"), detail))
+    return errors
 
 
 def _authorize_status(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     """Admin access, then the permissions that parts of the status need."""
     status, before = obj["status"], old.get("status") or {}
-    errors = admin_access_of_results(ctx, _results(status), _results(before), obj["metadata"].get("namespace", ""))
+    errors = admin_access_of_results(ctx, results_of(status), results_of(before), obj["metadata"].get("namespace", ""))
     if ctx.features.enabled("DRAResourceClaimGranularStatusAuthorization"):
         errors += authorize_binding(ctx, status, before)
         if (
@@ -88,98 +178,20 @@ def _authorize_status(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     return errors
 
 
-def _devices(at: At) -> list[FieldError]:
-    """Reports are about devices that are allocated, each once."""
-    devices = at.value["devices"]
-    seen = set()
-    errors = at.field("devices", frozenset(map(device_identity, _results(at.value))))
-    for index, device in enumerate(devices):
-        identity = device_identity(device)
-        if identity in seen:
-            errors.append(duplicate((at.path / "devices")[index], _shown_identity(device)))
-        seen.add(identity)
-    return errors
-
-
-def _reservations(at: At) -> list[FieldError]:
-    reserved = at.value["reservedFor"]
-    if not reserved:
-        return []
-    path = at.path / "reservedFor"
-    if at.value.get("allocation") is None:
-        return [forbidden(path, "may not be specified when `allocated` is not set")]
-    known = (at.old or {}).get("reservedFor") or []
-    if at.env.deleted and any(entry not in known for entry in reserved):
-        return [
-            forbidden(path, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
-        ]
-    return []
-
-
-def _allocation(at: At) -> list[FieldError]:
-    """An allocation is looked at once, and never changes."""
-    allocation, before = at.value.get("allocation"), (at.old or {}).get("allocation")
-    if allocation is None:
-        return []
-    if before is None:
-        return at.field("allocation")
-    changed = not semantic_equal(TYPES.AllocationResult, allocation, before)
-    if changed or holds_truncated(allocation.get("allocationTimestamp")):
-        return [invalid(at.path / "allocation", internal(TYPES.AllocationResult, allocation), "field is immutable")]
-    return []
-
-
-def _shown_identity(device: Json) -> Json:
-    driver, pool, name, share = device_identity(device)
-    return {"Driver": driver, "Pool": pool, "Device": name, "ShareID": share}
-
-
-def _allocated(at: At) -> list[FieldError]:
-    """(`env` are the devices that are allocated.)"""
-    if device_identity(at.value) in at.env:
-        return []
-    return [invalid(at.path, _shown_identity(at.value), "must be an allocated device in the claim")]
-
-
-def _conditions(at: At) -> list[FieldError]:
-    return at.field("conditions") + validate_conditions(at.path / "conditions", at.value.get("conditions"))
-
-
-def _addresses(at: At) -> list[FieldError]:
-    return at.items("ips", canonical_interface)
-
-
-def _node_selector(at: At) -> list[FieldError]:
-    return validate_node_selector(at.path / "nodeSelector", at.value["nodeSelector"])
-
-
-def _request(at: At) -> list[FieldError]:
-    return request_reference(at.path / "request", at.value.get("request", ""), at.env.known)
-
-
-RULES.set(
-    TYPES.ResourceClaimStatus,
-    "reservedFor", ("devices", _devices), ("reservedFor", _reservations), _allocation,
-    by_rules=("allocation",),
-)  # fmt: skip
-RULES.set(
-    TYPES.AllocatedDeviceStatus,
-    "driver", "pool", "device", "shareID", _allocated, _conditions, "data", "networkData",
-    by_rules=("conditions",),
-)  # fmt: skip
-RULES.set(TYPES.NetworkDeviceData, "interfaceName", "hardwareAddress", _addresses, by_rules=("ips",))
-RULES.set(TYPES.AllocationResult, "devices", ("nodeSelector", _node_selector))
-RULES.set(
-    TYPES.DeviceRequestAllocationResult,
-    _request, "driver", "pool", "device", (*CONDITIONS, binding_conditions), "shareID",
-    by_rules=("tolerations",),
-)  # fmt: skip
-RULES.set(TYPES.DeviceAllocationConfiguration, "source", references, configuration, by_rules=("requests", "opaque"))
-_STATUS_CHECKS: Final = RULES.of(TYPES.ResourceClaimStatus)
-
-
 # --- the resource
 # ----------------------------------------------------------------------------------------------------------------------
+
+
+def _drop_deallocated_devices(features: Features, status: Json, before: Json) -> None:
+    """What drivers reported about a device goes when its allocation goes. Changes `status` in place."""
+    if not features.enabled("DRAResourceClaimDeviceStatus") and not before.get("devices"):
+        return
+    gone = set(map(device_identity, results_of(before))) - set(map(device_identity, results_of(status)))
+    kept = [device for device in status["devices"] if device_identity(device) not in gone]
+    if kept:
+        status["devices"] = kept
+    else:
+        del status["devices"]
 
 
 class ResourceClaimStrategy(Strategy):
@@ -214,7 +226,7 @@ class ResourceClaimStrategy(Strategy):
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         env = Env(ctx.features, obj["spec"], deleted="deletionTimestamp" in obj["metadata"])
-        return _STATUS_CHECKS.errors(_STATUS, obj["status"], env, old.get("status") or {})
+        return STATUS_CHECKS.errors(_STATUS, obj["status"], env, old.get("status") or {})
 
 
 RESOURCE_CLAIMS: Final = Resource(

@@ -1,5 +1,6 @@
-"""The spec of claims and of claims in templates (api.md 4.1, 4.2), and what classes share with it: selectors and
-configuration. What each field may be is said in its type; here is what crosses fields.
+"""The spec of claims and of claims in templates (api.md 4.1, 4.2), what classes share with it (selectors and
+configuration), and the status of claims (api.md 5). What each field may be is said in its type; here is what crosses
+fields.
 """
 
 from __future__ import annotations
@@ -8,10 +9,27 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api import cel
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, internal, invalid, not_supported, required
+from apiserver.api.equality import semantic_equal
+from apiserver.api.fielderrors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    internal,
+    invalid,
+    not_supported,
+    required,
+)
+from apiserver.api.internal import internal as internal_form
+from apiserver.api.networks import canonical_interface
+from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules
 from apiserver.api.validation.formats import FORMATS
+from apiserver.resources.conditions import validate_conditions
+from apiserver.resources.devices.bindingconditions import CONDITIONS, binding_conditions
+from apiserver.resources.nodeselectors import validate_node_selector
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -20,17 +38,18 @@ if TYPE_CHECKING:
 __all__ = [
     "RULES",
     "SPEC",
+    "STATUS_CHECKS",
     "Env",
     "RequestNames",
-    "configuration",
-    "references",
-    "request_reference",
+    "device_identity",
+    "results_of",
     "validate_spec",
 ]
 
 Json = dict[str, Any]
 #: Sub-request names by request name; None for a request without alternatives.
 RequestNames = dict[str, frozenset[str] | None]
+Identity = tuple[str, str, str, str]
 
 SPEC: Final = Path("spec")
 #: Checks of claims, templates and classes.
@@ -130,7 +149,7 @@ def _selector(at: At) -> list[FieldError]:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def request_reference(path: Path, name: str, known: RequestNames) -> list[FieldError]:
+def _request_reference(path: Path, name: str, known: RequestNames) -> list[FieldError]:
     """`request` or `request/alternative` of this claim."""
     segments = name.split("/")
     if len(segments) > 2:
@@ -143,12 +162,12 @@ def request_reference(path: Path, name: str, known: RequestNames) -> list[FieldE
     return errors if found else [*errors, invalid(path, name, _REFERENCE)]
 
 
-def references(at: At) -> list[FieldError]:
+def _references(at: At) -> list[FieldError]:
     """The requests that constraints and configuration are for."""
     if not at.value.get("requests"):
         return []
     known = at.env.known
-    return at.items("requests", lambda path, name: request_reference(path, name, known))
+    return at.items("requests", lambda path, name: _request_reference(path, name, known))
 
 
 def _attribute(at: At) -> list[FieldError]:
@@ -163,7 +182,7 @@ def _attribute(at: At) -> list[FieldError]:
     return [required(at.path / "matchAttribute")]
 
 
-def configuration(at: At) -> list[FieldError]:
+def _configuration(at: At) -> list[FieldError]:
     """Driver configuration."""
     return [required(at.path / "opaque")] if at.value.get("opaque") is None else at.field("opaque")
 
@@ -185,7 +204,115 @@ RULES.set(
 )
 RULES.set(TYPES.DeviceToleration, "key", _operator, "effect", by_rules=("operator",))
 RULES.set(TYPES.DeviceSelector, _selector, by_rules=("cel",))
-RULES.set(TYPES.DeviceConstraint, references, _attribute, by_rules=("requests", "matchAttribute", "distinctAttribute"))
-RULES.set(TYPES.DeviceClaimConfiguration, references, configuration, by_rules=("requests", "opaque"))
-RULES.set(TYPES.DeviceClassConfiguration, configuration, by_rules=("opaque",))
+RULES.set(TYPES.DeviceConstraint, _references, _attribute, by_rules=("requests", "matchAttribute", "distinctAttribute"))
+RULES.set(TYPES.DeviceClaimConfiguration, _references, _configuration, by_rules=("requests", "opaque"))
+RULES.set(TYPES.DeviceClassConfiguration, _configuration, by_rules=("opaque",))
 RULES.set(TYPES.OpaqueDeviceConfiguration, "driver", _parameters, by_rules=("parameters",))
+
+
+# --- the status
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def device_identity(device: Json) -> Identity:
+    """What makes an allocated device this one."""
+    return device.get("driver", ""), device.get("pool", ""), device.get("device", ""), device.get("shareID") or ""
+
+
+def results_of(status: Json) -> list[Json]:
+    """The devices that are allocated."""
+    return ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+
+
+def _devices(at: At) -> list[FieldError]:
+    """Reports are about devices that are allocated, each once."""
+    devices = at.value["devices"]
+    seen = set()
+    errors = at.field("devices", frozenset(map(device_identity, results_of(at.value))))
+    for index, device in enumerate(devices):
+        identity = device_identity(device)
+        if identity in seen:
+            errors.append(duplicate((at.path / "devices")[index], _shown_identity(device)))
+        seen.add(identity)
+    return errors
+
+
+def _reservations(at: At) -> list[FieldError]:
+    reserved = at.value["reservedFor"]
+    if not reserved:
+        return []
+    path = at.path / "reservedFor"
+    if at.value.get("allocation") is None:
+        return [forbidden(path, "may not be specified when `allocated` is not set")]
+    known = (at.old or {}).get("reservedFor") or []
+    if at.env.deleted and any(entry not in known for entry in reserved):
+        return [
+            forbidden(path, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
+        ]
+    return []
+
+
+def _allocation(at: At) -> list[FieldError]:
+    """An allocation is looked at once, and never changes."""
+    allocation, before = at.value.get("allocation"), (at.old or {}).get("allocation")
+    if allocation is None:
+        return []
+    if before is None:
+        return at.field("allocation")
+    changed = not semantic_equal(TYPES.AllocationResult, allocation, before)
+    if changed or holds_truncated(allocation.get("allocationTimestamp")):
+        return [
+            invalid(at.path / "allocation", internal_form(TYPES.AllocationResult, allocation), "field is immutable")
+        ]
+    return []
+
+
+def _shown_identity(device: Json) -> Json:
+    driver, pool, name, share = device_identity(device)
+    return {"Driver": driver, "Pool": pool, "Device": name, "ShareID": share}
+
+
+def _allocated(at: At) -> list[FieldError]:
+    """(`env` are the devices that are allocated.)"""
+    if device_identity(at.value) in at.env:
+        return []
+    return [invalid(at.path, _shown_identity(at.value), "must be an allocated device in the claim")]
+
+
+def _conditions(at: At) -> list[FieldError]:
+    return at.field("conditions") + validate_conditions(at.path / "conditions", at.value.get("conditions"))
+
+
+def _addresses(at: At) -> list[FieldError]:
+    return at.items("ips", canonical_interface)
+
+
+def _node_selector(at: At) -> list[FieldError]:
+    return validate_node_selector(at.path / "nodeSelector", at.value["nodeSelector"])
+
+
+def _request(at: At) -> list[FieldError]:
+    return _request_reference(at.path / "request", at.value.get("request", ""), at.env.known)
+
+
+RULES.set(
+    TYPES.ResourceClaimStatus,
+    "reservedFor", ("devices", _devices), ("reservedFor", _reservations), _allocation,
+    by_rules=("allocation",),
+)  # fmt: skip
+RULES.set(
+    TYPES.AllocatedDeviceStatus,
+    "driver", "pool", "device", "shareID", _allocated, _conditions, "data", "networkData",
+    by_rules=("conditions",),
+)  # fmt: skip
+RULES.set(TYPES.NetworkDeviceData, "interfaceName", "hardwareAddress", _addresses, by_rules=("ips",))
+RULES.set(TYPES.AllocationResult, "devices", ("nodeSelector", _node_selector))
+RULES.set(
+    TYPES.DeviceRequestAllocationResult,
+    _request, "driver", "pool", "device", (*CONDITIONS, binding_conditions), "shareID",
+    by_rules=("tolerations",),
+)  # fmt: skip
+RULES.set(TYPES.DeviceAllocationConfiguration, "source", _references, _configuration, by_rules=("requests", "opaque"))
+
+
+STATUS_CHECKS: Final = RULES.of(TYPES.ResourceClaimStatus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
@@ -14,7 +15,6 @@ from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.devices.claimvalidation import RULES, Env
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.resource_names import is_extended
 
 Json = dict[str, Any]

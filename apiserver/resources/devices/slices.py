@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError
 from apiserver.api.times import holds_truncated
@@ -14,7 +15,6 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
 from apiserver.resources.devices.slicevalidation import validate_slice_spec
-from apiserver.resources.gating import drop_disabled
 
 Json = dict[str, Any]
 

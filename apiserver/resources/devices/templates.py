@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.fielderrors import FieldError, Path, forbidden
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
@@ -14,8 +15,7 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.devices import claimvalidation
 from apiserver.resources.devices import v1beta1 as flat
-from apiserver.resources.devices.access import admin_access_of_requests
-from apiserver.resources.gating import drop_disabled
+from apiserver.resources.devices.claims import admin_access_of_requests
 from apiserver.resources.metadata import validate_labels_and_annotations
 
 _CHANGES: Final = changes(v1.ResourceClaimTemplate)

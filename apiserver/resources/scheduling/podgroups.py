@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.defaulting import fill_defaults
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, too_many
 from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
 from apiserver.api.validation.changes import changes
@@ -15,7 +16,6 @@ from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.scheduling.groupvalidation import RULES, claim_statuses
 
 Json = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.fielderrors import FieldError, Path, required, too_many
 from apiserver.api.types.scheduling import Workload, WorkloadSpec
 from apiserver.api.validation.changes import changes
@@ -12,7 +13,6 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.scheduling.groupvalidation import RULES
 
 Json = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.fielderrors import FieldError, Path, forbidden, required, too_long
 from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeError
 from apiserver.api.validation.changes import changes
@@ -13,7 +14,6 @@ from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.corerules import RULES
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.volumes.persistentspec import validate_spec
 
 Json = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid
 from apiserver.api.types.storage import CSIDriver, CSIDriverSpec, TokenRequest
 from apiserver.api.validation.changes import changes
@@ -12,7 +13,6 @@ from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.corerules import RULES
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.workloads import count_generation
 
 Json = dict[str, Any]

@@ -7,15 +7,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from apiserver.api.dropping import DroppedField, drop_disabled
 from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
 from apiserver.registry.context import Context
-from apiserver.registry.dropped import DroppedField
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.corerules import validate_label_selector
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.pods.defaults import default_claim_spec, round_amounts
 from apiserver.resources.volumes.claimspec import validate_claim_spec
 from apiserver.resources.volumes.claimupdates import recovers, validate_claim_status, validate_claim_update

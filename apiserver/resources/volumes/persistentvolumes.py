@@ -8,6 +8,7 @@ import copy
 from datetime import datetime
 from typing import Any, Final
 
+from apiserver.api.dropping import drop_disabled
 from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
 from apiserver.api.internal import internal, shown_diff
@@ -19,7 +20,6 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.gating import drop_disabled
 from apiserver.resources.nodeselectors import validate_node_selector
 from apiserver.resources.pods.defaults import round_amounts
 from apiserver.resources.pods.warnings import NEW_LABELS
