@@ -70,10 +70,7 @@ class Without(Features):
 
     def __init__(self, gate: str) -> None:
         super().__init__()
-        self._gate = gate
-
-    def enabled(self, name: str) -> bool:
-        return name != self._gate
+        self.enabled = lambda name: name != gate
 
 
 class Writer:
