@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from apiserver.admission.always_pull_images import AlwaysPullImages
 from apiserver.admission.certificates import (
     CertificateApproval,
     CertificateSigning,
@@ -124,6 +125,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "ServiceAccount": ServiceAccount,
     "NodeRestriction": NodeRestriction,
     "TaintNodesByCondition": TaintNodesByCondition,
+    "AlwaysPullImages": AlwaysPullImages,
     "PodSecurity": PodSecurity,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,

@@ -125,14 +125,23 @@ class Driver:
     def serve(self, **where: Any) -> None:
         """`run` until SIGINT or SIGTERM: what a driver's `main` does."""
         import signal
-        from queue import SimpleQueue
+        import socket
 
-        # Signals are handled in the thread that waits for them: an Event would then be set by who holds its lock.
-        stopped: SimpleQueue[None] = SimpleQueue()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopped.put(None))
-        with self.run(**where):
-            stopped.get()
+        # A signal that comes just before this thread waits must end the wait, too: it writes its number where it is
+        # waited for. A lock or a queue that a handler releases is waited for in vain then.
+        ends, coming = frozenset((signal.SIGINT, signal.SIGTERM)), socket.socketpair()
+        coming[1].setblocking(False)
+        before = signal.set_wakeup_fd(coming[1].fileno())
+        try:
+            for number in ends:
+                signal.signal(number, lambda *_: None)
+            with self.run(**where):
+                while ends.isdisjoint(coming[0].recv(64)):
+                    pass
+        finally:
+            signal.set_wakeup_fd(before)
+            for end in coming:
+                end.close()
 
 
 async def called(function: Any, *arguments: Any) -> Any:

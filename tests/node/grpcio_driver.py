@@ -17,7 +17,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import grpc
@@ -155,8 +154,7 @@ class Driver:
         return M.Empty()
 
     def serve(self) -> None:
-        stop: SimpleQueue[None] = SimpleQueue()  # which may be given something while it is asked
-        signal.signal(signal.SIGTERM, lambda *_: stop.put(None))
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # it is waited for, whenever it comes
         dra = server(self.endpoint)
         for version in self.versions:
             methods = {"NodePrepareResources": self.prepare(version), "NodeUnprepareResources": self.unprepare(version)}
@@ -173,7 +171,7 @@ class Driver:
         add(registration, "pluginregistration.Registration", {"GetInfo": info, "NotifyRegistrationStatus": notify})
         registration.start()
         self.log(method="started")
-        stop.get()
+        signal.sigwait((signal.SIGTERM,))
         for running, path in ((registration, socket), (dra, self.endpoint)):
             running.stop(0).wait(1)
             path.unlink(missing_ok=True)

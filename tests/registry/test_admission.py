@@ -30,7 +30,7 @@ def test_the_flags_add_to_and_take_from_the_default_set() -> None:
 
 def test_only_what_was_asked_for_and_is_not_built_is_missing() -> None:
     assert select(["Priority"]).missing == ()
-    assert select(["AlwaysPullImages", "AlwaysPullImages"]).missing == ("AlwaysPullImages",)
+    assert select(["ImagePolicyWebhook", "ImagePolicyWebhook"]).missing == ("ImagePolicyWebhook",)
 
 
 def test_every_name_that_is_built_is_one_of_upstreams() -> None:
