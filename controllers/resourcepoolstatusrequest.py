@@ -2,7 +2,7 @@
 
 Only the slices of a pool's highest generation count. A pool that lacks slices is looked at again a few times; then the
 request waits, without a status, for its next change. Answered requests are deleted after an hour, others after a day.
-Without the gate DRAResourcePoolStatus the component does nothing. Facts: controllers.md 14.5.
+Without the gate DRAResourcePoolStatus the component does nothing. Facts: pkg/controller/resourcepoolstatusrequest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""core/v1 node selectors as part of an object (api.md 0.2, NODESEL)."""
+"""core/v1 node selectors as part of an object (pkg/apis/core/validation)."""
 
 from __future__ import annotations
 

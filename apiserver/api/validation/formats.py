@@ -1,7 +1,7 @@
 """Forms of texts, by the names under which fields have them (`Limits.format`).
 
-Limits and texts are wire facts (api.md 0.2: LABEL, SUBDOM, DRIVER, POOL, CIDENT, QNAME, FQNAME, LABELKEY, LABELVAL,
-UID).
+Limits and texts are wire facts (apimachinery's pkg/util/validation, for drivers, pools and device names also
+pkg/apis/resource/validation).
 """
 
 from __future__ import annotations

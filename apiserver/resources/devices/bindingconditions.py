@@ -1,4 +1,6 @@
-"""Binding conditions and binding failure conditions of a device, or of a result that copies them (api.md 4.5)."""
+"""Binding conditions and binding failure conditions of a device, or of a result that copies them
+(pkg/apis/resource/validation).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be requested of a capacity that several claims share (api.md 4.5, requestPolicy)."""
+"""What may be requested of a capacity that several claims share (pkg/apis/resource/validation)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 schedulers, drivers and controllers. What spec and status may be: `claimvalidation`. Who may write what is here: admin
 access needs a label of the namespace, parts of the status permissions of their own.
 
-Rules: api.md 4.1 to 4.3, 5, 7.
+Rules: pkg/apis/resource/validation, pkg/registry/resource/resourceclaim.
 """
 
 from __future__ import annotations

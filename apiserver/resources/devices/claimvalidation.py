@@ -1,6 +1,6 @@
-"""The spec of claims and of claims in templates (api.md 4.1, 4.2), what classes share with it (selectors and
-configuration), and the status of claims (api.md 5). What each field may be is said in its type; here is what crosses
-fields.
+"""The spec of claims and of claims in templates, what classes share with it (selectors and configuration), and the
+status of claims. What each field may be is said in its type; here is what crosses fields. Facts:
+pkg/apis/resource/validation.
 """
 
 from __future__ import annotations

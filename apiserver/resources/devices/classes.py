@@ -1,4 +1,4 @@
-"""DeviceClasses: selectors and configuration that requests refer to by name (api.md 4.6)."""
+"""DeviceClasses: selectors and configuration that requests refer to by name (pkg/apis/resource/validation)."""
 
 from __future__ import annotations
 

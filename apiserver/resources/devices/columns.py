@@ -1,4 +1,4 @@
-"""Cells of the kinds of resource.k8s.io (api.md 1.4)."""
+"""Cells of the kinds of resource.k8s.io (pkg/printers/internalversion)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One device of a slice: attributes, capacity, taints, counters, where it can be used (api.md 4.5)."""
+"""One device of a slice: attributes, capacity, taints, counters, where it can be used
+(pkg/apis/resource/validation).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""ResourcePoolStatusRequests: a question about pools that is answered once (api.md 4.7, 9.3). Their errors are those of
-upstream's generated rules.
+"""ResourcePoolStatusRequests: a question about pools that is answered once. Their errors are those of upstream's
+generated rules (pkg/apis/resource/validation).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ResourceSlices: a driver's devices, selectable by driver and node (api.md 4.5, 9.1)."""
+"""ResourceSlices: a driver's devices, selectable by driver and node (pkg/registry/resource/resourceslice)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The spec of a ResourceSlice: where its devices can be used, its pool, its counters (api.md 4.5). Devices are in
-`devicevalidation`.
+"""The spec of a ResourceSlice: where its devices can be used, its pool, its counters. Devices are in
+`devicevalidation`. Facts: pkg/apis/resource/validation.
 """
 
 from __future__ import annotations

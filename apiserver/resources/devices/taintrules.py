@@ -1,4 +1,4 @@
-"""DeviceTaintRules: taints for devices that a selector names (api.md 4.8, 5.1)."""
+"""DeviceTaintRules: taints for devices that a selector names (pkg/apis/resource/validation)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ResourceClaimTemplates: immutable, with the rules of the claim that is made of them (api.md 4.4)."""
+"""ResourceClaimTemplates: immutable, with the rules of the claim that is made of them
+(pkg/apis/resource/validation).
+"""
 
 from __future__ import annotations
 

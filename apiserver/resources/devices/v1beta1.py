@@ -1,4 +1,6 @@
-"""v1beta1 to and from the hub: there a request is flat, and a device has its properties under `basic` (api.md 2.7)."""
+"""v1beta1 to and from the hub: there a request is flat, and a device has its properties under `basic`
+(pkg/apis/resource/v1beta1).
+"""
 
 from __future__ import annotations
 

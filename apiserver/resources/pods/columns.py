@@ -1,6 +1,6 @@
 """A pod's row: one scan of its container statuses gives readiness, the status word and restarts.
 
-The words are wire facts of pkg/printers/internalversion (api.md 1.4).
+The words are wire facts of pkg/printers/internalversion.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The status of a pod, as nodes, schedulers and controllers write it (pkg/apis/core/validation,
-ValidatePodStatusUpdate; api.md 4.9).
+ValidatePodStatusUpdate).
 """
 
 from __future__ import annotations

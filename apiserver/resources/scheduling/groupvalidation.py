@@ -1,5 +1,5 @@
 """What PodGroups, and templates of them, may hold. All of it are upstream's generated rules, with their words and order
-(api.md 4.10). What each field may be is said in its type; here is what crosses fields.
+(pkg/apis/scheduling/validation). What each field may be is said in its type; here is what crosses fields.
 
 A changed object is only looked at where it changed.
 """

@@ -1,4 +1,6 @@
-"""PodGroups: pods that are scheduled together and share claims (api.md 4.10). Their spec never changes."""
+"""PodGroups: pods that are scheduled together and share claims
+(pkg/apis/scheduling/validation). Their spec never changes.
+"""
 
 from __future__ import annotations
 
