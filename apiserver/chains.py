@@ -10,12 +10,26 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.x509 import Certificate, ExtendedKeyUsage, ExtensionNotFound
+from cryptography.x509 import (
+    Certificate,
+    DuplicateExtension,
+    ExtendedKeyUsage,
+    ExtensionNotFound,
+    InvalidVersion,
+    UnsupportedGeneralNameType,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from OpenSSL.crypto import X509, X509Store, X509StoreContext, X509StoreContextError, X509StoreFlags
 
-__all__ = ["verified"]
+__all__ = ["UNREADABLE", "verified"]
+
+#: What is raised by reading a part of a certificate that is not well formed, or that cryptography does not know. Some
+#: parts are not read before they are asked for.
+UNREADABLE: Final = (
+    ValueError, UnsupportedAlgorithm, InvalidVersion, DuplicateExtension, UnsupportedGeneralNameType,
+)  # fmt: skip
 
 _FOR_CLIENTS: Final = frozenset((ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE))
 _BROKEN: Final = (hashes.SHA1, hashes.MD5)
@@ -23,7 +37,7 @@ _BROKEN: Final = (hashes.SHA1, hashes.MD5)
 
 def verified(shown: Sequence[Certificate], authorities: Sequence[Certificate], at: datetime) -> bool:
     """Whether the first of what was shown leads to one of the authorities at a time, by those that follow it. An
-    authority counts whoever has signed it.
+    authority counts whoever has signed it. Raises what `UNREADABLE` names.
     """
     store = X509Store()
     store.set_flags(X509StoreFlags.PARTIAL_CHAIN)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL
+from OpenSSL.crypto import FILETYPE_ASN1, X509, dump_certificate
 
 if TYPE_CHECKING:
     from apiserver.tlsflags import TlsSettings
@@ -140,11 +141,15 @@ class TakingConnection:
             raise _translated(error) from error
 
     def write(self, data: Any) -> int:
-        """How much of it was written: at most one record."""
+        """How much of it was written: all. OpenSSL takes one record at a time; an event loop that were told so would
+        copy what is left after each, which holds it up where an answer is long.
+        """
+        left = memoryview(data)
         with _as_in_ssl():
-            written = self._openssl.send(data)
+            while left:
+                left = left[self._openssl.send(left) :]
         self._send_out()
-        return written
+        return len(data)
 
     def pending(self) -> int:
         """More than nothing where there may be something to read: a loop asks no further otherwise."""
@@ -163,17 +168,19 @@ class TakingConnection:
 
     def getpeercert(self, binary_form: bool = False) -> Any:
         """As of a certificate that is not verified: nothing but its bytes."""
-        shown = self._openssl.get_peer_certificate(as_cryptography=True)
+        shown = self._openssl.get_peer_certificate()
         if shown is None:
             return None
-        return shown.public_bytes(Encoding.DER) if binary_form else {}
+        return _encoded(shown) if binary_form else {}
 
     def shown(self) -> tuple[bytes, ...]:
-        """The client's certificate and those that it sent along, in DER; nothing where it has none."""
-        own = self._openssl.get_peer_certificate(as_cryptography=True)
+        """The client's certificate and those that it sent along, in DER; nothing where it has none. They are not read:
+        a stranger's may be anything.
+        """
+        own = self._openssl.get_peer_certificate()
         # Of servers OpenSSL gets the chain without the certificate itself.
-        others = self._openssl.get_peer_cert_chain(as_cryptography=True) or ()
-        return () if own is None else tuple(each.public_bytes(Encoding.DER) for each in (own, *others))
+        others = self._openssl.get_peer_cert_chain() or ()
+        return () if own is None else tuple(map(_encoded, (own, *others)))
 
     def cipher(self) -> tuple[str, str, int] | None:
         name, version, bits = (
@@ -203,6 +210,10 @@ class TakingConnection:
             self._outgoing.write(data)
             if len(data) < _ON_THE_WIRE:
                 return
+
+
+def _encoded(certificate: X509) -> bytes:
+    return dump_certificate(FILETYPE_ASN1, certificate)
 
 
 def _take(*_: object) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from OpenSSL import SSL
 
 from apiserver import clock
@@ -15,6 +17,7 @@ from apiserver.certificates import own_certificate
 from apiserver.http.handlers import certificates as handlers
 from apiserver.http.handlers.certificates import ClientCertificates, Shown
 from apiserver.https import Https, HttpsError
+from apiserver.messages import Peer
 from apiserver.openssl import TakingConnection
 from apiserver.settings import read
 from tests.http.authorities import Authority
@@ -80,9 +83,7 @@ def test_large_bodies_and_answers_arrive_whole_and_a_connection_ends_in_order(tm
     assert ends.server.shown() == ()
     ends.client.write(sent)
     assert received(ends.server) == sent
-    rest = sent
-    while rest:
-        rest = rest[ends.server.write(rest) :]
+    assert ends.server.write(sent) == len(sent), "an event loop copies what is left"
     found = b""
     while len(found) < len(sent):
         found += ends.client.read(1 << 20)
@@ -126,6 +127,30 @@ def test_a_certificate_that_ends_while_its_connection_is_open_counts_no_more(
     assert shown.peer() is first, "it is not verified again for each request"
     monkeypatch.setattr(handlers, "now", lambda: clock.now() + dt.timedelta(days=2))
     assert (shown.peer().user, shown.peer().refused) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [(bytes.fromhex("a003020102"), bytes.fromhex("a003020105")), (b"alice", b"\xff\xfe\xff\xfe\xff")],
+    ids=("version", "name"),
+)
+def test_a_certificate_that_cannot_be_read_names_nobody(tmp_path: Path, was: bytes, now: bytes) -> None:
+    users = Authority(tmp_path, "users")
+    certificates, _ = asking(tmp_path, users)
+    shown = x509.load_pem_x509_certificate(users.client("alice").read_bytes()).public_bytes(Encoding.DER)
+    assert was in shown
+    assert Shown(certificates, (shown.replace(was, now),)).peer() == Peer(None, refused=True)
+
+
+def test_a_connection_is_made_whatever_certificate_is_shown(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    _, https = asking(tmp_path, users)
+    file = users.client("alice")
+    made, key = x509.load_pem_x509_certificate(file.read_bytes()), file.read_bytes().partition(b"-----BEGIN PRIV")[2]
+    # A version that no certificate has.
+    odd = made.public_bytes(Encoding.DER).replace(bytes.fromhex("a003020102"), bytes.fromhex("a003020105"))
+    file.write_bytes(ssl.DER_cert_to_PEM_cert(odd).encode() + b"-----BEGIN PRIV" + key)
+    assert Ends(https, file).server.shown() == (odd,)
 
 
 def test_flags_on_tls_hold_for_those_who_are_asked(tmp_path: Path) -> None:

@@ -81,7 +81,9 @@ class ClientCertificates:
             told()
 
     def peer(self, shown: Sequence[Certificate], at: datetime) -> Peer:
-        """Whom a certificate names at a time; those that were sent along follow it."""
+        """Whom a certificate names at a time; those that were sent along follow it. Raises what `chains.UNREADABLE`
+        names.
+        """
         from cryptography.x509.oid import NameOID
 
         from apiserver.chains import verified
@@ -115,25 +117,30 @@ class Shown:
 
     def __init__(self, certificates: ClientCertificates, encoded: Sequence[bytes]) -> None:
         """`encoded`: a certificate and those that were sent along, in DER."""
-        from cryptography import x509
-
-        self._certificates = certificates
+        self._certificates, self._encoded = certificates, encoded
         self._peer = Peer(None, refused=True)
         self._authorities: list[Certificate] | None = None
         self._since = self._until = 0.0
-        try:
-            self._shown = [x509.load_der_x509_certificate(each) for each in encoded]
-        except ValueError:
-            self._shown = []  # it names nobody
 
     def peer(self) -> Peer:
         """Whom it names now."""
         time, authorities = now(), self._certificates.authorities
-        at = time.timestamp()
-        if self._shown and not (authorities is self._authorities and self._since <= at < self._until):
-            self._peer, self._authorities = self._certificates.peer(self._shown, time), authorities
-            self._since, self._until = _span(at, [*self._shown, *authorities])
+        if not (authorities is self._authorities and self._since <= time.timestamp() < self._until):
+            self._look(time, authorities)
         return self._peer
+
+    def _look(self, time: datetime, authorities: list[Certificate]) -> None:
+        from cryptography import x509
+
+        from apiserver.chains import UNREADABLE
+
+        self._authorities, self._since, self._until = authorities, -inf, inf
+        try:
+            shown = [x509.load_der_x509_certificate(each) for each in self._encoded]
+            self._peer = self._certificates.peer(shown, time)
+            self._since, self._until = _span(time.timestamp(), [*shown, *authorities])
+        except UNREADABLE:
+            self._peer = Peer(None, refused=True)  # it names nobody, whatever it is
 
 
 def _span(at: float, certificates: list[Certificate]) -> tuple[float, float]:
