@@ -1,4 +1,4 @@
-"""Python's garbage collector in a server's process: small rounds, so that nobody waits for one.
+"""Python's garbage collector in a process that serves or controls: small rounds, so that nobody waits for one.
 
 A round looks at every container of its generations, at a third to half a microsecond each, and holds all threads
 meanwhile; the oldest generation is everything that lives. Nearly all of that stays for good or is freed by its counts:

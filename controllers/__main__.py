@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
+from apiserver import garbage
 from controllers.commandline import FlagError, Given
 from controllers.flags import read
 from controllers.instance import CredentialsError, Instance
@@ -96,4 +97,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    garbage.begin()
     sys.exit(main())

@@ -1,7 +1,7 @@
 """The allocator: which devices satisfy these claims on this node.
 
     allocator = Allocator(Features())
-    allocator.inventory.upsert_slice(slice) …  allocator.inventory.upsert_class(device_class) …
+    allocator.inventory.upsert_slice(slice) …  allocator.upsert_class(device_class) …
     allocator.allocated.upsert_claim(claim) …
     pod = allocator.for_pod(claims)          # once per scheduling attempt
     pod.prefilter()                          # what rules the pod out on every node
@@ -69,6 +69,13 @@ class Allocator:
         default = CelEvaluator(release, self.features.consumable_capacity, self.features.list_type_attributes)
         self.selectors = Selectors(evaluator or default)
         self.new_share_id = new_share_id
+
+    def upsert_class(self, device_class: Object) -> None:
+        """The class is there, or has changed. Its selectors are compiled now rather than while a pod waits."""
+        self.inventory.upsert_class(device_class)
+        for selector in device_class.get("spec", {}).get("selectors") or ():
+            if "cel" in selector:
+                self.selectors.prepare(selector["cel"]["expression"])
 
     def for_pod(self, claims: Sequence[Object]) -> PodAllocator:
         """Answers for the claims of one pod that have to be allocated together.

@@ -119,6 +119,11 @@ class Selectors:
             verdict = entry.verdicts[key] = judge(device)
         return verdict
 
+    def prepare(self, expression: str) -> None:
+        """Compiles an expression that will be asked for: the first one loads the language, which takes a while."""
+        if expression not in self._expressions:
+            self._add(expression)
+
     def _add(self, expression: str) -> _Expression:
         if len(self._expressions) >= _EXPRESSIONS_KEPT:
             self._expressions.popitem(last=False)

@@ -16,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from apiserver import garbage
 from controllers.__main__ import run
 from controllers.commandline import (
     FlagError,
@@ -148,4 +149,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    garbage.begin()
     sys.exit(main())

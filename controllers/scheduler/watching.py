@@ -40,7 +40,8 @@ class Watching:
     def __init__(self, informers: Informers, scheduler: Scheduler, *, devices: bool, rules: bool) -> None:
         self._scheduler = scheduler
         self._cache, self._queue = scheduler.cache, scheduler.queue
-        self._inventory, self._reach = scheduler.allocator.inventory, scheduler.reach
+        self._allocator, self._reach = scheduler.allocator, scheduler.reach
+        self._inventory = scheduler.allocator.inventory
         self._classes = scheduler.classes
         nodes, pods = informers.of(NODES), informers.of(PODS)
         self._informers = [nodes, pods, informers.of(NAMESPACES)]
@@ -116,7 +117,7 @@ class Watching:
         self._queue.notify(Event(ClusterEvent.CLASS_UPDATE, old, item))
 
     def _take_class(self, item: Json) -> None:
-        self._inventory.upsert_class(item)
+        self._allocator.upsert_class(item)
         if self._classes is not None:
             self._classes.upsert(item)
         self._reach.touch_all()

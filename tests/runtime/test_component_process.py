@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.garbage import THRESHOLDS
 from controllers import __main__ as module
 from controllers.commandline import FlagError, Given
 from controllers.flags import read
@@ -25,6 +29,7 @@ from controllers.runtime.election import LeaseLostError
 from controllers.runtime.kubeconfig import KubeconfigError
 from tests.support.patience import become, wait_until
 from tests.support.ports import free_port
+from tests.support.wire import environment
 
 
 def outcome(error: BaseException | None, monkeypatch: pytest.MonkeyPatch, verbosity: int = 0) -> int:
@@ -188,3 +193,20 @@ def test_it_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, capsys: 
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("python -m controllers: ")
     assert second.startswith("kubedra controllers: ")
+
+
+@pytest.mark.parametrize("name", ["controllers", "controllers.node"])
+def test_a_process_of_components_collects_garbage_in_small_rounds_and_sets_aside_what_lives(name: str) -> None:
+    script = (
+        "import contextlib, gc, io, json, runpy, sys\n"
+        f"sys.argv = ['{name}', '--help']\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        f"    runpy.run_module('{name}', run_name='__main__')\n"
+        "print(json.dumps([gc.get_threshold(), gc.get_freeze_count()]))"
+    )
+    command = [sys.executable, "-P", "-c", script]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    thresholds, aside = json.loads(done.stdout)
+    assert tuple(thresholds) == THRESHOLDS
+    assert aside > 10_000
