@@ -113,7 +113,7 @@ def _parsed(method: str, path: str, query: str) -> RequestInfo:
     namespace, resource, name, *below = found if len(found) > 2 else (*found, "")
     if not name:
         verb = _WITHOUT_NAME.get(verb, verb)
-        if not (old_watch or below or path[-1] == "/" or "%" in path or resource in _AMBIGUOUS):
+        if not (old_watch or below or path[-1] == "/" or resource in _AMBIGUOUS):
             _remember(path, (group, version, resource, namespace))
     if old_watch or (query and verb == "list" and _asks_to_watch(query)):
         verb = "watch"

@@ -25,6 +25,7 @@ from grpclib.exceptions import GRPCError
 from apiserver.app import Server
 from apiserver.flags import SettingsError
 from apiserver.http.handlers.accountkeys import KeyFileError, encode
+from apiserver.http.handlers.externalkeys import ExternalKeys
 from apiserver.http.handlers.signerchannel import SignerChannel
 from apiserver.http.handlers.signermessages import (
     SERVICE,
@@ -281,6 +282,24 @@ def test_keys_are_asked_for_again_when_the_signer_wants_it(tmp_path: Path) -> No
         assert signer.fetches == 3, "sooner after a failure"
         published = running.wire("root").get("/openid/v1/jwks", Accept="application/jwk-set+json")
         assert [key["kid"] for key in published.json["keys"]] == ["b"]
+
+
+def test_only_other_keys_make_what_was_checked_be_checked_again(tmp_path: Path) -> None:
+    """Whoever sends a token with an unknown id makes the server ask."""
+    signer, changes, fetched = Signer(), list[int](), list[int]()
+
+    async def scenario() -> None:
+        keys = ExternalKeys(str(tmp_path / "s"), lambda: changes.append(signer.fetches))
+        await keys.start()
+        for also in ({}, {}, {"b": ec.generate_private_key(ec.SECP256R1())}, {}):
+            signer.keys = {**signer.keys, **also}
+            await keys._look_again()
+            fetched.append(signer.fetches)
+        await keys.close()
+
+    with signer.listening(tmp_path / "s"):
+        asyncio.run(scenario())
+    assert (fetched, changes) == ([2, 3, 4, 5], [1, 4])
 
 
 @pytest.mark.parametrize(

@@ -229,8 +229,10 @@ class ExternalKeys:
             raise
         self._fetches.inc("OK")
         self._fetched[()] = now().timestamp()
-        self._known = _Known(keys, found.at, now().timestamp() + found.seconds)
-        self._changed()
+        before, self._known = self._known, _Known(keys, found.at, now().timestamp() + found.seconds)
+        # Whoever sends a token with an unknown key's id has them asked for: what was found by the same ones holds.
+        if before.keys != keys:
+            self._changed()
 
     async def _call(self, method: str, request: Any, answer: type[Answer], seconds: float, start: str = "") -> Answer:
         """What the signer answers, as soon as it can be reached. Raises SignerError, whose text begins so."""

@@ -17,7 +17,6 @@ import orjson
 
 from apiserver.api.bodies import DecodeError, loads, named_version, repeated_fields
 from apiserver.api.codec import decode, ordinary
-from apiserver.api.fielderrors import go_quote
 from apiserver.api.nesting import dumps
 from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.schema import Struct
@@ -26,9 +25,10 @@ from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import ExpectedBody, Form, copy_of, exact_copy, to_hub
 from apiserver.registry.body.decode import warnings_of
 from apiserver.registry.body.unstructured import Misfit, restored
+from apiserver.registry.fields.conflicts import Conflicts
 from apiserver.registry.fields.managers import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
 from apiserver.registry.fields.merge import check, merge, named, remove
-from apiserver.registry.fields.set import FieldSet, difference, intersection, of_paths, ordered, paths, union, without
+from apiserver.registry.fields.set import FieldSet, difference, intersection, of_paths, ordered, union, without
 from apiserver.registry.fields.walk import NamelessItem, compare, stated
 
 if TYPE_CHECKING:
@@ -47,13 +47,6 @@ _PRUNE: Final = "prune fields"
 _CONVERT_MERGED: Final = f"{_PRUNE}: failed to convert merged object to last applied version"
 _ADD_BACK: Final = f"{_PRUNE}: failed add back owned items"
 _ADD_BACK_AT: Final = f"{_ADD_BACK}: failed to convert {{}} object at version"
-
-
-class _Conflicts(Exception):
-    """Fields of other managers that the configuration would change."""
-
-    def __init__(self, found: dict[Manager, FieldSet]) -> None:
-        self.found = found
 
 
 def apply_func(
@@ -138,9 +131,9 @@ class _Applier:
         managers = self._managers(old, live)
         try:
             merged = self._merge(live, managers, force)
-        except _Conflicts as conflicts:
+        except Conflicts as conflicts:
             if not self._allowed_by_last_applied(live, conflicts):
-                raise _conflict(conflicts.found) from None
+                raise conflicts.refusal() from None
             managers = self._managers(old, live)
             merged = self._merge(live, managers, force=True)
         except NamelessItem:
@@ -215,9 +208,7 @@ class _Applier:
         if self.forms.get(last.version) is None or self._states_all(last, managers):
             return merged
         at, schema = last.version, self._form(last.version).schema
-        whole = self._convert(
-            merged, self.api_version, at, f"{_PRUNE}: failed to convert merged object to last applied version"
-        )
+        whole = self._convert(merged, self.api_version, at, _CONVERT_MERGED)
         owned_before = named(schema, last.fields)
         pruned = remove(schema, whole, owned_before)
         pruned = self._add_back_owned(whole, pruned, at, managers)
@@ -293,7 +284,7 @@ class _Applier:
             if both:
                 conflicts[key] = both
         if conflicts and not force:
-            raise _Conflicts(conflicts)
+            raise Conflicts(conflicts)
         for key, owned in list(managers.items()):
             if key != self.manager:
                 fields = difference(difference(owned.fields, conflicts.get(key, {})), changes[owned.version][1])
@@ -310,7 +301,7 @@ class _Applier:
         gained, lost = compare(schema, before, after)
         return without(gained, self.resets), without(lost, self.resets)
 
-    def _allowed_by_last_applied(self, live: Json, conflicts: _Conflicts) -> bool:
+    def _allowed_by_last_applied(self, live: Json, conflicts: Conflicts) -> bool:
         """kubectl may take the fields that it applied itself, by a client-side apply, and that nobody changed since."""
         if self.ctx.manager != KUBECTL:
             return False
@@ -371,33 +362,3 @@ class _Applier:
 
 def _type(obj: Json) -> Json:
     return {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
-
-
-def _conflict(found: dict[Manager, FieldSet]) -> StatusError:
-    """409 that names each manager and field."""
-    causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {_named_manager(key)}", "field": path}
-        for key, fields in found.items() for path in paths(fields)
-    ]  # fmt: skip
-    if len(causes) == 1:
-        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
-    else:
-        lines = []
-        for key in sorted(found, key=_identifier):
-            lines.append(f"conflicts with {_named_manager(key)}:")
-            lines += [f"- {path}" for path in paths(found[key])]
-        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
-    return StatusError(409, "Conflict", message, {"causes": causes})
-
-
-def _named_manager(key: Manager) -> str:
-    shown = go_quote(key.name)
-    if key.subresource:
-        shown += f" with subresource {go_quote(key.subresource)}"
-    return f"{shown} using {key.version}" if key.operation == "Update" else shown
-
-
-def _identifier(key: Manager) -> str:
-    """The text by which upstream sorts managers."""
-    parts = {"manager": key.name, "operation": key.operation, "apiVersion": key.version, "subresource": key.subresource}
-    return orjson.dumps({name: value for name, value in parts.items() if value}).decode()
