@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from time import monotonic
 from typing import Any, Final, cast
 
@@ -25,7 +25,18 @@ _KEPT: Final = 60.0
 #: Bytes of a stream that wait for their reader before no more are read from the socket.
 _MOST_WAITING: Final = 1 << 20
 _FRAMED: Final = (b"content-length", b"transfer-encoding")
-Headers = list[tuple[str, str]]
+
+
+class Fields:
+    """The header fields of an answer, decoded by whoever looks at them: of nearly all answers nobody does."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return ((name.lower().decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
 
 
 class BrokenError(TransportError):
@@ -46,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._parser: Any = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
         self._watchdog: asyncio.TimerHandle | None = None
+        self._awaited = False
         self._heard = monotonic()
         self._closed: BrokenError | None = None
         self._begin()
@@ -66,25 +78,25 @@ class Connection(asyncio.Protocol):
         alive = self._closed is None and self._transport is not None and not self._transport.is_closing()
         return alive and monotonic() - self._heard < _KEPT
 
-    async def ask(self, request: bytes) -> tuple[int, Headers, bytes]:
+    async def ask(self, request: bytes) -> tuple[int, Fields, bytes]:
         """Sends a request; its whole answer. Raises TransportError; after an exception the connection is closed."""
         try:
             self._send(request)
-            self._watch_over(ANSWER_TIMEOUT)
-            while not self._whole:
-                await self._wait()
+            self._waiter = self._loop.create_future()
+            await self._waiter
+            if not self._whole:
+                raise self._closed or AssertionError("woken for nothing")
         except BaseException:
             self.close()
             raise
-        self._rest()
+        self._waiter, self._awaited = None, False
         body = self._body
-        return self._status, self._decoded(), body[0] if len(body) == 1 else b"".join(body)
+        return self._status, Fields(self._headers), body[0] if len(body) == 1 else b"".join(body)
 
-    async def open(self, request: bytes) -> tuple[int, Headers]:
+    async def open(self, request: bytes) -> tuple[int, Fields]:
         """Sends a request whose answer is read from `chunks`. Raises TransportError."""
         try:
             self._send(request)
-            self._watch_over(ANSWER_TIMEOUT)
             self._streams = True
             while not (self._whole or self._status >= 200):
                 await self._wait()
@@ -92,8 +104,8 @@ class Connection(asyncio.Protocol):
             self.close()
             raise
         # A watch may be silent for as long as it likes.
-        self._rest()
-        return self._status, self._decoded()
+        self._awaited = False
+        return self._status, Fields(self._headers)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body of the answer that `open` began. Raises TransportError."""
@@ -113,7 +125,10 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """At once: what is under way is given up."""
-        self._rest()
+        self._awaited = False
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
         if self._transport is not None:
             self._transport.abort()
 
@@ -122,6 +137,9 @@ class Connection(asyncio.Protocol):
         if self._closed is not None or self._transport is None:
             raise self._closed or BrokenError(f"{self._server}: not connected", unanswered=True)
         self._transport.write(request)
+        self._heard, self._awaited = monotonic(), True
+        if self._watchdog is None:
+            self._watchdog = self._loop.call_later(ANSWER_TIMEOUT, self._overdue)
 
     async def _wait(self) -> None:
         """Until something came. Raises what ended the connection."""
@@ -137,27 +155,19 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _decoded(self) -> Headers:
-        return [(name.lower().decode("latin-1"), value.decode("latin-1")) for name, value in self._headers]
-
     # Time
 
-    def _watch_over(self, seconds: float) -> None:
-        self._heard = monotonic()
-        self._watchdog = self._loop.call_later(seconds, self._overdue, seconds)
-
-    def _rest(self) -> None:
-        if self._watchdog is not None:
-            self._watchdog.cancel()
-            self._watchdog = None
-
     @purpose(Timer.MACHINE)
-    def _overdue(self, seconds: float) -> None:
-        left = self._heard + seconds - monotonic()
+    def _overdue(self) -> None:
+        """One timer for many requests: it comes back while an answer is awaited, and rests with the connection."""
+        self._watchdog = None
+        left = self._heard + ANSWER_TIMEOUT - monotonic()
+        if not self._awaited:
+            return
         if left > 0:
-            self._watchdog = self._loop.call_later(left, self._overdue, seconds)
+            self._watchdog = self._loop.call_later(left, self._overdue)
         else:
-            self._break(f"no answer for {seconds:.0f} seconds")
+            self._break(f"no answer for {ANSWER_TIMEOUT:.0f} seconds")
 
     # The connection
 

@@ -7,8 +7,9 @@ after them in clients for everybody costs more than a request does (docs/adr/000
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from ssl import SSLContext
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -20,8 +21,11 @@ from controllers.runtime.transport import Headers
 _CONNECTIONS: Final = 16
 #: Methods that may be repeated when it is unknown whether the server saw the request.
 _REPEATABLE: Final = frozenset(("GET", "HEAD"))
-#: What stands in the target of a request besides letters and digits.
+#: What stands in the target of a request besides letters and digits, and a target that has nothing else.
 _TARGET: Final = "%/:=&,;+$!*'()@~?-._[]"
+_WRITTEN: Final = re.compile(f"[A-Za-z0-9{re.escape(_TARGET)}]*")
+#: Sets of header fields whose text is kept: a component has a handful.
+_KEPT_FIELDS: Final = 256
 
 
 class HttpTransport:
@@ -33,7 +37,8 @@ class HttpTransport:
         self._secure = parts.scheme == "https"
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
         sent = {"host": parts.netloc.rpartition("@")[2], **cluster.headers()}
-        self._always = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        self._always = _lines(sent.items())
+        self._fields: dict[tuple[tuple[str, str], ...], str] = {}
         self._cluster = cluster
         self._tls: SSLContext | None = None
         self._idle: deque[Connection] = deque()
@@ -58,17 +63,23 @@ class HttpTransport:
 
     def _rendered(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bytes:
         target = f"{self._prefix}{path}?{query}" if query else f"{self._prefix}{path}"
-        lines = [f"{method} {quote(target, safe=_TARGET)} HTTP/1.1\r\n{self._always}"]
-        lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
-        if body or method not in _REPEATABLE:
-            lines.append(f"content-length: {len(body)}\r\n")
-        return "".join((*lines, "\r\n")).encode("latin-1") + body
+        if _WRITTEN.fullmatch(target) is None:
+            target = quote(target, safe=_TARGET)
+        given = tuple(headers.items())
+        fields = self._fields.get(given)
+        if fields is None:
+            if len(self._fields) >= _KEPT_FIELDS:
+                self._fields.clear()
+            fields = self._fields[given] = f" HTTP/1.1\r\n{self._always}{_lines(given)}"
+        length = f"content-length: {len(body)}\r\n\r\n" if body or method not in _REPEATABLE else "\r\n"
+        return f"{method} {target}{fields}{length}".encode("latin-1") + body
 
     async def request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Headers, bytes]:
         request = self._rendered(method, path, query, headers, body)
-        async with self._free:
+        await self._free.acquire()
+        try:
             kept = self._kept()
             connection = kept or await self._connect()
             try:
@@ -81,7 +92,9 @@ class HttpTransport:
                 answer = await connection.ask(request)
             if connection.usable:
                 self._idle.append(connection)
-        return answer
+            return answer
+        finally:
+            self._free.release()
 
     async def stream(
         self, method: str, path: str, query: str, headers: Mapping[str, str]
@@ -93,3 +106,7 @@ class HttpTransport:
     async def close(self) -> None:
         while self._idle:
             self._idle.pop().close()
+
+
+def _lines(fields: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in fields)

@@ -187,17 +187,54 @@ def test_a_connection_whose_request_was_given_up_is_closed(streams: bool) -> Non
     played(scenario)
 
 
-def test_once_an_answer_has_begun_nobody_watches_the_time() -> None:
+def test_once_an_answer_has_begun_nobody_watches_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch may be silent for as long as it likes, and a connection that rests is not overdue."""
+    patience_of_a_request = connections.ANSWER_TIMEOUT
+
+    def time_passes() -> None:
+        """All timers fall due, and come back for no time at all."""
+        monkeypatch.setattr(connections, "ANSWER_TIMEOUT", -1.0)
+        for timer in list(asyncio.get_running_loop()._scheduled):  # type: ignore[attr-defined]
+            if not timer.cancelled():
+                timer._run()
+                timer.cancel()
+        monkeypatch.setattr(connections, "ANSWER_TIMEOUT", patience_of_a_request)
 
     async def scenario() -> None:
-        async with serving([PLAIN], [CHUNKED]) as (_, transport):
-            timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
-            await transport.request("GET", "/x", "", {}, b"")
-            assert [timer for timer in timers if not timer.cancelled()] == []
+        async with serving([PLAIN], [PLAIN], [CHUNKED, b"2\r\nok\r\n"], [PLAIN]) as (served, transport):
+            for _ in range(2):
+                assert (await transport.request("GET", "/x", "", {}, b""))[2] == b"ok"
+                time_passes()
+            assert served.opened == 1, "the connection was kept"
             _, _, chunks = await transport.stream("GET", "/x", "", {})
-            assert [timer for timer in timers if not timer.cancelled()] == []
+            time_passes()
+            assert await anext(chunks) == b"ok"
             await chunks.aclose()  # type: ignore[attr-defined]
+
+    played(scenario)
+
+
+def test_a_connection_that_has_rested_is_watched_over_again() -> None:
+    """One timer serves many requests: it is there whenever an answer is awaited."""
+
+    async def scenario() -> None:
+        async with serving([PLAIN], [PLAIN], [], [PLAIN]) as (served, transport):
+            for asked in range(3):
+                waiting = asyncio.ensure_future(transport.request("POST", "/x", "", {}, b""))
+                await become(lambda asked=asked: len(served.requests) > asked, "it was asked")
+                if asked < 2:
+                    await waiting
+                    for timer in our_timers():
+                        timer._run()
+                        timer.cancel()
+            assert our_timers()
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert not our_timers()
+
+    def our_timers() -> list[asyncio.TimerHandle]:
+        timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+        return [timer for timer in timers if not timer.cancelled() and "_overdue" in repr(timer)]
 
     played(scenario)
 
