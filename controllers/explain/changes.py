@@ -1,25 +1,27 @@
 """What would have to change for a pod to fit: candidates, each tried out in the world with that change.
 
 Nothing is said to help that the allocator and the filters did not accept. Single changes come first; where none helps,
-pairs of freed claims, then more devices at once, then as many freed claims as it takes, less those that are not needed.
+pairs of freed claims and more devices at once, then changes one after the other, each of which gets a node further,
+then as many freed claims as it takes, less those that are not needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import combinations
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from controllers.allocator.explain import Explanation
-from controllers.claims import claim_names
-from controllers.explain.findings import Possible, plural
+from controllers.explain.devicechanges import DeviceChanges
+from controllers.explain.findings import Possible
 from controllers.explain.nodechanges import Change, node_changes
 from controllers.explain.world import Trial, World
-from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of
+from controllers.runtime.kinds import Json
 
-__all__ = ["Changes"]
+__all__ = ["Changes", "signature"]
 
 #: Sets of changes that are shown, of each sort.
 _SHOWN: Final = 3
@@ -27,230 +29,209 @@ _SHOWN: Final = 3
 _PATIENCE: Final = 5.0
 _PAIRS: Final = 100
 _MOST_DEVICES: Final = 32
-#: What makes another device one like it.
-_COPIED: Final = ("attributes", "capacity", "allowMultipleAllocations")
+#: Changes that may be needed one after the other, and how many beginnings of such a row are followed.
+_IN_A_ROW: Final = 3
+_BEGINNINGS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Changes one after the other, and what each node says then."""
+
+    changes: tuple[Change, ...]
+    said: frozenset[tuple[str, object]]
 
 
 class Changes:
     """The search for one pod. `tried` counts what was tried out."""
 
     def __init__(self, world: World, trial: Trial, explained: Mapping[str, Explanation]) -> None:
-        self._world, self._trial, self._explained = world, trial, explained
+        self._world, self._trial = world, trial
+        self._devices = DeviceChanges(world, trial, explained)
+        self._said = _said(trial, explained)
         self._end = monotonic() + _PATIENCE
         self.tried = 0
         self._helped: list[Change] = []
-        self._devices: dict[tuple[str, str, str], Json] | None = None
 
     def find(self) -> list[Possible]:
         """Sets of changes that help, the smallest there are."""
-        frees = list(self._frees())
-        singles: list[Change] = [
-            *frees,
-            *self._tolerations(),
-            *self._more_devices(1),
-            *node_changes(self._world, self._trial),
-        ]
-        found = self._try(((change,) for change in singles), by_sort=True)
+        frees = list(self._devices.frees())
+        found = self._singles(_candidates(self._world, self._trial, self._devices))
         if found:
             # What one device does not do several may: another way out.
             return found if any(change.sort == "device" for change in self._helped) else found + self._first_amount()
         found = self._try((pair for pair, _ in zip(combinations(frees, 2), range(_PAIRS), strict=False)))
         found += self._first_amount()
-        return found or self._many(frees)
+        if found:
+            return found
+        return self._in_a_row() or self._fewest(frees)
 
-    def _try(self, sets: Iterable[Sequence[Change]], *, by_sort: bool = False) -> list[Possible]:
+    @property
+    def _over(self) -> bool:
+        return monotonic() > self._end
+
+    def _singles(self, changes: Iterable[Change]) -> list[Possible]:
+        """Those that help by themselves, a few of each sort."""
         found: list[Possible] = []
         shown: dict[str, int] = {}
-        for changes in sets:
-            sort = changes[0].sort
-            if shown.get(sort, 0) >= _SHOWN or monotonic() > self._end:
-                if by_sort:
-                    continue
-                break
-            node = self._fits(changes)
+        answered: dict[object, int] = {}
+        for change in changes:
+            # Where changing one node helps, the others that say the same are left as they are.
+            other = answered.get(change.answers, change.position) != change.position
+            if other or shown.get(change.sort, 0) >= _SHOWN or self._over:
+                continue
+            node = self._fits((change,))
             if node:
-                shown[sort] = shown.get(sort, 0) + 1
-                self._helped.extend(changes)
-                found.append(Possible([change.text for change in changes], node))
+                shown[change.sort] = shown.get(change.sort, 0) + 1
+                if change.answers is not None:
+                    answered[change.answers] = change.position
+                self._helped.append(change)
+                found.append(Possible([change.text], node))
+        return found
+
+    def _try(self, sets: Iterable[Sequence[Change]]) -> list[Possible]:
+        """The first few sets that help."""
+        found: list[Possible] = []
+        for changes in sets:
+            if len(found) >= _SHOWN or self._over:
+                break
+            if node := self._fits(changes):
+                found.append(_possible(changes, node))
         return found
 
     def _fits(self, changes: Sequence[Change]) -> str:
         """The node on which the pod fits after these changes; "" for none."""
         self.tried += 1
-        pod = next((change.pod for change in changes if change.pod is not None), self._trial.pod.pod)
-        preempts = any(change.preempts for change in changes)
-        with self._world.as_if([edit for change in changes for edit in change.edits]):
-            trial = self._world.try_pod(pod, first=True)
-            chosen = self._world.preemption(trial).chosen if preempts and not trial.fitting else None
-        if chosen is not None:
-            return f"{chosen.node} once {', '.join(victim.key for victim in chosen.victims)} has ended for it"
-        return trial.fitting[0].name if trial.fitting else ""
+        with self._after(changes):
+            trial = self._world.try_pod(_pod_after(self._trial, changes), first=True)
+            return self._place(trial, changes)
 
-    # Claims that hold devices
+    def _after(self, changes: Sequence[Change]) -> AbstractContextManager[None]:
+        return self._world.as_if([edit for change in changes for edit in change.edits])
 
-    def _frees(self) -> Iterator[Change]:
-        """Claims that hold devices that the pod could use; those with the most first."""
-        held: dict[str, int] = {}
-        for explanation in self._explained.values():
-            for request in explanation.requests:
-                for reason in request.reasons:
-                    for claim, count in reason.claims.items():
-                        held[claim] = held.get(claim, 0) + count
-            if explanation.nearest_miss is not None:
-                for reason in explanation.nearest_miss.reasons:
-                    for claim in reason.claims:
-                        held.setdefault(claim, 0)
-        for claim in sorted(held, key=lambda name: (-held[name], name)):
-            obj = self._world.of(RESOURCE_CLAIMS).get(claim)
-            if obj is not None:
-                yield Change("free", self._freed(claim, obj), ((RESOURCE_CLAIMS, claim, without_allocation(obj)),))
-
-    def _freed(self, key: str, claim: Json) -> str:
-        users = [user["name"] for user in (claim.get("status") or {}).get("reservedFor") or ()]
-        return f"free claim {key}" + (f" (used by {', '.join(users)})" if users else "")
-
-    def _many(self, frees: Sequence[Change]) -> list[Possible]:
-        """As many freed claims as it takes, without those that are not needed."""
-        needed: list[Change] = []
-        node = ""
-        for change in frees:
-            if monotonic() > self._end:
-                return []
-            needed.append(change)
-            if node := self._fits(needed):
-                break
-        if not node:
-            return []
-        for change in list(needed):
-            fewer = [other for other in needed if other is not change]
-            if fewer and monotonic() < self._end and (found := self._fits(fewer)):
-                needed, node = fewer, found
-        return [Possible([change.text for change in needed], node)]
-
-    # Taints of devices
-
-    def _tolerations(self) -> Iterator[Change]:
-        """Tolerations in the pod's own claims for each taint that keeps it from devices."""
-        claims = self._pending_claims()
-        for key, value, effect in self._device_taints() if claims else ():
-            toleration = {"key": key, "operator": "Equal", "value": value, "effect": effect}
-            edits = tuple((RESOURCE_CLAIMS, key_of(claim), with_toleration(claim, toleration)) for claim in claims)
-            names = ", ".join(claim["metadata"]["name"] for claim in claims)
-            taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-            yield Change("tolerate", f"tolerate the device taint {taint} in claim {names}", edits)
-
-    def _pending_claims(self) -> list[Json]:
-        namespace = self._trial.pod.namespace
-        found = (
-            self._world.of(RESOURCE_CLAIMS).get(f"{namespace}/{name}") for name in claim_names(self._trial.pod.pod)
-        )
-        return [claim for claim in found if claim is not None and not (claim.get("status") or {}).get("allocation")]
-
-    def _device_taints(self) -> list[tuple[str, str, str]]:
-        kept_off = [
-            node
-            for node, explanation in self._explained.items()
-            if any(reason.kind == "taint" for request in explanation.requests for reason in request.reasons)
-        ]
-        inventory = self._world.scheduler.allocator.inventory
-        found = {
-            tuple(taint)
-            for node in kept_off
-            for device in inventory.view(self._world.scheduler.cache.nodes[node].node or {}).devices
-            for taint in device.taints
-        }
-        return sorted(found)
-
-    # More devices
+    def _place(self, trial: Trial, changes: Sequence[Change]) -> str:
+        if trial.fitting:
+            return trial.fitting[0].name
+        if any(change.preempts for change in changes):
+            chosen = self._world.preemption(trial).chosen
+            if chosen is not None:
+                victims = [victim.key for victim in chosen.victims]
+                return f"{chosen.node} once {', '.join(victims)} {'has' if len(victims) == 1 else 'have'} ended for it"
+        return ""
 
     def _first_amount(self) -> list[Possible]:
         """The fewest devices more that help, where one does not."""
         for count in range(2, _MOST_DEVICES + 1):
-            found = self._try((change,) for change in self._more_devices(count))
-            if found or monotonic() > self._end:
+            found = self._try((change,) for change in self._devices.more(count))
+            if found or self._over:
                 return found
         return []
 
-    def _more_devices(self, count: int) -> Iterator[Change]:
-        """More devices like one that the selectors accept, on the first node of each kind that has such."""
-        seen: set[tuple[str, str]] = set()
-        for node, explanation in self._explained.items():
-            for driver, pool, name in _accepted(explanation):
-                device, kind = self._device(driver, pool, name)
-                if device is None or (driver, kind) in seen:
-                    continue
-                seen.add((driver, kind))
-                slices = {
-                    "apiVersion": "resource.k8s.io/v1",
-                    "kind": "ResourceSlice",
-                    "metadata": {"name": f"more-on-{node}", "uid": f"more-on-{node}", "resourceVersion": "0"},
-                    "spec": {
-                        "driver": driver,
-                        "nodeName": node,
-                        "pool": {"name": f"more-on-{node}", "generation": 1, "resourceSliceCount": 1},
-                        "devices": [{**device, "name": f"more-{number}"} for number in range(count)],
-                    },
-                }
-                more = f"{plural(count, 'device')} more like {name} ({kind})"
-                edits = ((RESOURCE_SLICES, f"more-on-{node}", slices),)
-                yield Change("device", f"{more} of driver {driver} on node {node}", edits)
+    # Several changes
 
-    def _device(self, driver: str, pool: str, name: str) -> tuple[Json | None, str]:
-        """A copy that depends on nothing else of its pool, and what kind of device it is."""
-        if self._devices is None:
-            self._devices = {
-                (slice_["spec"]["driver"], slice_["spec"]["pool"]["name"], device["name"]): device
-                for slice_ in self._world.objects(RESOURCE_SLICES)
-                for device in slice_["spec"].get("devices") or ()
-            }
-        device = self._devices.get((driver, pool, name))
-        if device is None or device.get("consumesCounters"):
-            return None, ""
-        return {field: device[field] for field in _COPIED if field in device}, _kind(device)
+    def _in_a_row(self) -> list[Possible]:
+        """The shortest rows of changes that help, where what one answers shows only after those before it."""
+        rows = [_Row((), self._said)]
+        seen: set[frozenset[str]] = set()
+        for _ in range(_IN_A_ROW):
+            found: list[Possible] = []
+            begun: list[_Row] = []
+            for longer, before in self._longer(rows, seen):
+                row, node = self._outcome(longer)
+                if node:
+                    found.append(_possible(*self._needed(longer, node)))
+                elif row.said - before.said:
+                    begun.append(row)
+                if len(found) >= _SHOWN or self._over:
+                    break
+            if found:
+                return found
+            rows = begun[:_BEGINNINGS]
+        return []
 
+    def _longer(self, rows: Sequence[_Row], seen: set[frozenset[str]]) -> Iterator[tuple[tuple[Change, ...], _Row]]:
+        """Each row with one change more, which what is said after it calls for."""
+        for row in rows:
+            with self._after(row.changes):
+                trial = self._world.try_pod(_pod_after(self._trial, row.changes))
+                devices = DeviceChanges(self._world, trial, self._world.explanations(trial))
+                more = list(_candidates(self._world, trial, devices))
+            for change in more:
+                texts = frozenset(each.text for each in (*row.changes, change))
+                # Who has to change several things anyway does not want fewer devices besides.
+                if change.sort != "less" and texts not in seen and len(texts) > len(row.changes):
+                    seen.add(texts)
+                    yield (*row.changes, change), row
 
-def without_allocation(claim: Json) -> Json:
-    """The claim with nothing allocated."""
-    status = {
-        key: value for key, value in (claim.get("status") or {}).items() if key not in ("allocation", "reservedFor")
-    }
-    return {**claim, "status": status}
+    def _outcome(self, changes: tuple[Change, ...]) -> tuple[_Row, str]:
+        """What is said after these changes, and where the pod fits then."""
+        self.tried += 1
+        with self._after(changes):
+            trial = self._world.try_pod(_pod_after(self._trial, changes))
+            node = self._place(trial, changes)
+            return _Row(changes, frozenset() if node else _said(trial, self._world.explanations(trial))), node
 
+    def _fewest(self, changes: Sequence[Change]) -> list[Possible]:
+        """As many as it takes, in their order, without those that are not needed."""
+        for count in range(2, len(changes) + 1):
+            if self._over:
+                break
+            if node := self._fits(changes[:count]):
+                return [_possible(*self._needed(changes[:count], node))]
+        return []
 
-def with_toleration(claim: Json, toleration: Json) -> Json:
-    """The claim with one toleration more in every request."""
-    changed: Json = {**claim, "spec": deepcopy(claim["spec"])}
-    for request in changed["spec"].get("devices", {}).get("requests") or ():
-        for asked in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if asked is not None:
-                asked["tolerations"] = [*(asked.get("tolerations") or ()), toleration]
-    return changed
-
-
-def _accepted(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
-    """Devices that the selectors of a request accept."""
-    for request in explanation.requests:
-        names = [name for r in request.reasons if r.kind in ("allocated", "capacity", "taint") for name in r.examples]
-        if explanation.nearest_miss is not None:
-            names += [placed.partition(" -> ")[2] for placed in explanation.nearest_miss.placed]
-            names += [name for reason in explanation.nearest_miss.reasons for name in reason.examples]
-        for name in [*request.chosen, *names]:
-            driver, _, rest = name.partition("/")
-            pool, _, device = rest.rpartition("/")
-            yield driver, pool, device
+    def _needed(self, changes: Sequence[Change], node: str) -> tuple[Sequence[Change], str]:
+        """Those without which the others do not help."""
+        for change in changes:
+            others = [other for other in changes if other is not change]
+            if others and not self._over and not _built_on(change, others) and (place := self._fits(others)):
+                return self._needed(others, place)
+        return changes, node
 
 
-def _kind(device: Json) -> str:
-    """What tells a device from others to people: its texts, but for what is its own."""
+def signature(explanation: Explanation | None) -> object:
+    """Equal for nodes whose devices are ruled out in the same numbers for the same reasons."""
+    if explanation is None:
+        return None
+    requests = tuple(
+        (r.claim, r.request, r.devices, r.usable, tuple((reason.kind, reason.count) for reason in r.reasons))
+        for r in explanation.requests
+    )
+    return explanation.outcome, explanation.error, requests, len(explanation.unusable_pools)
 
-    def said(name: str, value: Any) -> str:
-        return f"{name}={next(iter(value.values()))}"
 
-    attributes = device.get("attributes") or {}
-    own = ("uuid", "index", "serial", "minor", "pci", "id")
-    telling = [
-        said(name, value)
-        for name, value in sorted(attributes.items())
-        if ("string" in value or "version" in value) and not any(part in name.lower() for part in own)
-    ]
-    return ", ".join(telling[:3]) or "no attributes"
+def _said(trial: Trial, explained: Mapping[str, Explanation]) -> frozenset[tuple[str, object]]:
+    """What each node says of the pod, or all of them together."""
+    every = ("", (trial.error, trial.diagnosis.prefilter))
+    refused = trial.diagnosis.rejections.items()
+    return frozenset(
+        [every, *((name, (it.plugin, it.reasons, signature(explained.get(name)))) for name, it in refused)]
+    )
+
+
+def _candidates(world: World, trial: Trial, devices: DeviceChanges) -> Iterator[Change]:
+    """Single changes that might help."""
+    yield from devices.frees()
+    yield from devices.tolerations()
+    yield from devices.more(1)
+    yield from devices.asking_less()
+    yield from node_changes(world, trial)
+
+
+def _pod_after(trial: Trial, changes: Sequence[Change]) -> Json:
+    """The pod as the last of the changes leaves it."""
+    return next((change.pod for change in reversed(changes) if change.pod is not None), trial.pod.pod)
+
+
+def _built_on(change: Change, others: Sequence[Change]) -> bool:
+    """Whether one of the others may hold what this one does: both are of the pod, or of one object."""
+    touched = {(kind, key) for kind, key, _ in change.edits}
+    return any(
+        (change.pod is not None and other.pod is not None)
+        or any((kind, key) in touched for kind, key, _ in other.edits)
+        for other in others
+    )
+
+
+def _possible(changes: Sequence[Change], node: str) -> Possible:
+    return Possible([change.text for change in changes], node)

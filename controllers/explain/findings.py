@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ __all__ = [
     "change_lines",
     "columns",
     "plural",
+    "unread_lines",
 ]
 
 Json = dict[str, Any]
@@ -211,7 +212,12 @@ class PodFindings:
         lines += self.group
         if self.wakes:
             lines.append(f"tried again when {', or '.join(self.wakes)}")
-        return lines + [f"not read: {what}: {why}" for what, why in self.unread.items()]
+        return lines + unread_lines(self.unread)
+
+
+def unread_lines(unread: Mapping[str, str]) -> list[str]:
+    """What could not be read, and why."""
+    return [f"not read: {what}: {why}" for what, why in unread.items()]
 
 
 def change_lines(changes: Sequence[Possible], tried: int) -> Sequence[str]:

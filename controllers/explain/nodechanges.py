@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from apiserver.api.podrequests import amounts
 from apiserver.api.tolerations import tolerated
 from controllers.explain.amounts import amount_text
 from controllers.explain.details import affinity_terms, pods_with_ports, taint_text
-from controllers.explain.storage import size_of, who_uses
+from controllers.explain.storage import size_of, waits_for_consumer, who_uses
 from controllers.explain.world import Edit, Trial, World
 from controllers.runtime.kinds import CSI_NODES, NODES, PODS, VOLUME_CLAIMS, VOLUMES, Json, key_of
 from controllers.scheduler.nodes import NodeInfo
@@ -29,6 +30,8 @@ __all__ = ["Change", "another_node", "node_changes"]
 
 #: Pods of one node that are thought away one by one, the least important first.
 _PODS: Final = 100
+#: Nodes that say the same of which each may be changed: what one of them lacks besides, another may have.
+_ALIKE: Final = 5
 #: Plugins that a node more like one that is there may content.
 _CROWDED: Final = frozenset((FIT, "NodePorts", SPREAD, INTER_POD, LIMITS, RESTRICTIONS))
 
@@ -36,7 +39,8 @@ _CROWDED: Final = frozenset((FIT, "NodePorts", SPREAD, INTER_POD, LIMITS, RESTRI
 @dataclass(frozen=True, slots=True)
 class Change:
     """One change. `sort` groups those of which a few examples are enough; `pod` is the pod itself where it changes;
-    `preempts`: then others end for it.
+    `preempts`: then others end for it. `answers`: the rejection that it is meant for, and `position` of the node among
+    those that say the same: one of them is enough.
     """
 
     sort: str
@@ -44,23 +48,32 @@ class Change:
     edits: tuple[Edit, ...] = ()
     pod: Json | None = None
     preempts: bool = False
+    answers: object = None
+    position: int = 0
 
 
 def node_changes(world: World, trial: Trial) -> Iterator[Change]:
-    """What might help: for each reason of each plugin from the first node that says so."""
+    """What might help: for each reason of each plugin on the first node that says so, then on the next ones."""
     yield from _unbound(world, trial)
-    seen: set[tuple[str, tuple[str, ...]]] = set()
+    alike: dict[object, list[str]] = {}
     for name, rejection in trial.diagnosis.rejections.items():
-        if (rejection.plugin, rejection.reasons) in seen:
-            continue
-        seen.add((rejection.plugin, rejection.reasons))
-        node = world.scheduler.cache.nodes[name]
-        found = _CHANGES.get(rejection.plugin)
-        if found is not None:
-            yield from found(world, trial, node, rejection)
-        if rejection.plugin in _CROWDED:
-            yield _another(node)
-    yield from _priorities(world, trial)
+        alike.setdefault((rejection.plugin, rejection.reasons), []).append(name)
+    for position in range(_ALIKE):
+        for answered, names in alike.items():
+            if position < len(names):
+                for change in _of_node(world, trial, names[position]):
+                    yield replace(change, answers=answered, position=position)
+        if not position:
+            yield from _priorities(world, trial)
+
+
+def _of_node(world: World, trial: Trial, name: str) -> Iterator[Change]:
+    node, rejection = world.scheduler.cache.nodes[name], trial.diagnosis.rejections[name]
+    found = _CHANGES.get(rejection.plugin)
+    if found is not None:
+        yield from found(world, trial, node, rejection)
+    if rejection.plugin in _CROWDED:
+        yield _another(node)
 
 
 def _with_spec(pod: Json, **fields: object) -> Json:
@@ -116,28 +129,50 @@ def _ends(pods: Sequence[PodInfo], node: str) -> Iterator[Change]:
 
 def _resources(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
     yield from _ends(list(node.pods.values()), node.name)
-    less = _asking_less(trial.pod, node)
-    if less is not None:
-        yield less
+    pod = trial.pod
+    left = {name: node.allocatable.get(name, 0) - node.requested.get(name, 0) for name in pod.requests}
+    short = {name: amount for name, amount in left.items() if pod.requests[name] > amount}
+    if short and all(amount > 0 for amount in short.values()):
+        yield _asking_less(pod, short)
+    lacking = {name: pod.requests[name] for name in short if pod.requests[name] > node.allocatable.get(name, 0)}
+    if lacking:
+        yield _larger(node, lacking)
 
 
-def _asking_less(pod: PodInfo, node: NodeInfo) -> Change | None:
-    """The pod with what is left on the node, where one container asks for all that is short."""
-    left = {
-        name: node.allocatable.get(name, 0) - node.requested.get(name, 0)
-        for name, wanted in pod.requests.items()
-        if wanted > node.allocatable.get(name, 0) - node.requested.get(name, 0)
-    }
-    containers = pod.spec["containers"]
-    if not left or any(amount <= 0 for amount in left.values()) or len(containers) > 1 or pod.spec.get("overhead"):
-        return None
-    said = {name: amount_text(name, value) for name, value in left.items()}
-    first = deepcopy(containers[0])
-    for part in (first.get("resources") or {}).values():
-        if isinstance(part, dict):
-            part.update({name: value for name, value in said.items() if name in part})
-    what = ", ".join(f"{value} {name}" for name, value in said.items())
-    return Change("ask", f"ask for no more than {what}", pod=_with_spec(pod.pod, containers=[first]))
+def _asking_less(pod: PodInfo, left: dict[str, int]) -> Change:
+    """The pod with what is left on the node, whichever of its containers ask for less."""
+    containers = deepcopy(pod.spec["containers"])
+    for name, amount in left.items():
+        excess = pod.requests[name] - amount
+        for container in containers:
+            cut = min(excess, _requested(container, name))
+            excess -= cut
+            for part in ("requests", "limits") if cut else ():
+                said = container["resources"].get(part) or {}
+                if name in said:
+                    said[name] = amount_text(name, _amount(name, said[name]) - cut)
+    what = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in left.items())
+    return Change("ask", f"ask for no more than {what}", pod=_with_spec(pod.pod, containers=containers))
+
+
+def _requested(container: Json, name: str) -> int:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return _amount(name, requests[name]) if name in requests else 0
+
+
+def _amount(name: str, text: str) -> int:
+    return amounts({name: text})[name]
+
+
+def _larger(node: NodeInfo, lacking: dict[str, int]) -> Change:
+    """A node more that has what this one does not have even when it is empty."""
+    text = {name: amount_text(name, value) for name, value in lacking.items()}
+    kind, key, raw = another_node(node, f"more-like-{node.name}")
+    if raw is not None:
+        for part in ("allocatable", "capacity"):
+            raw["status"][part] = {**(raw["status"].get(part) or {}), **text}
+    said = ", ".join(f"{value} {name}" for name, value in text.items())
+    return Change("more", f"one node more like {node.name}, but with {said}", ((kind, key, raw),))
 
 
 def _ports(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
@@ -203,36 +238,47 @@ def _unbound(world: World, trial: Trial) -> Iterator[Change]:
     edits: list[Edit] = []
     said = []
     for name, made_for_pod in trial.pod.volume_claims:
-        key = f"{trial.pod.namespace}/{name}"
-        claim = world.scheduler.volumes.claims.get(key)
-        if made_for_pod:
-            continue
-        if claim is not None and is_fully_bound(claim):
-            volume = claim["spec"]["volumeName"]
-            if world.scheduler.volumes.volumes.get(volume) is None:
-                said.append(f"create volume {volume} of claim {name} again,")
-                edits.append((VOLUMES, volume, _volume(volume, claim)))
-        elif claim is None:
-            meta = {"name": name, "namespace": trial.pod.namespace, "uid": key, "resourceVersion": "0"}
-            claim = {"metadata": meta, "spec": {"accessModes": ["ReadWriteOnce"]}}
-            said.append(f"create volume claim {name} and bind it to a volume")
-            edits += _bound_pair(claim)
-        else:
-            what = f"{size_of(claim)} of class {class_name(claim) or 'none'}"
-            said.append(f"bind volume claim {name} to a volume ({what})")
-            edits += _bound_pair(claim)
+        claim = world.scheduler.volumes.claims.get(f"{trial.pod.namespace}/{name}")
+        if not made_for_pod and (claim is None or not waits_for_consumer(world, claim)):
+            for text, more in _bound_then(world, trial.pod.namespace, name, claim):
+                said.append(text)
+                edits += more
     if edits:
-        yield Change("volume", " and ".join(said) + " that every node reaches", tuple(edits))
+        yield Change("volume", " and ".join(said), tuple(edits))
 
 
-def _bound_pair(claim: Json) -> list[Edit]:
+def _bound_then(world: World, namespace: str, name: str, claim: Json | None) -> Iterator[tuple[str, list[Edit]]]:
+    """What makes a claim a bound one, if it is none."""
+    if claim is None:
+        meta = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "resourceVersion": "0"}
+        claim = {"metadata": meta, "spec": {"accessModes": ["ReadWriteOnce"]}}
+        yield f"create volume claim {name} and bind it to a volume that every node reaches", _bound_pair(claim)
+        return
+    named = claim["spec"].get("volumeName")
+    there = world.scheduler.volumes.volumes.get(named) if named else None
+    if is_fully_bound(claim):
+        if there is None:
+            text = f"create volume {named} of claim {name} again, that every node reaches"
+            yield text, [(VOLUMES, named, _volume(named, claim))]
+    elif there is not None:
+        yield f"bind volume claim {name} to {named}, which it names", _bound_pair(claim, there)
+    elif named:
+        yield f"create volume {named}, which claim {name} names, that every node reaches", _bound_pair(claim)
+    else:
+        what = f"{size_of(claim)} of class {class_name(claim) or 'none'}"
+        yield f"bind volume claim {name} to a volume ({what}) that every node reaches", _bound_pair(claim)
+
+
+def _bound_pair(claim: Json, volume: Json | None = None) -> list[Edit]:
+    """The claim bound to this volume, or to one that suits it."""
     meta = claim["metadata"]
-    name = f"more-for-{meta['name']}"
+    name = claim["spec"].get("volumeName") or f"more-for-{meta['name']}"
     spec = {**claim["spec"], "volumeName": name}
     annotations = {**(meta.get("annotations") or {}), BIND_COMPLETED: "yes"}
     bound = {**claim, "metadata": {**meta, "annotations": annotations}, "spec": spec, "status": {"phase": "Bound"}}
     ref = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
-    return [(VOLUMES, name, _volume(name, claim, claimRef=ref)), (VOLUME_CLAIMS, key_of(claim), bound)]
+    made = {**volume, "spec": {**volume["spec"], "claimRef": ref}} if volume else _volume(name, claim, claimRef=ref)
+    return [(VOLUMES, name, made), (VOLUME_CLAIMS, key_of(claim), bound)]
 
 
 def _volume(name: str, claim: Json, **spec: object) -> Json:

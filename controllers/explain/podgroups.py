@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final
 
 from controllers.claims.pods import group_key
-from controllers.explain.findings import NodeGroup, Possible, PreemptionState, change_lines, plural
+from controllers.explain.findings import NodeGroup, Possible, PreemptionState, change_lines, plural, unread_lines
 from controllers.explain.nodechanges import another_node
 from controllers.explain.pods import node_groups
 from controllers.explain.world import World, finish
@@ -100,7 +100,7 @@ class GroupFindings:
         if self.preemption is not None:
             lines.append(self.preemption.line)
         lines += change_lines(self.changes, self.tried)
-        return lines + [f"not read: {what}: {why}" for what, why in self.unread.items()]
+        return lines + unread_lines(self.unread)
 
 
 def group_of(world: World, pod: Json) -> Json | None:

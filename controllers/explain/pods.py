@@ -10,7 +10,7 @@ from apiserver.api.cel.absent import find_absent
 from apiserver.api.times import timestamp
 from controllers.allocator.explain import Explanation, RequestExplanation
 from controllers.claims import ClaimReferenceError, claim_reference
-from controllers.explain.changes import Changes
+from controllers.explain.changes import Changes, signature
 from controllers.explain.details import details
 from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, PreemptionState, QueueState
 from controllers.explain.storage import claim_states
@@ -100,7 +100,7 @@ def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> Pod
     trial = world.try_pod(pod)
     found.verdict = "fits" if trial.fitting else "gated" if trial.gated_by else "unschedulable"
     found.text = f"best on {trial.fitting[0].name}" if trial.fitting else trial.text
-    explained = _explanations(world, trial)
+    explained = world.explanations(trial)
     found.nodes = _groups(world, trial, explained)
     if not trial.fitting:
         found.wakes = list(_wakes(world, trial))
@@ -134,19 +134,6 @@ def claim_state(claim: Json) -> ClaimState:
     return ClaimState(claim["metadata"]["name"], "allocated" if allocation else "pending", devices, users)
 
 
-def _explanations(world: World, trial: Trial) -> dict[str, Explanation]:
-    """What the allocator says of each node that devices decide about."""
-    allocator = trial.allocator
-    if allocator is None:
-        return {}
-    refused = trial.diagnosis.rejections
-    return {
-        node.name: allocator.explain(node.node or {})
-        for node in world.nodes
-        if node.name not in refused or refused[node.name].plugin == DYNAMIC_RESOURCES
-    }
-
-
 def _preemption(world: World, trial: Trial) -> PreemptionState:
     plan = world.preemption(trial)
     if plan.chosen is None:
@@ -161,7 +148,7 @@ def _preemption(world: World, trial: Trial) -> PreemptionState:
 
 def node_groups(world: World, trial: Trial) -> list[NodeGroup]:
     """What the nodes say to a pod."""
-    return _groups(world, trial, _explanations(world, trial))
+    return _groups(world, trial, world.explanations(trial))
 
 
 def _groups(world: World, trial: Trial, explained: dict[str, Explanation]) -> list[NodeGroup]:
@@ -176,7 +163,7 @@ def _groups(world: World, trial: Trial, explained: dict[str, Explanation]) -> li
         plugin, reasons = (rejection.plugin, list(rejection.reasons)) if rejection is not None else ("", [])
         if node in unasked and explanation is not None:
             plugin, reasons = DYNAMIC_RESOURCES, [explanation.error or f"not asked any more ({explanation.outcome})"]
-        key = (plugin, tuple(reasons), _signature(explanation))
+        key = (plugin, tuple(reasons), signature(explanation))
         group = groups.get(key)
         if group is None:
             group = groups[key] = NodeGroup([], plugin, reasons)
@@ -194,17 +181,6 @@ def _groups(world: World, trial: Trial, explained: dict[str, Explanation]) -> li
 
 def group_requests(explanation: Explanation | None) -> list[RequestExplanation]:
     return explanation.requests if explanation is not None else []
-
-
-def _signature(explanation: Explanation | None) -> object:
-    """Equal for nodes whose devices are ruled out in the same numbers for the same reasons."""
-    if explanation is None:
-        return None
-    requests = tuple(
-        (r.request, r.devices, r.usable, tuple((reason.kind, reason.count) for reason in r.reasons))
-        for r in explanation.requests
-    )
-    return explanation.outcome, explanation.error, requests, len(explanation.unusable_pools)
 
 
 def _wakes(world: World, trial: Trial) -> Iterator[str]:

@@ -31,7 +31,7 @@ from controllers.volumes import (
     waits,
 )
 
-__all__ = ["claim_states", "size_of", "volume_details", "who_uses"]
+__all__ = ["claim_states", "size_of", "volume_details", "waits_for_consumer", "who_uses"]
 
 
 def size_of(claim: Json) -> str:
@@ -56,16 +56,25 @@ def claim_states(world: World, pod: Json) -> Iterator[VolumeClaimState]:
             found.state = "lost"
         elif is_fully_bound(claim):
             found.state = "bound"
-        elif storage_class is not None and storage_class.get("volumeBindingMode") and waits(claim, storage_class):
+        elif waits_for_consumer(world, claim):
             found.state = "waiting"
         else:
             found.why = _why_unbound(world, claim, storage_class)
         yield found
 
 
+def waits_for_consumer(world: World, claim: Json) -> bool:
+    """Whether the claim is bound where its first pod goes."""
+    of_class = world.scheduler.volumes.storage_class(class_name(claim))
+    return of_class is not None and bool(of_class.get("volumeBindingMode")) and waits(claim, of_class)
+
+
 def _why_unbound(world: World, claim: Json, storage_class: Json | None) -> str:
     """Of a claim that is to be bound at once."""
     of_class = class_name(claim)
+    if named := claim["spec"].get("volumeName"):
+        volume = world.scheduler.volumes.volumes.get(named)
+        return f"it names {named}, " + ("which is not there" if volume is None else "which is not bound to it yet")
     if of_class and storage_class is None:
         return f"there is no storage class {of_class}"
     provisioner = (storage_class or {}).get("provisioner", NO_PROVISIONER)

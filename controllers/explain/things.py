@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from controllers.claims import claim_names
-from controllers.explain.findings import ClaimState, PodFindings, plural
+from controllers.explain.findings import ClaimState, PodFindings, plural, unread_lines
 from controllers.explain.podgroups import explain_group, group_of
 from controllers.explain.pods import claim_state, explain_pod, queue_state
 from controllers.explain.world import World
-from controllers.runtime.kinds import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Json
+from controllers.runtime.kinds import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Json, Kind
 from controllers.scheduler.gangs import GATE as GROUPS_GATE
 from controllers.scheduler.queuedpod import QueuedPod
 
@@ -22,7 +22,7 @@ Queued = Mapping[str, QueuedPod]
 
 
 class NotThereError(LookupError):
-    """There is no such object; the text names it."""
+    """There is no such object, or none of its kind may be read; the text names it."""
 
 
 @dataclass(slots=True)
@@ -33,6 +33,8 @@ class ClaimFindings:
     claim: ClaimState
     pods: list[str]
     waiting: list[PodFindings]
+    unread: dict[str, str] = field(default_factory=dict)
+    """Collections that could not be read, so that the rest may be wrong."""
 
     def as_json(self) -> Json:
         return {"kind": "ResourceClaim", **asdict(self), "report": "\n".join(self.lines)}
@@ -42,7 +44,8 @@ class ClaimFindings:
         lines = [self.claim.text, f"named by pods: {', '.join(self.pods) or 'none'}"]
         if not self.pods and self.claim.state == "pending":
             lines.append("a claim is allocated for a pod that names it")
-        return lines + [line for pod in self.waiting for line in pod.lines]
+        lines += [line for pod in self.waiting for line in pod.lines]
+        return lines if self.waiting else lines + unread_lines(self.unread)
 
 
 @dataclass(slots=True)
@@ -62,6 +65,8 @@ class NodeFindings:
     """Devices by claim."""
     reserved: dict[str, str] = field(default_factory=dict)
     """Resources that pods ask for, of what can be allocated."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Collections that could not be read, so that the rest may be wrong."""
 
     def as_json(self) -> Json:
         return {"kind": "Node", **asdict(self), "report": "\n".join(self.lines)}
@@ -75,7 +80,8 @@ class NodeFindings:
         lines += [f"pool {pool}: {status}" for pool, status in self.pools.items()]
         tainted = f", {self.tainted} tainted" if self.tainted else ""
         lines.append(f"{plural(self.devices, 'device')}: {self.free} free{tainted}")
-        return lines + [f"  {count} held by claim {claim}" for claim, count in self.held.items()]
+        lines += [f"  {count} held by claim {claim}" for claim, count in self.held.items()]
+        return lines + unread_lines(self.unread)
 
 
 def explain(world: World, kind: str, namespace: str, name: str, queue: Queued | None = None) -> Any:
@@ -89,15 +95,20 @@ def explain(world: World, kind: str, namespace: str, name: str, queue: Queued | 
         group = world.of(POD_GROUPS).get(f"{namespace}/{name}") if world.scheduler.gangs is not None else None
         if group is None:
             off = "" if world.scheduler.gangs is not None else f" (the gate {GROUPS_GATE} is off)"
-            raise NotThereError(f'{POD_GROUPS.plural} "{name}" not found in namespace "{namespace}"{off}')
+            raise _not_there(world, POD_GROUPS, name, f' in namespace "{namespace}"{off}')
         return explain_group(world, group)
     of = PODS if kind == "pod" else RESOURCE_CLAIMS
     obj = world.of(of).get(f"{namespace}/{name}")
     if obj is None:
-        raise NotThereError(f'{of.plural} "{name}" not found in namespace "{namespace}"')
+        raise _not_there(world, of, name, f' in namespace "{namespace}"')
     if kind == "pod":
         return _pod(world, obj, queue)
     return _claim(world, obj, queue)
+
+
+def _not_there(world: World, kind: Kind, name: str, where: str = "") -> NotThereError:
+    why = world.unread.get(str(kind))
+    return NotThereError(f"{kind.plural} cannot be read: {why}" if why else f'{kind.plural} "{name}" not found{where}')
 
 
 def _pod(world: World, pod: Json, queue: Queued) -> PodFindings:
@@ -118,13 +129,14 @@ def _claim(world: World, claim: Json, queue: Queued) -> ClaimFindings:
         pod for pod in world.objects(PODS) if pod["metadata"]["namespace"] == namespace and name in claim_names(pod)
     ]
     waiting = [_pod(world, pod, queue) for pod in pods if not pod["spec"].get("nodeName")]
-    return ClaimFindings(namespace, claim_state(claim), [pod["metadata"]["name"] for pod in pods], waiting)
+    names = [pod["metadata"]["name"] for pod in pods]
+    return ClaimFindings(namespace, claim_state(claim), names, waiting, dict(world.unread))
 
 
 def _node(world: World, name: str) -> NodeFindings:
     info = world.scheduler.cache.nodes.get(name)
     if info is None or info.node is None:
-        raise NotThereError(f'{NODES.plural} "{name}" not found')
+        raise _not_there(world, NODES, name)
     allocator = world.scheduler.allocator
     view = allocator.inventory.view(info.node)
     held: Counter[str] = Counter()
@@ -150,4 +162,5 @@ def _node(world: World, name: str) -> NodeFindings:
             for resource, requested in sorted(info.requested.items())
             if requested
         },
+        unread=dict(world.unread),
     )

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from apiserver.api.tolerations import COMPARISON_GATE
 from controllers.allocator import PodAllocator
+from controllers.allocator.explain import Explanation
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer, Informers
@@ -181,6 +182,18 @@ class World:
         except (SchedulingError, PluginError) as error:
             trial.error = str(error)
         return trial
+
+    def explanations(self, trial: Trial) -> dict[str, Explanation]:
+        """What the allocator says of each node that devices decide about."""
+        allocator = trial.allocator
+        if allocator is None:
+            return {}
+        refused = trial.diagnosis.rejections
+        return {
+            node.name: allocator.explain(node.node or {})
+            for node in self.nodes
+            if node.name not in refused or refused[node.name].plugin == DYNAMIC_RESOURCES
+        }
 
     def preemption(self, trial: Trial) -> Plan:
         """Whom the scheduler would end for a pod that fits nowhere; nobody ends."""

@@ -178,20 +178,19 @@ def partitions(on: str, devices: list[Json]) -> list[Json]:
 
 
 def test_as_many_claims_are_freed_as_it_takes_and_no_more():
-    held = [claim(f"c{n}", held=[("n", f"gpu-{n}")]) for n in range(3)]
-    # The largest comes first, and is not needed: a taint keeps the pod from the third device there.
+    held = [claim(f"c{n}", held=[("n", f"gpu-{n}")]) for n in range(4)]
+    # The largest comes first, and is not needed: there are too few devices where it is.
     large = claim("large", 2, held=[("m", "gpu-0"), ("m", "gpu-1")])
-    tainted = [*gpus(2), {"name": "bad", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
     found = of_pod(
         world(
             nodes=[node("n"), node("m")],
-            slices=[*partitions("n", gpus(3)), *partitions("m", tainted)],
-            claims=[claim("wanted", 3), large, *held],
+            slices=[*partitions("n", gpus(4)), *partitions("m", gpus(2))],
+            claims=[claim("wanted", 4), large, *held],
             pods=[pod()],
         )
     )
     assert [(each["changes"], each["node"]) for each in found["changes"]] == [
-        ([f"free claim ns/c{n} (used by user-of-c{n})" for n in range(3)], "n")
+        ([f"free claim ns/c{n} (used by user-of-c{n})" for n in range(4)], "n")
     ]
 
 
@@ -280,6 +279,17 @@ def test_a_node_says_who_holds_its_devices():
     assert "3 devices: 2 free, 1 tainted" in found["report"]
     with pytest.raises(NotThereError, match='nodes "m" not found'):
         explain(made, "node", "", "m")
+
+
+def test_what_may_not_be_read_is_said():
+    made = world(nodes=[node("n")], claims=[claim("wanted")])
+    made.unread = {"pods": "pods is forbidden"}
+    with pytest.raises(NotThereError, match=r"^pods cannot be read: pods is forbidden$"):
+        of_pod(made)
+    for kind, namespace, name in (("node", "", "n"), ("claim", "ns", "wanted")):
+        found = explain(made, kind, namespace, name).as_json()
+        assert found["unread"] == made.unread
+        assert found["report"].endswith("\nnot read: pods: pods is forbidden")
 
 
 def test_a_claim_says_why_its_pods_wait():

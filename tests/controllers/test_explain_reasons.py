@@ -206,7 +206,7 @@ def test_why_nobody_ends_for_a_pod_is_told_with_what_would_change_that() -> None
     assert found["preemption"]["nodes"] == {"No preemption victims found for incoming pod": 1}
     # Above one of them is not enough: both have to end.
     assert [each for each in found["changes"] if "priority" in each["changes"][0]] == [
-        {"changes": ["a priority above 1 (it has 0)"], "node": "n once ns/r1, ns/r0 has ended for it"}
+        {"changes": ["a priority above 1 (it has 0)"], "node": "n once ns/r1, ns/r0 have ended for it"}
     ]
     polite = of_pod(world(nodes=[node("n")], pods=[bare(cpu="4", priority=9, preemptionPolicy="Never"), *running]))
     assert polite["preemption"]["text"] == "not eligible due to preemptionPolicy=Never."

@@ -1,0 +1,137 @@
+"""Where no single change helps, those are found that do together: each was needed, and what one of them answers shows
+only after those before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.controllers.test_explain import changes, claim, gpus, of_pod, partitions, pod, slice_, world
+from tests.controllers.test_explain_reasons import (
+    WANTS_ZONE,
+    ZONE,
+    bare,
+    mounting,
+    node,
+    storage_class,
+    volume,
+    volume_claim,
+    with_port,
+)
+
+Json = dict[str, Any]
+HARD = {"key": "hard", "value": "v", "effect": "NoSchedule"}
+BAD = {"key": "bad", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        (
+            {"nodes": [node("n", unschedulable=True, taints=[HARD])], "pods": [bare()]},
+            ["uncordon node n and tolerate the taint hard=v:NoSchedule of nodes in the pod"],
+        ),
+        (
+            {"nodes": [node("n", "a", taints=[HARD], unschedulable=True)], "pods": [bare(affinity=WANTS_ZONE)]},
+            [f"uncordon node n and tolerate the taint hard=v:NoSchedule of nodes in the pod and label node n {ZONE}=b"],
+        ),
+        (
+            {
+                "nodes": [node("n")],
+                "slices": [slice_("n", gpus(1))],
+                "claims": [claim("wanted"), claim("c", held=[("n", "gpu-0")])],
+                "pods": [with_port(pod()), with_port(bare("r", nodeName="n"))],
+            },
+            [
+                "end pod ns/r on node n and free claim ns/c (used by user-of-c)",
+                "end pod ns/r on node n and 1 device more like gpu-0 (model=A1) of driver d on node n",
+            ],
+        ),
+        (
+            {
+                "nodes": [node("n")],
+                "slices": partitions("n", gpus(2, taints=[BAD])),
+                "claims": [claim("wanted", 2), claim("c", held=[("n", "gpu-0")])],
+                "pods": [pod()],
+            },
+            ["free claim ns/c (used by user-of-c) and tolerate the device taint bad:NoSchedule in claim wanted"],
+        ),
+        (
+            {
+                "nodes": [node("n")],
+                "slices": partitions("n", gpus(1, taints=[BAD, HARD])),
+                "claims": [claim("wanted")],
+                "pods": [pod()],
+            },
+            ["tolerate the device taints bad:NoSchedule and hard=v:NoSchedule in claim wanted"],
+        ),
+    ],
+    ids=["cordon and taint", "three of one node", "port and device", "claim and taint", "two device taints"],
+)
+def test_changes_that_help_only_together_are_found(objects: Json, said: list[str]) -> None:
+    assert changes(of_pod(world(**objects)))[: len(said)] == said
+
+
+def test_where_nodes_say_the_same_the_one_is_changed_on_which_the_pod_fits_then() -> None:
+    nodes = [node("full", "a"), node("empty", "a"), node("also", "a")]
+    found = of_pod(world(nodes=nodes, pods=[bare(cpu="3", affinity=WANTS_ZONE), bare("r", cpu="3", nodeName="full")]))
+    assert changes(found) == [f"label node empty {ZONE}=b"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        (
+            {"slices": partitions("n", gpus(2)), "claims": [claim("wanted", 4)]},
+            ["ask for 2 devices instead of 4 in request r of claim wanted"],
+        ),
+        (
+            {
+                "slices": partitions("n", gpus(1)),
+                "claims": [claim("wanted", selectors=[{"cel": {"expression": each}} for each in ("true", "  1\n> 2")])],
+            },
+            ["ask without the selector 1 > 2 in request r of claim wanted"],
+        ),
+    ],
+    ids=["fewer", "others"],
+)
+def test_a_claim_may_ask_for_less(objects: Json, said: list[str]) -> None:
+    assert changes(of_pod(world(nodes=[node("n")], pods=[pod()], **objects))) == said
+
+
+def test_several_containers_together_ask_for_less_or_a_node_is_larger() -> None:
+    waiting = bare(cpu="500m")
+    (container,) = waiting["spec"]["containers"]
+    large = {"requests": {"cpu": "3800m", "memory": "1Gi"}, "limits": {"cpu": "5"}}
+    waiting["spec"]["containers"] = [container, {**container, "name": "d", "resources": large}]
+    found = of_pod(world(nodes=[node("n")], pods=[waiting]))
+    assert changes(found) == ["ask for no more than 4 cpu", "one node more like n, but with 4.3 cpu"]
+    # What no node has a larger one may have, and nobody can ask for less of.
+    waiting["spec"]["containers"] = [{**container, "resources": {"requests": {"example.com/nic": "2"}}}]
+    found = of_pod(world(nodes=[node("n")], pods=[waiting]))
+    assert changes(found) == ["one node more like n, but with 2 example.com/nic"]
+
+
+def test_a_claim_that_waits_for_its_first_pod_is_not_to_be_bound_by_hand() -> None:
+    waiting = mounting("p", "gone")
+    waiting["spec"]["volumes"].append({"name": "w", "persistentVolumeClaim": {"claimName": "data"}})
+    objects = {
+        "storage_classes": [storage_class()],
+        "volumes": [volume(size="20Gi")],
+        "volume_claims": [volume_claim()],
+    }
+    found = of_pod(world(nodes=[node("n")], pods=[waiting], **objects))
+    assert changes(found) == ["create volume claim gone and bind it to a volume that every node reaches"]
+
+
+def test_a_claim_that_names_a_volume_is_to_be_bound_to_that() -> None:
+    named = volume_claim(volumeName="v")
+    base: Json = {"nodes": [node("n", "a")], "pods": [mounting()], "volume_claims": [named]}
+    found = of_pod(world(**base, volumes=[volume(zone="b")]))
+    assert "is not bound (10Gi of class local): it names v, which is not bound to it yet" in found["report"]
+    assert changes(found) == [f"bind volume claim data to v, which it names and label node n {ZONE}=b"]
+    found = of_pod(world(**base))
+    assert "it names v, which is not there" in found["report"]
+    assert changes(found) == ["create volume v, which claim data names, that every node reaches"]
