@@ -78,7 +78,6 @@ class TakingContext:
             for other in others:
                 made.add_extra_chain_cert(other)
             made.use_privatekey(cast(Any, load_pem_private_key(key, None)))
-            made.check_privatekey()
         except (SSL.Error, TypeError) as error:
             raise ValueError(_said(error)) from None
         for authority in {each.subject: each for each in told}.values():

@@ -20,11 +20,13 @@ class Authority:
         """`ends`: from now, when its certificates end."""
         self.folder, self._key = folder, ec.generate_private_key(ec.SECP256R1())
         self._ends, self._name = ends, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        own = self._built(self._name, self._key, ca=True)
+        own = self._built(self._name, self._key, ends, ca=True)
         self.file = folder / f"{name}.crt"
         self.file.write_bytes(own.public_bytes(serialization.Encoding.PEM))
 
-    def _built(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool) -> x509.Certificate:
+    def _built(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, ends: dt.timedelta, *, ca: bool
+    ) -> x509.Certificate:
         now = dt.datetime.now(dt.UTC)
         return (
             x509.CertificateBuilder()
@@ -33,17 +35,19 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - dt.timedelta(minutes=9))
-            .not_valid_after(now + self._ends)
+            .not_valid_after(now + ends)
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
             .sign(self._key, hashes.SHA256())
         )
 
-    def client(self, name: str, *organizations: str, uid: str = "") -> Path:
-        """A certificate and its key in one file."""
+    def client(self, name: str, *organizations: str, uid: str = "", ends: dt.timedelta | None = None) -> Path:
+        """A certificate and its key in one file; it ends with the authority's, unless `ends` says otherwise."""
         parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
         parts += [x509.NameAttribute(UID, uid)] if uid else []
         key = ec.generate_private_key(ec.SECP256R1())
-        made = self._built(x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)]), key, ca=False)
+        made = self._built(
+            x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)]), key, ends or self._ends, ca=False
+        )
         plain = serialization.NoEncryption()
         pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
         path = self.folder / f"{name}-{len(list(self.folder.iterdir()))}.pem"

@@ -143,6 +143,26 @@ def test_nobody_else_may_say_for_whom_it_asks(server: Server) -> None:
     )
 
 
+def test_a_path_that_is_open_to_anybody_is_closed_to_a_certificate_that_nobody_verifies(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    (tmp_path / "others").mkdir()
+    stranger = Authority(tmp_path / "others", "users").client("alice")
+    (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+    (tmp_path / "authn").write_text(json.dumps({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthenticationConfiguration",
+        "anonymous": {"enabled": True, "conditions": [{"path": "/version"}]},
+    }))  # fmt: skip
+    flags = (
+        "--tls", f"--token-auth-file={tmp_path}/tokens.csv", "--authorization-mode=RBAC",
+        f"--client-ca-file={users.file}", f"--authentication-config={tmp_path}/authn",
+    )  # fmt: skip
+    with Child(tmp_path / "data", *flags) as child:
+        server = Server(tmp_path, child, users, users)
+        answers = [server.ask("GET", "/version", shown, {})[0] for shown in (None, users.client("bob"), stranger)]
+    assert answers == [200, 200, 401]
+
+
 def test_a_certificate_of_an_unknown_authority_is_nobodys_and_a_token_beside_it_counts(
     server: Server, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import datetime as dt
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -32,21 +33,29 @@ def asking(folder: Path, users: Authority, *flags: str) -> tuple[ClientCertifica
 class Ends:
     """A client and a server that have agreed, and between them what was sent."""
 
-    def __init__(self, https: Https, shown: Path | None, first: bytes = b"") -> None:
-        """`first`: sent together with the last of the client's handshake."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        if shown is not None:
-            context.load_cert_chain(shown)
-        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.client = context.wrap_bio(back, there)
-        self.server: TakingConnection = https.context.wrap_bio(there, back, server_side=True)
-        assert not agrees(self.client.do_handshake)
-        assert not agrees(self.server.do_handshake)
-        assert agrees(self.client.do_handshake)
+    def __init__(
+        self, https: Https, shown: Path | None, first: bytes = b"", name: str | None = None, **client: Any
+    ) -> None:
+        """`first`: sent together with the last of the client's handshake; `client`: see `a_client`."""
+        self.there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.client = a_client(shown, **client).wrap_bio(back, self.there, server_hostname=name)
+        self.server: TakingConnection = https.context.wrap_bio(self.there, back, server_side=True)
+        while not agrees(self.client.do_handshake):
+            agrees(self.server.do_handshake)
         if first:
             self.client.write(first)
         assert agrees(self.server.do_handshake)
+
+
+def a_client(shown: Path | None, *, curve: str = "", newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
+    """`newest`: the version that it speaks at most."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode, context.maximum_version = False, ssl.CERT_NONE, newest
+    if curve:
+        context.set_ecdh_curve(curve)
+    if shown is not None:
+        context.load_cert_chain(shown)
+    return context
 
 
 def agrees(step: Callable[[], object]) -> bool:
@@ -158,7 +167,100 @@ def test_flags_on_tls_hold_for_those_who_are_asked(tmp_path: Path) -> None:
     _, https = asking(tmp_path, users, "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
     ends = Ends(https, users.client("alice"))
     assert (ends.server.version(), ends.client.version()) == ("TLSv1.3", "TLSv1.3")
+    _, https = asking(tmp_path, users, "--tls-min-version=VersionTLS13")
+    with pytest.raises(ssl.SSLError):
+        Ends(https, None, newest=ssl.TLSVersion.TLSv1_2)
+    _, https = asking(tmp_path, users, "--tls-curve-preferences=24")
+    Ends(https, None, curve="secp384r1")
+    with pytest.raises(ssl.SSLError):
+        Ends(https, None, curve="prime256v1")
     with pytest.raises(HttpsError, match="X25519: where clients are asked for certificates, one of 23, 24 and 25"):
         asking(tmp_path, users, "--tls-curve-preferences=29")
     with pytest.raises(HttpsError, match=r"--tls-cipher-suites: OpenSSL .* has none of these"):
         asking(tmp_path, users, "--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA")
+
+
+def test_clients_get_the_certificate_that_is_for_the_name_which_they_ask_for(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    pairs = {name: own_certificate(tmp_path / name) for name in ("a.test", "b.test")}
+    flags = [f"--tls-sni-cert-key={certificate},{key}:{name}" for name, (certificate, key) in pairs.items()]
+    _, https = asking(tmp_path, users, *flags)
+
+    def got(name: str | None) -> bytes | None:
+        ends = Ends(https, users.client("alice"), name=name)
+        assert ends.server.shown(), "clients are asked for theirs whatever name they say"
+        return ends.client.getpeercert(True)
+
+    own = ssl.PEM_cert_to_DER_cert((tmp_path / "own" / "tls.crt").read_text())
+    assert [got("c.test"), got(None)] == [own, own]
+    for name, (certificate, _) in pairs.items():
+        assert got(name) == ssl.PEM_cert_to_DER_cert(certificate.read_text())
+
+
+def test_the_authorities_in_the_servers_file_are_sent_along(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    certificate, _ = own_certificate(tmp_path / "own")
+    certificate.write_text(certificate.read_text() + users.file.read_text())
+    _, https = asking(tmp_path, users)
+    client, (there, back) = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD)), (ssl.MemoryBIO(), ssl.MemoryBIO())
+    client.set_connect_state()
+    server = https.context.wrap_bio(there, back, server_side=True)
+    with pytest.raises(SSL.WantReadError):
+        client.do_handshake()
+    there.write(client.bio_read(1 << 16))
+    assert not agrees(server.do_handshake)
+    client.bio_write(back.read())
+    client.do_handshake()
+    sent = client.get_peer_cert_chain(as_cryptography=True) or []
+    assert sent[1:] == [x509.load_pem_x509_certificate(users.file.read_bytes())]
+
+
+def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    certificates, _ = asking(tmp_path, users)
+    (certificate, _), (_, key) = own_certificate(tmp_path / "own"), own_certificate(tmp_path / "other")
+    with pytest.raises(HttpsError, match=r"not a certificate and its key in PEM \(.*key values mismatch\)"):
+        Https((certificate, key), read(["--tls"]).tls_options, certificates)
+
+
+def test_a_connection_is_never_one_from_before_of_which_the_chain_is_not_known(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    _, https = asking(tmp_path, users)
+    context = a_client(users.client("alice"), newest=ssl.TLSVersion.TLSv1_2)
+    session, kept = None, list[TakingConnection]()
+    for _ in range(2):
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = context.wrap_bio(back, there, session=session)
+        server: TakingConnection = https.context.wrap_bio(there, back, server_side=True)
+        while not agrees(client.do_handshake):
+            agrees(server.do_handshake)
+        assert not client.session_reused
+        session = client.session
+        kept.append(server)
+
+
+def test_a_client_that_is_gone_without_a_word_ends_the_connection(tmp_path: Path) -> None:
+    _, https = asking(tmp_path, Authority(tmp_path, "users"))
+    ends = Ends(https, None)
+    ends.there.write_eof()
+    with pytest.raises(ssl.SSLEOFError):
+        ends.server.read()
+
+
+def test_an_authority_that_ends_takes_its_clients_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    users = Authority(tmp_path, "users", dt.timedelta(hours=1))
+    certificates, https = asking(tmp_path, users)
+    shown = Shown(certificates, Ends(https, users.client("alice", ends=dt.timedelta(days=1))).server.shown())
+    assert shown.peer().user
+    monkeypatch.setattr(handlers, "now", lambda: clock.now() + dt.timedelta(hours=2))
+    assert (shown.peer().user, shown.peer().refused) == (None, True)
+
+
+def test_other_authorities_count_for_connections_that_are_open(tmp_path: Path) -> None:
+    users, others = Authority(tmp_path, "users"), Authority(tmp_path, "others")
+    certificates, https = asking(tmp_path, users)
+    shown = Shown(certificates, Ends(https, users.client("alice")).server.shown())
+    assert shown.peer().user
+    users.file.write_text(others.file.read_text())
+    certificates.files[0].look()
+    assert shown.peer().refused
