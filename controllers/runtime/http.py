@@ -18,7 +18,9 @@ from controllers.runtime.connection import BrokenError, Connection, connect
 from controllers.runtime.kubeconfig import Cluster
 from controllers.runtime.transport import Headers
 
-_CONNECTIONS: Final = 16
+#: So many requests may be under way at once. A server commits together what it is asked together, and had to wait for
+#: its clients when they were sixteen (docs/adr/0004).
+_CONNECTIONS: Final = 64
 #: Methods that may be repeated when it is unknown whether the server saw the request.
 _REPEATABLE: Final = frozenset(("GET", "HEAD"))
 #: What stands in the target of a request besides letters and digits, and a target that has nothing else.
@@ -29,7 +31,7 @@ _KEPT_FIELDS: Final = 256
 
 
 class HttpTransport:
-    """Keep-alive connections to one server, sixteen at most, and one more for each watch."""
+    """Keep-alive connections to one server, sixty-four at most, and one more for each watch."""
 
     def __init__(self, cluster: Cluster) -> None:
         parts = urlsplit(cluster.server)

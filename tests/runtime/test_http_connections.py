@@ -239,6 +239,39 @@ def test_a_connection_that_has_rested_is_watched_over_again() -> None:
     played(scenario)
 
 
+def test_as_many_requests_are_under_way_at_once_as_there_may_be_connections() -> None:
+    begun, most, more = 0, 64, 6
+
+    async def scenario() -> None:
+        answering, serving = asyncio.Event(), list[asyncio.Task[None] | None]()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal begun
+            serving.append(asyncio.current_task())
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                while await reader.readuntil(b"\r\n\r\n"):
+                    begun += 1
+                    await answering.wait()
+                    writer.write(PLAIN)
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0, backlog=most) as server:
+            transport = HttpTransport(Cluster(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+            asked = [transport.request("POST", "/x", "", {}, b"") for _ in range(most + more)]
+            answers = asyncio.gather(*asked)
+            await become(lambda: begun == most, "as many as may be are under way")
+            assert transport._free.locked()
+            answering.set()
+            assert [body for _, _, body in await answers] == [b"ok"] * (most + more)
+            assert len(transport._idle) == most
+            await transport.close()
+            await asyncio.gather(*filter(None, serving))
+
+    played(scenario)
+
+
 async def read(chunks: AsyncIterator[bytes], came: list[bytes]) -> None:
     async for chunk in chunks:
         came.append(chunk)  # noqa: PERF401 - what came before the stream broke counts
