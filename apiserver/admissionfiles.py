@@ -5,6 +5,7 @@ Facts: apiserver, pkg/admission/plugin/manifest/metrics; a first reading counts 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -52,6 +53,10 @@ class FollowedManifests(Followed):
     def _note(self, status: str) -> None:
         self._count.inc(status, self._manifests.plugin, self._server)
         self._times[status, self._manifests.plugin, self._server] = now().timestamp()
+
+    async def _changed(self) -> bool:
+        """Asked in a thread: a directory may have so many files that requests would wait for it every second."""
+        return await asyncio.to_thread(self._stat) != self._mark
 
     def _read(self) -> list[bytes]:
         self._files = read_files(self._manifests.directory)

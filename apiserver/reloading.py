@@ -45,8 +45,11 @@ class Followed:
         while True:
             with timers(Timer.MACHINE):
                 await asyncio.sleep(_PAUSE)
-            if self._stat() != self._mark:
+            if await self._changed():
                 self.look()
+
+    async def _changed(self) -> bool:
+        return self._stat() != self._mark
 
     def look(self) -> None:
         """Takes over what the files say now, if that can be used."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,53 @@ def test_what_cannot_be_used_leaves_all_as_it_was_and_counts(tmp_path: Path) -> 
         (f"{start}_last_config_info{{{of}", "1"),
     ):
         assert [each.rpartition(" ")[2] for each in counted if each.startswith(line)] == [value], line
+
+
+def test_only_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
+    write(tmp_path / "b.yaml", bound("b.static.k8s.io", "no", "pods"))
+    manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
+    followed, before = FollowedManifests(manifests, "id"), manifests.objects("validatingadmissionpolicies")
+    write(tmp_path / "b.yaml", bound("b.static.k8s.io", "never", "pods"))
+    followed.look()
+    same, other = manifests.objects("validatingadmissionpolicies")
+    assert same is before[0]
+    assert other["spec"]["validations"][0]["message"] == "never"
+
+
+def test_a_directory_is_looked_at_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    followed, where = FollowedManifests(Manifests("ValidatingAdmissionPolicy", tmp_path, ON), "id"), list[int]()
+    look = followed._stat
+
+    def noted() -> list[tuple[int, int, int]]:
+        where.append(threading.get_ident())
+        return look()
+
+    monkeypatch.setattr(followed, "_stat", noted)
+    assert not asyncio.run(followed._changed())
+    write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
+    assert asyncio.run(followed._changed())
+    assert len(where) == 2
+    assert threading.get_ident() not in where
+
+
+def test_webhooks_in_files_are_asked_though_it_was_known_that_nobody_is(tmp_path: Path) -> None:
+    hooks, secrets = tmp_path / "hooks", MAPS.replace("configmaps", "secrets")
+    flags = told(tmp_path, MutatingAdmissionWebhook=hooks)
+
+    async def main() -> None:
+        async with asked(*flags) as at:
+            # Of secrets, which the server does not write before anybody is called.
+            await created(at.client, secrets, {"metadata": {"name": "before"}})
+            rules = [{**RULE, "resources": ["secrets"]}]
+            mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", rules)])
+            write(hooks / "a.yaml", [mine])
+            at.script(files=[patch("/data/by", "ZmlsZXM=")])
+            look(at.server, "MutatingAdmissionWebhook")
+            shown = await created(at.client, secrets, {"metadata": {"name": "asked"}, "data": {"a": ""}})
+            assert shown["data"] == {"a": "", "by": "ZmlsZXM="}
+
+    run(main())
 
 
 def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ class Manifests:
         self.plugin, self.directory, self._features = plugin, directory, features
         self._told: list[Callable[[], None]] = []
         self._objects: Mapping[str, Sequence[Json]] = {}
+        #: What the text of a file says, of the files that hold: a change is mostly of one of many.
+        self._known: Mapping[bytes, Sequence[tuple[str, Json]]] = {}
         self.files: Sequence[File] = ()
         try:
             self.take(read_files(directory))
@@ -99,9 +101,11 @@ class Manifests:
     def take(self, files: Sequence[File]) -> None:
         """Takes over what files say. Raises ManifestError; then all stays as it was."""
         found: dict[str, dict[str, tuple[Json, Path]]] = {kind: {} for kind in PLUGINS[self.plugin]}
+        known: dict[bytes, Sequence[tuple[str, Json]]] = {}
         for file in files:
             try:
-                for kind, obj in self._read(file.text):
+                known[file.text] = said = self._known.get(file.text) or tuple(self._read(file.text))
+                for kind, obj in said:
                     _add(found[kind], kind, obj, file.path)
             except (DecodeError, ManifestError) as error:
                 raise ManifestError(f"error loading {file.path}: {error}") from None
@@ -112,7 +116,7 @@ class Manifests:
                 raise ManifestError(
                     f'binding "{name}" references policy "{policy}" which does not exist in the manifest directory'
                 )
-        self.files = files
+        self.files, self._known = files, known
         self._objects = {
             _KINDS[kind].plural: [named[name][0] for name in sorted(named)] for kind, named in found.items()
         }
