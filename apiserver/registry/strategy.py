@@ -67,7 +67,7 @@ class Strategy:
     garbage_collection: str = "background"
     #: whether a deletion that `starts_deletion` began takes up the finalizers of its propagation policy.
     begins_with_finalizers: bool = True
-    #: preconditions of DELETE are answered with the plural and the storage's words (namespaces).
+    #: preconditions of DELETE are answered with the plural and the storage's words (namespaces, definitions).
     storage_preconditions: bool = False
 
     def name_rule_of(self, ctx: Context) -> str:

@@ -34,10 +34,13 @@ def read_review(answer: Answer, reviews: Mapping[str, Struct], wanted: str) -> R
     """
     if not answer.body:
         raise WebhookError(f"0-length response with status code: {answer.code} and content type: {answer.content_type}")
+    # What does not begin as a JSON object is read as YAML, whatever the content type says.
+    like_json = answer.body.lstrip()[:1] == b"{"
     try:
-        body = loads(answer.body)
+        body = loads(answer.body, "application/json" if like_json else "application/yaml")
     except DecodeError as error:
-        raise WebhookError(f"couldn't get version/kind; json parse error: {error}") from None
+        said = "couldn't get version/kind; json parse error: " if like_json else ""
+        raise WebhookError(f"{said}{error}") from None
     try:
         version, kind = interpret(body)
         expected = reviews[wanted]

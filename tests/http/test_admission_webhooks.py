@@ -175,6 +175,8 @@ _NONE: list[tuple[Json, int, str]] = [
     ({"allowed": True, "patch": "{"}, 500, "received undecodable patch in webhook response: unexpected end of JSON"),
     ({"allowed": True, "patch": [{"op": "remove", "path": "/data/none"}]}, 500, "Unable to remove nonexistent key"),
     ({"allowed": True, "patch": [{"op": "add", "path": "/data", "value": 5}]}, 500, "cannot unmarshal number"),
+    ({"raw": "hello"}, 500, "json: cannot unmarshal string into Go value of type struct { APIVersion string"),
+    ({"raw": "{"}, 500, "couldn't get version/kind; json parse error: unexpected end of JSON input"),
     ({"http": 429, "raw": ""}, 500, "the server has received too many requests and has asked us to try again later"),
     (patch("/metadata/name", "Not A Name"), 422, "Invalid value"),
 ]

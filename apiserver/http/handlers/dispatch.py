@@ -40,7 +40,7 @@ from apiserver.registry.verbs.delete import delete
 from apiserver.registry.verbs.deletecollection import delete_collection
 from apiserver.registry.verbs.get import get, get_present
 from apiserver.registry.verbs.list import list_, list_present
-from apiserver.registry.verbs.patch import patch
+from apiserver.registry.verbs.patch import check_patch_type, patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
 from apiserver.storage.entry import Entry
@@ -105,7 +105,7 @@ class Dispatch:
             version=info.version,
             verb=info.verb,
             namespace=info.namespace if endpoint.namespaced else "",
-            name=info.name,
+            name=info.name if info.verb != "create" or info.subresource else "",  # see `Routes`: it may be there
             subresource=info.subresource,
         )
         request.time = ctx.now
@@ -119,6 +119,8 @@ class Dispatch:
             return self._kept(answer, request) if isinstance(answer, Stream) else answer
         if ctx.verb == "watch":
             return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
+        if endpoint.custom and ctx.verb == "patch":  # no router has looked at it
+            check_patch_type(request, custom=True)
         chosen = response_format(request, tables=endpoint.tables, bare=endpoint.bare)
         if len(request.body) > MAX_BODY:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")

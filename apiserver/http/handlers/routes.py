@@ -6,13 +6,22 @@ from collections.abc import Iterator
 from typing import Final
 
 from apiserver.api.fielderrors import go_quote
-from apiserver.api.status import PlainError, StatusError, method_not_allowed, not_found, qualified, unknown_resource
+from apiserver.api.status import (
+    PlainError,
+    StatusError,
+    bad_request,
+    method_not_allowed,
+    not_found,
+    qualified,
+    unknown_resource,
+)
 from apiserver.http.formats.negotiation import JSON, check_routed
 from apiserver.http.formats.view import View
 from apiserver.http.sinks.metrics import Served
 from apiserver.messages import Request
 from apiserver.registry.resource import Subresource
 from apiserver.registry.store import Store
+from apiserver.registry.verbs.patch import check_patch_type
 from apiserver.requestinfo import RequestInfo
 
 _NO_PAGE: Final = "404 page not found"
@@ -112,8 +121,10 @@ class Routes:
             self._check(endpoint, request)
         elif not (verb == "patch" or request.headers.get("accept", JSON) != JSON):
             return endpoint
+        if endpoint.custom:
+            return endpoint
         text = info.subresource == "log"
-        if (endpoint.connect is None or text) and not endpoint.custom:
+        if endpoint.connect is None or text:
             check_routed(verb, request.headers, tables=endpoint.storage, text=text)
         return endpoint
 
@@ -122,7 +133,10 @@ class Routes:
         info = request.info
         verb, name = info.verb, info.name
         if endpoint.custom:
-            _check_custom(endpoint, info)
+            _check_custom(endpoint, request)
+            if endpoint.warning:
+                request.warnings = [endpoint.warning]
+            return
         if endpoint.namespaced is not bool(info.namespace):
             _check_scope(endpoint, info)
         if info.subresource:
@@ -166,12 +180,20 @@ def _asks_proxy(request: Request, endpoint: Endpoint) -> bool:
     return request.method == "OPTIONS" and subresource is not None and subresource.name == "proxy"
 
 
-def _check_custom(endpoint: Endpoint, info: RequestInfo) -> None:
-    """What upstream's handler of custom resources refuses itself: a path of another scope, a verb. Raises 404, 405."""
+def _check_custom(endpoint: Endpoint, request: Request) -> None:
+    """What upstream's handler of custom resources refuses itself: a path of another scope, a verb, a missing name. No
+    router stands before it: names that a verb does not need and what follows them are passed over, and HEAD is GET.
+    Raises 400, 404, 405, 415.
+    """
+    info = request.info
     if endpoint.namespaced is not bool(info.namespace) and not (endpoint.namespaced and info.verb in ("list", "watch")):
         raise PlainError(404, _NO_PAGE)
     if info.verb not in endpoint.verbs:
         raise _unsupported(info)
+    if not info.name and info.verb in ("update", "patch"):
+        if info.verb == "patch":
+            check_patch_type(request, custom=True)
+        raise bad_request("name must be provided")
 
 
 def _unsupported(info: RequestInfo) -> StatusError:

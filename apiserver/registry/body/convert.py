@@ -180,6 +180,7 @@ class ExpectedBody:
         "group",
         "kind",
         "of",
+        "projects_custom",
         "schema",
         "subresource",
         "to_hub",
@@ -203,6 +204,8 @@ class ExpectedBody:
             self.to_hub, self.fill = same_form, _nothing
         self.api_version = api_version(self.group, self.version)
         self.custom = resource.custom and self.schema is version.schema
+        #: shows a custom object as one of another kind, which upstream does not convert where nobody manages it.
+        self.projects_custom = resource.custom and shown is not None
 
     def _compile_fill(self, version: Version, obj: Json, now: datetime) -> None:
         self.fill = version.fill if version.default is not None else filler_of(version.schema) or _nothing
@@ -210,11 +213,15 @@ class ExpectedBody:
 
 
 def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
-    """Defaults and converts a decoded object. Raises DecodeError where it has no stored form."""
-    obj.pop("kind", None)
+    """Defaults and converts a decoded object; a custom one of another kind stays as it is, and says so, until it is
+    validated. Raises DecodeError where it has no stored form.
+    """
+    kind = obj.pop("kind", None)
     obj.pop("apiVersion", None)
     if reset:
         obj["metadata"]["managedFields"] = [{}]
+    if expected.custom and kind is not None and kind != expected.kind:
+        return Hub({"kind": kind, **obj})
     expected.fill(obj, ctx.now)
     return Hub(obj if expected.to_hub is same_form else expected.to_hub(obj))
 

@@ -176,6 +176,11 @@ def decode_body(ctx: Context, expected: ExpectedBody, kinds: Kinds, request: Req
         raise bad_request(message) from None
     if expected.custom and not kind:
         raise _without_kind(expected, body, validation)
+    if version.endswith("/") and not expected.custom:
+        if version[:-1] != expected.group:
+            what = f'{kind or expected.kind} in version "" cannot be handled as a {expected.kind}'
+            raise bad_request(f"{what}: Object 'apiVersion' is missing in '{body.decode(errors='replace')}'")
+        version = expected.api_version
     raw = loaded.value or {}
     reset = _resets_managers(raw)
     obj = _decode_as(
@@ -240,14 +245,15 @@ def summary(body: bytes) -> str:
 def _decode_as(
     ctx: Context, expected: ExpectedBody, kinds: Kinds, body: Body | Envelope, version: str, kind: str, validation: str
 ) -> Json:
-    if expected.custom and kind != expected.kind and version == expected.api_version:
-        raise other_kind(kind, version, expected, (body.value or {}) if isinstance(body, Body) else {})
     short = version.rpartition("/")[2]
 
     def refuse(error: str) -> StatusError:
         return bad_request(f'{kind} in version "{short}" cannot be handled as a {expected.kind}: {error}')
 
-    own = kind == expected.kind and (version == expected.api_version or version in expected.accepts)
+    # That a custom object is of another kind is told where it is validated.
+    own = (expected.custom or kind == expected.kind) and (
+        version == expected.api_version or version in expected.accepts
+    )
     schema = expected.schema if own or expected.custom else kinds.scheme(version, kind)
     if schema is None:
         raise refuse(unregistered(kind, version, scheme_of(expected.group)))

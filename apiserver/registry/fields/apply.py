@@ -42,6 +42,8 @@ Json = dict[str, Any]
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL: Final = "kubectl"
+#: How messages begin of what fails while fields that nobody manages are given to somebody.
+_EXISTING: Final = "failed to create manager for existing fields"
 #: How messages begin of what fails while fields are given up.
 _PRUNE: Final = "prune fields"
 _CONVERT_MERGED: Final = f"{_PRUNE}: failed to convert merged object to last applied version"
@@ -165,11 +167,15 @@ class _Applier:
         managers = decode_strictly(old["metadata"].get("managedFields"))
         if managers:
             return managers
+        if self.expected.projects_custom:
+            what = f"(/; {_gvk(self.api_version, self.expected.kind)}) to proper version"
+            cause = f"request to convert CR to an invalid group/version: {self.api_version}"
+            raise StatusError(500, "", f"{_EXISTING}: failed to convert live object {what}: {cause}")
         try:
             gained, _ = compare(self.schema, {**self._form(self.api_version).empty(), **_type(live)}, live)
         except NamelessItem:
             what = f"failed to convert new object ({self._place()}) to smd typed: {check(self.schema, live)}"
-            raise StatusError(500, "", f"failed to create manager for existing fields: {what}") from None
+            raise StatusError(500, "", f"{_EXISTING}: {what}") from None
         gained = difference(without(gained, self.resets), STRIPPED)
         if not gained:
             return {}

@@ -235,11 +235,15 @@ class FieldTracker:
             before, after = copied([before, after])
         sections, reset = self._resets(writer.subresource)
         if sections:
+            # What this write does not change is not validated, but has to fit for anybody to own anything.
+            given = {name: part for name in sections if (part := after.get(name)) != before.get(name)}
+            if form.only_named and check(form.schema, given):
+                raise NamelessItem
             before = {name: part for name, part in before.items() if name not in sections}
             after = {name: part for name, part in after.items() if name not in sections}
         try:
             gained, lost = compare(form.schema, before, written(form.schema, after))
-        except (AttributeError, TypeError):
+        except (AttributeError, TypeError, LookupError):
             # Values of a custom object may be of another type than its schema says: validation tells of them.
             if check(form.schema, after) or check(form.schema, before):
                 raise NamelessItem from None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from apiserver.api.status import bad_request
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.turns import on_loop
 
@@ -21,6 +22,8 @@ __all__ = ["connect"]
 @on_loop
 async def connect(store: Store, ctx: Context, request: Request, subresource: Subresource) -> Response | Stream:
     assert subresource.connect is not None, "the caller looked"
+    if "dryRun" in request.params and subresource.connect_options is not None:
+        raise bad_request("dryRun is not supported")
     if subresource.connect_options is not None:
         attributes = Attributes("CONNECT", ctx, ctx.name, subresource.connect_options(request))
         handlers = store.handlers("CONNECT", ctx)

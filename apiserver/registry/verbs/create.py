@@ -172,7 +172,7 @@ def prepare_new(store: Store, ctx: Context, obj: Json) -> None:
     if not errors and not strategy.checks_metadata:
         errors = validate_metadata(metadata, resource.namespaced, "path-segment", kind_rules=False)
     if errors:
-        raise invalid_status(resource.kind, store.kind_group, metadata.get("name", ""), errors)
+        raise invalid_status(obj.get("kind", resource.kind), store.kind_group, metadata.get("name", ""), errors)
     ctx.warnings += strategy.warnings_on_create(ctx, obj)
     if store.canonicalize is not None:
         store.canonicalize(ctx, obj)

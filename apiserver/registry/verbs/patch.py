@@ -27,7 +27,7 @@ from apiserver.api.status import StatusError, bad_request, conflict, internal_er
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
-from apiserver.registry.body.decode import other_kind, scheme_of, unregistered, warnings_of
+from apiserver.registry.body.decode import other_kind, scheme_of, unregistered, unsupported_media_type, warnings_of
 from apiserver.registry.body.options import patch_options
 from apiserver.registry.body.unstructured import Misfit, restored_changes
 from apiserver.registry.metadata import ensure_namespace, manager_name
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from apiserver.registry.context import Context
     from apiserver.registry.store import Store
 
-__all__ = ["JsonPatch", "patch"]
+__all__ = ["JsonPatch", "check_patch_type", "patch"]
 
 Json = dict[str, Any]
 JSON_PATCH: Final = "application/json-patch+json"
@@ -56,9 +56,7 @@ _OPERATION: Final = _TEXTS | {"value"}
 
 async def patch(store: Store, ctx: Context, request: Request) -> Result:
     """PATCH of an object or of ctx.subresource; an apply makes it when it is missing. Raises StatusError."""
-    media = request.headers.get("content-type", "").partition(";")[0]
-    if media not in PATCH_TYPES or (media == STRATEGIC and store.resource.custom):
-        raise _unknown_type(custom=store.resource.custom)
+    media = check_patch_type(request, custom=store.resource.custom)
     apply = media == APPLY
     options = patch_options(request, apply=apply)
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
@@ -89,11 +87,13 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     return await update_object(store, ctx, update, options, create=True, tracked=True)
 
 
-def _unknown_type(*, custom: bool) -> StatusError:
-    """Upstream's text for a content type that is no patch's. `custom` objects are not merged strategically."""
-    accepted = ", ".join(name for name in PATCH_TYPES if not custom or name != STRATEGIC)
-    message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-    return StatusError(415, "UnsupportedMediaType", message)
+def check_patch_type(request: Request, *, custom: bool) -> str:
+    """The media type of a patch; `custom` objects are not merged strategically. Raises StatusError (415)."""
+    media = request.headers.get("content-type", "").partition(";")[0]
+    accepted = [name for name in PATCH_TYPES if not custom or name != STRATEGIC]
+    if media not in accepted:
+        raise unsupported_media_type(accepted)
+    return media
 
 
 class Patch:

@@ -316,7 +316,7 @@ def _prepare(store: Store, ctx: Context, new: Hub, old: Hub, subresource: str) -
     else:
         errors += strategy.validate_update(ctx, new, old)
     if errors:
-        raise invalid_status(resource.kind, store.kind_group, metadata.get("name", ""), errors)
+        raise invalid_status(new.get("kind", resource.kind), store.kind_group, metadata.get("name", ""), errors)
     if not subresource:
         ctx.warnings += strategy.warnings_on_update(ctx, new, old)
     elif subresource == "status" and store.warnings_on_status_update is not None:

@@ -3,6 +3,7 @@
     coercion = Coercion(schema)
     obj, unknown = coercion.pruned(obj)     a new object, and the paths of what was dropped
     coercion.default(obj)                   in place
+    coerce_defaults(schema)                 the same for the defaults that a definition brings
 
 Facts: apiextensions-apiserver, pkg/apiserver/schema/pruning and defaulting, and the coercing decoder of
 customresource_handler.go. Dropped are fields that the schema does not have, unless it preserves unknown ones there, and
@@ -19,10 +20,10 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec import DecodeError, decode
-from apiserver.api.fielderrors import Path, invalid
+from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.types.meta import ObjectMeta
 
-__all__ = ["IDENTITY", "Coercion", "TooLarge", "plain"]
+__all__ = ["IDENTITY", "Coercion", "Malformed", "TooLarge", "coerce_defaults", "plain"]
 
 Json = dict[str, Any]
 
@@ -35,6 +36,14 @@ IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 class TooLarge(ValueError):
     """A number is beyond what a float holds."""
+
+
+class Malformed(DecodeError):
+    """An embedded object's kind, apiVersion or metadata is none; `error` says which."""
+
+    def __init__(self, error: FieldError) -> None:
+        super().__init__(error.text)
+        self.error = error
 
 
 def plain(value: Any) -> Any:
@@ -100,20 +109,20 @@ class Coercion:
 
     def unknown(self, obj: Json) -> list[str]:
         """The paths of unknown fields, those in metadata of embedded objects aside, which are dropped without a word.
-        Raises DecodeError as `pruned`.
+        Raises Malformed as `pruned`.
         """
         run = _Pruning()
         run.prune(self._root, obj, "")
         return sorted(run.unknown)
 
-    def pruned(self, obj: Json) -> tuple[Json, list[str]]:
+    def pruned(self, obj: Json, *, keeps_nulls: bool = False) -> tuple[Json, list[str]]:
         """The object in the schema's form, and the paths of what was dropped, in order. Its own metadata is left alone.
-        Raises DecodeError for metadata of an embedded object that is none.
+        `keeps_nulls`: those that the schema does not allow stay as well. Raises Malformed.
         """
         if self._keeps_all:
             return plain(obj), []
         identity = {name: obj[name] for name in ("apiVersion", "kind", "metadata") if name in obj}
-        run = _Pruning()
+        run = _Pruning(keeps_nulls=keeps_nulls)
         made = run.prune(self._root, obj, "")
         unknown = sorted(run.unknown) + sorted(run.embedded)
         if any(name in made for name in identity):
@@ -125,7 +134,7 @@ class Coercion:
         if self._root.has_defaults:
             _default(self._root, obj)
         if self._cuts_defaults:
-            made, _ = self.pruned(obj)
+            made, _ = self.pruned(obj, keeps_nulls=True)
             obj.clear()
             obj.update(made)
 
@@ -139,13 +148,31 @@ def _embeds(schema: Any) -> bool:
     )
 
 
+def coerce_defaults(schema: Json) -> None:
+    """Takes out of the defaults of a valid schema, in place, what metadata of embedded objects in them does not have.
+    Those within such metadata stay as they are.
+    """
+    default, items = schema.get("default"), schema.get("items")
+    if default is not None:
+        made, _ = Coercion({"properties": {"default": schema}}).pruned({"default": default}, keeps_nulls=True)
+        if made["default"] != plain(default):
+            schema["default"] = made["default"]
+    if isinstance(items, dict):
+        coerce_defaults(items)
+    embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    for name, part in (schema.get("properties") or {}).items():
+        if not (embedded and name in IDENTITY):
+            coerce_defaults(part)
+
+
 class _Pruning:
     """One object on its way into the form of a schema: several threads use a schema at once. `unknown` are the paths of
     what was dropped, `embedded` those in metadata of embedded objects."""
 
-    __slots__ = ("embedded", "unknown")
+    __slots__ = ("_keeps_nulls", "embedded", "unknown")
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_nulls: bool = False) -> None:
+        self._keeps_nulls = keeps_nulls
         self.unknown: list[str] = []
         self.embedded: list[str] = []
 
@@ -187,7 +214,7 @@ class _Pruning:
                 elif path or name not in IDENTITY:
                     self.unknown.append(prefix + name)
                 continue
-            if item is None and not below.nullable and below.default is None:
+            if item is None and not below.nullable and below.default is None and not self._keeps_nulls:
                 continue
             made[name] = self.prune(below, item, prefix + name)
         return made
@@ -196,12 +223,12 @@ class _Pruning:
         """apiVersion, kind or metadata of an embedded object."""
         if name != "metadata":
             if not isinstance(value, str):
-                raise DecodeError(invalid(Path(path), value, "must be a string").text)
+                raise Malformed(invalid(Path(path), plain(value), "must be a string"))
             return value
         try:
             decoded = decode(ObjectMeta, plain(value))
         except DecodeError as error:
-            raise DecodeError(invalid(Path(path), plain(value), str(error)).text) from None
+            raise Malformed(invalid(Path(path), plain(value), str(error))) from None
         self.embedded += [f"{path}.{field}" for field in decoded.unknown]
         metadata = decoded.obj
         if metadata.get("creationTimestamp") is None:

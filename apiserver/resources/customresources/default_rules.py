@@ -5,12 +5,13 @@ Facts: apiextensions-apiserver, pkg/apiserver/schema/defaulting/validation.go.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from apiserver.api.codec import DecodeError
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.validation.structural import ABSENT, Structural
-from apiserver.resources.customresources.coercion import IDENTITY, Coercion
+from apiserver.resources.customresources.coercion import IDENTITY, Coercion, Malformed, plain
 from apiserver.resources.customresources.rulechecks import Budget, RuleChecks
 
 __all__ = ["default_errors"]
@@ -46,6 +47,7 @@ def _errors(
 
 def _default(at: Path, schema: Json, default: Any, budget: Budget, place: tuple[str, ...]) -> list[FieldError]:
     errors: list[FieldError] = []
+    default = plain(default)
     if place:
         if problem := _metadata_problem(place, default):
             return [invalid(at, default, f"must result in valid metadata: {problem}")]
@@ -53,8 +55,9 @@ def _default(at: Path, schema: Json, default: Any, budget: Budget, place: tuple[
         try:
             if Coercion({"properties": {"default": schema}}).unknown({"default": default}):
                 errors.append(invalid(at, default, "must not have unknown fields"))
-        except DecodeError as error:
-            return [invalid(at, default, str(error))]
+        except Malformed as malformed:
+            error = malformed.error
+            return [*errors, replace(error, field=f"{at}{error.field.removeprefix('default')}")]
     structural = Structural(_of_any_type(schema))
     found = structural.embedded(default, None, at) or structural.limits(default, ABSENT, at)
     if found:

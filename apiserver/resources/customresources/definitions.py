@@ -13,6 +13,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
+from apiserver.resources.customresources.coercion import coerce_defaults
 from apiserver.resources.customresources.definition_rules import (
     definition_errors,
     name_errors,
@@ -55,6 +56,7 @@ def _note_stored(obj: Json) -> None:
 class DefinitionStrategy(Strategy):
     checks_finalizer_names = False
     begins_with_finalizers = False
+    storage_preconditions = True
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
 
@@ -80,6 +82,12 @@ class DefinitionStrategy(Strategy):
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return status_errors(obj)
+
+    def canonicalize(self, ctx: Context, obj: Json) -> None:
+        for version in obj["spec"].get("versions") or ():
+            schema = (version.get("schema") or {}).get("openAPIV3Schema")
+            if schema is not None:
+                coerce_defaults({**schema, "x-kubernetes-embedded-resource": True})
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return [f'unrecognized format "{name}"' for name in unknown_formats(obj["spec"])]

@@ -154,7 +154,7 @@ def _version(
         found.append(Subresource(name="status"))
     if subresources.get("scale"):
         found.append(scale_of(subresources["scale"]))
-    schema = _type(spec["group"], version, names, coercion, keeps_all=keeps_all)
+    schema = _type(spec["group"], version, names, coercions, keeps_all=keeps_all)
     return CustomVersion(
         name=name,
         schema=schema,
@@ -200,7 +200,7 @@ def _warning(spec: Json, version: Json) -> str:
     return f"{group}/{name} {kind} is deprecated" + (f"; use {group}/{newer[0]} {kind}" if newer else "")
 
 
-def _type(group: str, version: Json, names: Json, coercion: Coercion, *, keeps_all: bool) -> Struct:
+def _type(group: str, version: Json, names: Json, coercions: dict[str, Coercion], *, keeps_all: bool) -> Struct:
     """The type of a kind: declared as server-side apply sees it, decoded by its structural schema, published as it
     is.
     """
@@ -208,7 +208,7 @@ def _type(group: str, version: Json, names: Json, coercion: Coercion, *, keeps_a
     fields, others = fields_of_kind(schema, keeps_all=keeps_all)
 
     def read(value: Any, body: Body | None) -> Decoded:
-        return _decoded(coercion, value, body)
+        return _decoded(_coercion_for(value, gvk, coercions), value, body)
 
     made = Struct(
         ".".join([*reversed(group.split(".")), *gvk[1:]]),
@@ -218,7 +218,8 @@ def _type(group: str, version: Json, names: Json, coercion: Coercion, *, keeps_a
         others=others,
         decoder=read,
     )
-    made.cache["decode"] = lambda value: read(value, None).obj
+    # The result of an apply, which upstream reads without looking for nulls.
+    made.cache["decode"] = lambda value: _decoded(coercions[gvk[1]], value, None, keeps_nulls=True).obj
 
     def published(document: Definitions) -> Json:
         from apiserver.resources.customresources.published import publisher
@@ -243,12 +244,30 @@ def _list_type(kind: Struct, version: Json, names: Json) -> Struct:
     return made
 
 
-def _decoded(coercion: Coercion, value: Json, body: Body | None) -> Decoded:
+#: Of a version that the definition does not have, and of objects of other kinds.
+_NOTHING: Final = Coercion(None)
+_EVERYTHING: Final = Coercion(None, keeps_all=True)
+
+
+def _coercion_for(value: Json, gvk: tuple[str, str, str], coercions: dict[str, Coercion]) -> Coercion:
+    """By which schema a body is read: the one of the version that it names. A body of another group or kind loses
+    nothing. Raises DecodeError.
+    """
+    version = value.get("apiVersion", "")
+    if version is None:
+        raise DecodeError(".apiVersion accessor error: <nil> is of the type <nil>, expected string")
+    group, _, name = version.rpartition("/")
+    if (group, value.get("kind")) != (gvk[0], gvk[2]):
+        return _EVERYTHING
+    return coercions.get(name, _NOTHING)
+
+
+def _decoded(coercion: Coercion, value: Json, body: Body | None, *, keeps_nulls: bool = False) -> Decoded:
     """An object in the schema's form, and what a strict reader would refuse: repeated fields, then unknown ones."""
     duplicates = repeated(parse_with_spans(body.text)) if body is not None and _may_repeat(body) else []
     metadata = decode(ObjectMeta, value.get("metadata"))
     try:
-        obj, unknown = coercion.pruned(value)
+        obj, unknown = coercion.pruned(value, keeps_nulls=keeps_nulls)
     except TooLarge:
         number = next(iter(_infinite(parse_with_spans(body.text))), "") if body is not None else ""
         raise DecodeError(f"json: cannot unmarshal number {number} into Go value of type float64") from None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from apiserver.api.fielderrors import FieldError
 from apiserver.api.status import bad_request, internal_error
 from apiserver.registry.resource import Subresource
 from apiserver.resources.customresources.strategy import Misplaced, nested
@@ -12,6 +13,9 @@ from apiserver.resources.scales import CUSTOM_SCALE, scale_subresource, shown_me
 __all__ = ["scale_of"]
 
 Json = dict[str, Any]
+
+#: What an object without a number of replicas is shown with to whoever changes its scale.
+_MISSING: Final = -(2**31)
 
 
 def scale_of(paths: Json) -> Subresource:
@@ -26,6 +30,7 @@ def scale_of(paths: Json) -> Subresource:
             selector = (nested(obj, path, "string") if path else None) or ""
         except Misplaced as error:
             raise bad_request(str(error)) from None
+        replicas = _MISSING if replicas is None else replicas
         status: Json = {"replicas": present} | ({"selector": selector} if selector else {})
         return {"metadata": shown_metadata(obj), "spec": {"replicas": replicas} if replicas else {}, "status": status}
 
@@ -36,5 +41,10 @@ def scale_of(paths: Json) -> Subresource:
         except Misplaced as error:
             raise bad_request(str(error)) from None
 
-    # What a changed scale says is judged by the object's own rules, which have an object of any scope.
-    return scale_subresource(wanted.removeprefix("."), show, there, lambda _: [], CUSTOM_SCALE)
+    def given(scale: Json) -> list[FieldError]:
+        """What a changed scale says is judged by the object's own rules; but it has to say something."""
+        if scale["spec"].get("replicas") == _MISSING:
+            raise bad_request(f'the spec replicas field "{wanted}" cannot be empty')
+        return []
+
+    return scale_subresource(wanted.removeprefix("."), show, there, given, CUSTOM_SCALE)

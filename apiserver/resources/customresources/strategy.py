@@ -113,11 +113,15 @@ class CustomStrategy(Strategy):
         return errors + self._by_rules(ctx, rules, self._typed(ctx, obj), self._typed(ctx, before), errors)
 
     def _by_schema(self, ctx: Context, rules: Rules, obj: Json, old: Any) -> list[FieldError]:
-        scale = _scale_spec(rules.scale, obj) + _scale_status(rules.scale, obj)
-        if rules.schema is None:
-            return scale
         value, before = self._typed(ctx, obj), old if old is ABSENT else self._typed(ctx, old)
-        errors = rules.schema.limits(value, before, Path()) + scale
+        if value["kind"] != ctx.resource.kind:  # nothing is said of its values then
+            errors = [invalid(Path("kind"), value["kind"], f"must be {ctx.resource.kind}")]
+        else:
+            errors = _scale_spec(rules.scale, obj) + _scale_status(rules.scale, obj)
+            if rules.schema is not None:
+                errors = rules.schema.limits(value, before, Path()) + errors
+        if rules.schema is None:
+            return errors
         errors += rules.schema.embedded(value, _metadata)
         errors += rules.schema.list_types(value, before)
         return errors + self._by_rules(ctx, rules, value, before, errors)

@@ -188,7 +188,7 @@ def _nested(schema: Json, at: Path, *, skip_any: bool = False) -> list[FieldErro
         errors += _nested(part, (at / "properties").key(name))
     if schema.get("type"):
         errors.append(forbidden(at / "type", "must be empty to be structural"))
-    if schema.get("additionalProperties"):
+    if schema.get("additionalProperties") not in (None, False):
         errors.append(forbidden(at / "additionalProperties", "must be undefined to be structural"))
     errors += [forbidden(at / name, text) for name, text in _FORBIDDEN if schema.get(name) not in (None, "", False, [])]
     if "metadata" in (schema.get("properties") or {}):
