@@ -79,8 +79,10 @@ def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True, 
     if accept and accept != JSON and not _is_listed(accept, _PRODUCED | {_TEXT} if text else _PRODUCED):
         available = f"{ACCEPTED}, {STREAMED}" if verb in ("list", "watch") else ACCEPTED
         raise _not_produced(f"{_TEXT}, {available}" if text else available)
-    if (text or (not tables and "as=Table" in accept)) and negotiate(accept).shape == "Table":
+    if text and negotiate(accept).shape == "Table":
         raise not_acceptable()
+    if not tables and "as=Table" in accept:
+        _first(accept, lambda other: other.shape != "Table")
 
 
 def check_produced(accept: str, media: str) -> None:

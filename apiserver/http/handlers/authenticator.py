@@ -58,7 +58,7 @@ def read_tokens(path: Path) -> dict[str, User]:
                 f"--token-auth-file {path}: line {number} has {len(row)} columns; token, user name and user uid are"
                 " needed"
             )
-        groups = tuple(group for group in (row[3].split(",") if len(row) > 3 else ()) if group)
+        groups = row[3].split(",") if len(row) > 3 else ()  # an empty column is a group without a name
         users[row[0]] = User(row[1], row[2], (*groups, "system:authenticated"))
     return users
 

@@ -60,7 +60,8 @@ class Endpoint:
         self.verbs = frozenset(view.resource.verbs if subresource is None else subresource.verbs)
         #: Whether a path may name one of them: what is only created has no such paths.
         self.has_items = not self.verbs.isdisjoint(_ITEM_VERBS)
-        self.tables = subresource is None or (subresource.tables and subresource.create is None)
+        #: Whether anything makes tables of what is answered.
+        self.tables = self.storage and (subresource is None or (subresource.tables and subresource.create is None))
         #: Whether its objects are bare JSON. A scale is a type of its own, whatever it is a scale of.
         self.bare = self.custom and (subresource is None or subresource.projection is None)
         self.connect = subresource.connect if subresource is not None else None
@@ -125,7 +126,11 @@ class Routes:
             return endpoint
         text = info.subresource == "log"
         if endpoint.connect is None or text:
-            check_routed(verb, request.headers, tables=endpoint.storage, text=text)
+            try:
+                check_routed(verb, request.headers, tables=endpoint.storage, text=text)
+            except StatusError:
+                request.warnings = []  # what is behind the router has not been asked
+                raise
         return endpoint
 
     def _check(self, endpoint: Endpoint, request: Request) -> None:

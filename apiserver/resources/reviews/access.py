@@ -101,7 +101,7 @@ def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
     problems: list[str] = []
     if asked is not None:
         selector = _selector(asked.get("fieldSelector"), problems)
-        labels = _labels(asked.get("labelSelector"))
+        labels = _labels(asked.get("labelSelector"), problems)
         decision: Decision = authority.decide(
             user,
             Question(
@@ -137,7 +137,7 @@ def _selector(given: Json | None, problems: list[str]) -> str:
         return ""
     requirements = given.get("requirements") or []
     if not requirements:
-        return _parsed(given.get("rawSelector", ""), problems)
+        return _parsed(given.get("rawSelector", ""), "fieldSelector", problems)
     terms = []
     for each in requirements:
         values = each.get("values") or []
@@ -151,28 +151,32 @@ def _selector(given: Json | None, problems: list[str]) -> str:
     return ",".join(terms)
 
 
-def _labels(given: Json | None) -> str:
-    """A label selector's text, as far as it can be written."""
+def _labels(given: Json | None, problems: list[str]) -> str:
+    """A label selector's text, as far as it can be written; what cannot is left out, as of a field selector."""
     if not given:
         return ""
-    terms = []
-    for each in given.get("requirements") or ():
+    requirements, terms = given.get("requirements") or [], []
+    for each in requirements:
         key, values = each.get("key", ""), ",".join(each.get("values") or ())
         operator = each.get("operator")
         if operator in _WITH_VALUES and values:
             terms.append(f"{key} {'in' if operator == 'In' else 'notin'} ({values})")
         elif operator in _WITHOUT_VALUES and not values:
             terms.append(key if operator == "Exists" else f"!{key}")
-    return ",".join(terms) or given.get("rawSelector", "")
+    if len(terms) < len(requirements):
+        problems.append(
+            f"spec.resourceAttributes.labelSelector {'partially ' if terms else ''}ignored due to parse error"
+        )
+    return ",".join(terms) or ("" if requirements else _parsed(given.get("rawSelector", ""), "labelSelector", problems))
 
 
-def _parsed(raw: str, problems: list[str]) -> str:
-    from apiserver.api.selectors import SelectorError, parse_fields
+def _parsed(raw: str, name: str, problems: list[str]) -> str:
+    from apiserver.api.selectors import SelectorError, parse_fields, parse_labels
 
     try:
-        parse_fields(raw)
+        (parse_labels if name == "labelSelector" else parse_fields)(raw)
     except SelectorError:
-        problems.append("spec.resourceAttributes.fieldSelector ignored due to parse error")
+        problems.append(f"spec.resourceAttributes.{name} ignored due to parse error")
         return ""
     return raw
 
