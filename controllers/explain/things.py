@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from controllers.claims import claim_names
+from controllers.explain.amounts import amount_text
 from controllers.explain.findings import ClaimState, PodFindings, plural, unread_lines
 from controllers.explain.podgroups import explain_group, group_of
 from controllers.explain.pods import claim_state, explain_pod, queue_state
@@ -158,7 +159,9 @@ def _node(world: World, name: str) -> NodeFindings:
         tainted=sum(bool(device.taints) for device in view.devices),
         held=dict(held.most_common()),
         reserved={
-            resource: f"{requested} of {info.allocatable.get(resource, 0)}"
+            resource: " of ".join(
+                amount_text(resource, each) for each in (requested, info.allocatable.get(resource, 0))
+            )
             for resource, requested in sorted(info.requested.items())
             if requested
         },

@@ -265,17 +265,20 @@ def test_explaining_leaves_the_world_as_it_was():
 
 def test_a_node_says_who_holds_its_devices():
     devices = [*gpus(2), {"name": "bad", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
+    running = pod("r", claims=(), cpu="500m", nodeName="n")
+    running["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1536Mi"
     made = world(
         nodes=[node("n")],
         slices=[slice_("n", devices)],
         claims=[claim("c", held=[("n", "gpu-0")])],
-        pods=[pod("r", claims=(), nodeName="n")],
+        pods=[running],
     )
     found = explain(made, "node", "", "n").as_json()
     assert (found["devices"], found["free"], found["tainted"], found["held"]) == (3, 2, 1, {"ns/c": 1})
     assert found["pools"] == {"d/n": "usable"}
     assert "1 held by claim ns/c" in found["report"]
     assert found["report"].startswith("node n: ready, 1 pod\n")
+    assert "cpu: 0.5 of 4\nmemory: 1.5Gi of 8Gi\n" in found["report"]
     assert "3 devices: 2 free, 1 tainted" in found["report"]
     with pytest.raises(NotThereError, match='nodes "m" not found'):
         explain(made, "node", "", "m")

@@ -98,14 +98,21 @@ async def with_theirs(directory: Path) -> AsyncIterator[Beside]:
             ended(process)
 
 
+#: Looks at a cluster between which nothing changes, and as many where a pod has a node in prospect: kube-scheduler looks
+#: once a second whether its volumes are bound.
+_STILL, _STILL_BINDING = 3, 20
+
+
 async def _settled(beside: Beside) -> Step:
     """Once nothing has changed for a while."""
-    last, same = None, 0
-    while same < 3:
+    last, same, enough = None, 0, _STILL
+    while same < enough:
         pods = {pod["metadata"]["name"]: told(pod) for pod in await items(beside.client, PODS, "ns")}
         now = Step(pods, await beside.attempts())
         same = same + 1 if now == last else 0
         last = now
+        binding = any(pod["nominated"] and not pod["node"] for pod in pods.values())
+        enough = _STILL_BINDING if binding else _STILL
         await asyncio.sleep(0.1)
     assert last is not None
     return last
