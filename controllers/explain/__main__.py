@@ -102,12 +102,22 @@ async def _explain(given: argparse.Namespace, kind: str) -> Json:
         where = given.name if kind == "node" else f"{given.namespace}/{given.name}"
         try:
             return await Client(transport).request("GET", f"/-/explain/{kind}/{where}")
-        except StatusError:
-            pass
+        except StatusError as error:
+            if missing := _missing(error):
+                raise NotThereError(missing) from error
         finally:
             await transport.close()
     found: Json = explain(await read_world(given), kind, given.namespace, given.name).as_json()
     return found
+
+
+def _missing(error: StatusError) -> str:
+    """What a kubedra server says of an object that is not there; "" where it is another server that answers."""
+    try:
+        said = json.loads(error.message).get("detail", "") if error.code == 404 else ""
+    except (ValueError, AttributeError):
+        return ""
+    return str(said) if "not found" in said else ""
 
 
 def _thing(given: argparse.Namespace) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from controllers.explain.__main__ import table
+from controllers.explain.__main__ import main, table
 from controllers.explain.things import NotThereError, explain
 from controllers.explain.world import World
+from kubedra import ControlPlane
 from tests.controllers.test_explain import changes, claim, gpus, meta, slice_, world
 from tests.controllers.test_explain import node as a_node
 from tests.controllers.test_explain_reasons import bare
@@ -108,6 +109,14 @@ def test_devices_that_a_member_lacks_are_counted_after_those_before_it_got_their
     assert (placement["placed"], request["usable"], request["reasons"][0]["kind"]) == (1, 0, "allocated")
     # All of it is taken back.
     assert of_group(made)["placements"] == [placement]
+
+
+def test_a_kubedra_server_says_itself_that_there_is_no_such_group(capsys: pytest.CaptureFixture[str]) -> None:
+    """It knows its gates: from outside they would count as off."""
+    version = "scheduling.k8s.io/v1alpha2=true"
+    with ControlPlane(feature_gates={"GenericWorkload": True}, runtime_config=version) as plane:
+        assert main(["podgroup", "nobody", "--kubeconfig", str(plane.kubeconfig)]) == 2
+    assert capsys.readouterr().err.endswith(': podgroups "nobody" not found in namespace "default"\n')
 
 
 def test_a_pod_says_that_its_group_keeps_it_waiting() -> None:
