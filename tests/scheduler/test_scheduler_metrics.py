@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+
+import pytest
 
 from apiserver.api.metrics import text
-from controllers.runtime.kinds import PODS, PRIORITY_CLASSES
-from tests.scheduler.objects import a_node, a_pod
+from apiserver.clock import now
+from controllers.runtime.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES
+from controllers.scheduler.events import ClusterEvent, Event, label_of
+from controllers.scheduler.measures import Measures, Points
+from controllers.scheduler.metrics import SchedulerMetrics
+from controllers.scheduler.nodes import Cache
+from controllers.scheduler.queue import SchedulingQueue
+from controllers.scheduler.queuedpod import Place, QueuedPod
+from controllers.scheduler.status import Diagnosis, FitError, SchedulingError
+from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.situations import priority_class
+from tests.scheduler.test_extended_resources import asking, cluster_with_devices
+from tests.scheduler.test_gangs import GATES, group, member
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
@@ -118,3 +131,121 @@ def test_the_time_of_each_plugin_is_taken_in_one_of_ten_attempts() -> None:
             assert f"plugin_execution_duration_seconds_count{{{fit}}} 1" in lines
 
     run(scenario)
+
+
+def test_a_prefilter_says_why_no_node_is_looked_at_and_every_attempt_ends_with_a_decision() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n1"))
+            await world.create(PODS, a_pod("plain"))
+            await world.bound("plain")
+            volume = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
+            await world.create(PODS, a_pod("claiming", volumes=[volume]))
+            await world.unschedulable("claiming")
+            of = 'framework_extension_point_duration_seconds_count{{extension_point="{}",status="{}",profile="default-scheduler"}} 1'
+            counted = shown(
+                world, "framework_extension_point_duration_seconds", "scheduling_algorithm_duration_seconds"
+            )
+            assert of.format("PreFilter", "Success") in counted
+            assert of.format("PreFilter", "UnschedulableAndUnresolvable") in counted
+            assert "scheduling_algorithm_duration_seconds_count 2" in counted
+
+    run(scenario)
+
+
+def test_who_waits_too_long_is_tried_again_and_so_counted() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("small", cpu="1"))
+            await world.create(PODS, a_pod("large", requests={"cpu": "2"}))
+            await world.unschedulable("large")
+            await passes(400)
+            assert 'queue_incoming_pods_total{queue="active",event="UnschedulableTimeout"} 1' in shown(
+                world, "queue_incoming_pods_total"
+            )
+
+    run(scenario)
+
+
+def test_a_pod_that_stays_where_it_waits_comes_to_no_queue() -> None:
+    async def scenario() -> None:
+        queue = SchedulingQueue(lambda pod: "SchedulingGates", {"SchedulingGates": {ClusterEvent.NODE_ADD: None}})
+        queue.add(info("gated"))
+        queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
+        assert [pod.place for pod in queue.pods.values()] == [Place.GATED]
+        assert [line for line in queue.incoming.lines() if not line.startswith("#")] == [
+            'scheduler_queue_incoming_pods_total{queue="unschedulable",event="UnschedulablePodAdd"} 1'
+        ]
+
+    run(scenario)
+
+
+def test_pods_that_needed_many_attempts_are_counted_together() -> None:
+    queue, cache = SchedulingQueue(lambda _: None, {}), Cache()
+    metrics = SchedulerMetrics(queue, cache, (), Measures(), lambda _: "p")
+    for attempts in (14, 15, 40):
+        queued = QueuedPod(info(f"p{attempts}"), now())
+        queued.attempts, queued.entered = attempts, now()
+        metrics.ended(queued, "scheduled")
+    [whole] = [family for family in metrics.families if family.name.endswith("sli_duration_seconds")]
+    counts = [line.partition("_count")[2] for line in whole.lines() if "_count{" in line]
+    assert sorted(counts) == ['{attempts="14"} 1', '{attempts="15+"} 2']
+
+
+def test_pods_that_are_about_to_be_bound_are_counted_apart() -> None:
+    cache = Cache()
+    cache.set_node(a_node("n"))
+    cache.assume(info("coming"), "n")
+    cache.set_pod(info("there"), "n")
+    assert cache.counts == (2, 1)
+
+
+def test_attempts_of_groups_are_counted_by_how_they_ended() -> None:
+    async def scenario() -> None:
+        async with World("scheduler", gates=GATES) as world:
+            await world.add_nodes(a_node("n1", cpu="2"))
+            await world.create(POD_GROUPS, group(count=3))
+            await world.create(PODS, *(member(name) for name in "abc"))
+            await passes(1)
+            waits = 'podgroup_schedule_attempts_total{result="unschedulable",profile="default-scheduler"} 1'
+            assert shown(world, "podgroup_schedule_attempts_total") == [waits]
+            await world.add_nodes(a_node("n2", cpu="2"))
+            await world.bound("a")
+            await passes(1)
+            fits = waits.replace("unschedulable", "scheduled")
+            assert set(shown(world, "podgroup_schedule_attempts_total")) == {waits, fits}
+
+    run(scenario)
+
+
+def test_claims_for_extended_resources_are_counted() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await cluster_with_devices(world)
+            await world.create(PODS, asking(name="p"))
+            await world.bound("p")
+            assert shown(world, "resourceclaim_creates_total") == ['resourceclaim_creates_total{status="success"} 1']
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [(None, "Success"), (FitError(Diagnosis(1)), "Unschedulable"), (SchedulingError("x"), "Error")],
+)
+def test_a_point_is_counted_by_how_it_ended(raised: Exception | None, status: str) -> None:
+    measures = Measures()
+    points = Points(measures, "p")
+    for _ in range(2):  # where a success is counted is known the second time
+        with suppress(SchedulingError), points.at("Reserve"):
+            if raised is not None:
+                raise raised
+    [count] = [line for line in measures.points.lines() if "_count" in line]
+    assert count.partition("{")[2] == f'extension_point="Reserve",status="{status}",profile="p"}} 2'
+
+
+def test_every_event_has_the_name_by_which_it_is_counted() -> None:
+    names = {kind: label_of(Event(kind, None, a_pod("p"))) for kind in ClusterEvent}
+    assert len(set(names.values())) == len(names)
+    bound = Event(ClusterEvent.POD_LABEL, None, a_pod("p", nodeName="n"))
+    assert label_of(bound) == "AssignedPodUpdatePodLabel"
