@@ -46,6 +46,14 @@ def test_an_update_that_brings_no_image_is_left_alone_and_another_is_not(wire: W
     assert policies(wire.request("PUT", f"{PODS}/b", changed).json) == ["Always"] * 3
 
 
+def test_what_is_added_to_a_running_pod_is_pulled_as_it_says(wire: Wire) -> None:
+    assert wire.post(PODS, pod("d")).status == 201
+    changed = wire.get(f"{PODS}/d/ephemeralcontainers").json
+    changed["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "k", "imagePullPolicy": "Never"}]
+    answer = wire.request("PUT", f"{PODS}/d/ephemeralcontainers", changed).json
+    assert answer["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Never"
+
+
 def test_what_another_plugin_makes_of_it_later_is_refused(wire: Wire) -> None:
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
     never = '[JSONPatch{op: "replace", path: "/spec/containers/0/imagePullPolicy", value: "Never"}]'

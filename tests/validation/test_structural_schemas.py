@@ -60,6 +60,7 @@ def found(part: Json, *values: Any, **more: Any) -> list[str]:
         ({"type": "number", "maximum": 1.5, "exclusiveMaximum": True}, 1.5, "Invalid value: 1.5: spec.f in body should be less than 1.5"),
         ({"type": "integer", "multipleOf": 3}, 10, "Invalid value: 10: spec.f in body should be a multiple of 3"),
         ({"type": "number", "multipleOf": 0.1}, 0.3, None),
+        ({"type": "number", "multipleOf": 0.5}, 0.0, None),
         (
             {"type": "number", "multipleOf": 0.5},
             1,
