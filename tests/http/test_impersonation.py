@@ -260,3 +260,12 @@ def test_on_the_wire_the_request_is_the_impersonated_users(server: Running) -> N
         answer.json["message"]
         == 'pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope'
     )
+
+
+def test_who_asks_for_another_user_does_so_whatever_was_known_of_others_headers(server: Running) -> None:
+    wire = server.wire("root")
+    review = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    for _ in range(2):
+        for header, name in ({"X-Name-Of-Others": "bob"}, "root"), ({"Impersonate-User": "bob"}, "bob"):
+            answer = wire.post(review, {}, **header)
+            assert answer.json["status"]["userInfo"]["username"] == name
