@@ -83,6 +83,8 @@ def applied(schema: Struct, before: Json, value: Any) -> Json:
     if atomic := _atomics(schema, configuration, "", granular=True):
         text = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
         raise MutationError(f"error applying patch: invalid ApplyConfiguration: {text}")
+    if text := check(schema, before, allows_duplicates=True):
+        raise MutationError(f"error applying patch: failed to convert original object to typed object: {text}")
     made: Json = merge(schema, before, configuration)
     return made
 

@@ -89,7 +89,8 @@ class Projector:
             metadata, version = obj["metadata"], api_version(ctx.resource.group, ctx.version)
             managers = decode_strictly(metadata.get("managedFields"))
             shown = self.show(obj)
-            shown["metadata"]["managedFields"] = encode(self._of_projection(managers))
+            if kept := encode(self._of_projection(managers)):
+                shown["metadata"]["managedFields"] = kept
             new = func(Hub(copy_of(shown)))
             if not tracked:
                 writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)

@@ -182,7 +182,7 @@ def decode_body(ctx: Context, expected: ExpectedBody, kinds: Kinds, request: Req
             raise bad_request(f"{what}: Object 'apiVersion' is missing in '{body.decode(errors='replace')}'")
         version = expected.api_version
     raw = loaded.value or {}
-    reset = _resets_managers(raw)
+    reset = not expected.custom and _resets_managers(raw)
     obj = _decode_as(
         ctx, expected, kinds, loaded, version if expected.custom else version or expected.api_version,
         kind or expected.kind, validation or "Warn",
@@ -228,7 +228,9 @@ def _converted(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) 
 
 
 def _resets_managers(raw: Any) -> bool:
-    """An empty list of managedFields, which no normal form keeps, asks to forget all managers."""
+    """An empty list of managedFields, which no normal form keeps, asks to forget all managers; in a custom object,
+    whose metadata is read and written before anybody looks, it is none.
+    """
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     return isinstance(metadata, dict) and metadata.get("managedFields") == []
 

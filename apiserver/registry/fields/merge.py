@@ -22,6 +22,7 @@ __all__ = ["check", "merge", "named", "remove"]
 
 _NUMBERS: Final = frozenset({"int32", "int64", "float64"})
 _TEXTS: Final = frozenset({"string", "bytes"})
+_DUPLICATE: Final = "duplicate entries for key"
 _UNCHECKED: Final = frozenset({"raw", "any", "fieldsV1", "own"})
 
 
@@ -40,9 +41,14 @@ def _elements(type_: ListOf) -> ListWalker:
 # Does it fit?
 
 
-def check(type_: Type, value: Any) -> str:
-    """Why a value does not fit, in upstream's words; empty when it does."""
-    errors = [f"{path}: {text}" if path else text for path, text in _misfits(type_, value)]
+def check(type_: Type, value: Any, *, allows_duplicates: bool = False) -> str:
+    """Why a value does not fit, in upstream's words; empty when it does. Objects that are there already may have items
+    twice (`allows_duplicates`).
+    """
+    found = _misfits(type_, value)
+    if allows_duplicates:
+        found = [(path, text) for path, text in found if not text.startswith(_DUPLICATE)]
+    errors = [f"{path}: {text}" if path else text for path, text in found]
     if len(errors) < 2:
         return errors[0] if errors else ""
     return "errors:\n" + "\n".join("  " + error for error in errors)
@@ -88,7 +94,7 @@ def _item_misfits(type_: ListOf, items: list[Any]) -> list[tuple[str, str]]:
                 return [*found, ("", f"element {index}: {text}")]
             element = _elements(type_).element(item)
             if element in seen:
-                found.append(("", f"duplicate entries for key {shown_element(element)}"))
+                found.append(("", f"{_DUPLICATE} {shown_element(element)}"))
             seen.add(element)
             at = element
         wrong = _misfits(type_.item, item)

@@ -199,7 +199,7 @@ class Patch:
     def finish(self, expected: ExpectedBody, decoded: Decoded, patched: Json) -> Hub:
         """The object in hub form. Raises StatusError."""
         metadata = patched.get("metadata")
-        reset = isinstance(metadata, dict) and metadata.get("managedFields") == []
+        reset = not expected.custom and isinstance(metadata, dict) and metadata.get("managedFields") == []
         if self.repeated or decoded.problems:
             self.report([*(self.repeated or ()), *decoded.problems])
         try:

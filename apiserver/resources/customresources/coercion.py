@@ -84,7 +84,7 @@ class _Node:
         if isinstance(others, dict):
             self.others = _Node(others)
         elif others:
-            self.others = _ANYTHING
+            self.others = _SCALARS
         self.items = _Node(items) if isinstance(items, dict) else None
         self.keeps = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
         self.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
@@ -95,6 +95,8 @@ class _Node:
 
 
 _ANYTHING: Final = _Node({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
+#: Where `additionalProperties` is true there is no schema: maps, also those in lists, lose everything.
+_SCALARS: Final = _Node({"nullable": True})
 
 
 class Coercion:

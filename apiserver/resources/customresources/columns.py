@@ -59,7 +59,9 @@ def _cell(kind: str, value: Any, now: datetime | None) -> Any:
         case "string":
             return shown(value)
         case "integer":
-            return int(value) if number else None
+            whole = int(value) if number else None
+            # A float beyond the range of integers is the least of them.
+            return whole if whole is None or -(2**63) <= whole < 2**63 else -(2**63)
         case "number":
             return value if number else None
         case "boolean":

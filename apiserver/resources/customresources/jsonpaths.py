@@ -144,5 +144,5 @@ def shown(value: Any) -> str:
     if value is True or value is False:
         return "true" if value else "false"
     if value is None:
-        return "<nil>"
+        return "<no value>"
     return orjson.dumps(value).decode()

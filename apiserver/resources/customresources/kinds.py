@@ -265,7 +265,10 @@ def _coercion_for(value: Json, gvk: tuple[str, str, str], coercions: dict[str, C
 def _decoded(coercion: Coercion, value: Json, body: Body | None, *, keeps_nulls: bool = False) -> Decoded:
     """An object in the schema's form, and what a strict reader would refuse: repeated fields, then unknown ones."""
     duplicates = repeated(parse_with_spans(body.text)) if body is not None and _may_repeat(body) else []
-    metadata = decode(ObjectMeta, value.get("metadata"))
+    try:
+        metadata = decode(ObjectMeta, value.get("metadata"))
+    except DecodeError:  # of several errors, the first in the order of a map's keys
+        metadata = decode(ObjectMeta, _in_key_order(value["metadata"]))
     try:
         obj, unknown = coercion.pruned(value, keeps_nulls=keeps_nulls)
     except TooLarge:
