@@ -20,7 +20,7 @@ from controllers.scheduler.plugins.spread import SpreadState
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Rejection
 
-__all__ = ["affinity_terms", "details", "pods_with_ports", "taint_text"]
+__all__ = ["affinity_terms", "details", "pods_with_ports", "short", "taint_text"]
 
 #: Pods that are named in a line.
 _NAMED: Final = 4
@@ -99,13 +99,20 @@ def _ports(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     return (f"host port {port} is used by pod {other.key}" for other, port in pods_with_ports(trial.pod, node))
 
 
+def short(trial: Trial, node: NodeInfo) -> list[str]:
+    """The resources of which the node has too little left. Those that devices stand for are none: the node need not
+    have them.
+    """
+    rejection = trial.diagnosis.rejections[node.name]
+    return [name for name in trial.pod.requests if f"Insufficient {name}" in rejection.reasons]
+
+
 def _resources(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     if len(node.pods) + 1 > node.max_pods:
         yield f"{len(node.pods)} pods are on it, which is all that it takes"
-    for name, wanted in trial.pod.requests.items():
+    for name in short(trial, node):
+        wanted = trial.pod.requests[name]
         whole, used = node.allocatable.get(name, 0), node.requested.get(name, 0)
-        if wanted <= whole - used:
-            continue
         asked, left, of = (amount_text(name, value) for value in (wanted, whole - used, whole))
         users = sorted(
             (pod for pod in node.pods.values() if pod.requests.get(name)), key=lambda pod: -pod.requests[name]

@@ -188,6 +188,8 @@ class PodFindings:
     changes: list[Possible] = field(default_factory=list)
     tried: int = 0
     """How many changes were tried out."""
+    nominated: str = ""
+    """The node that its scheduler has chosen, before it is bound."""
     unread: dict[str, str] = field(default_factory=dict)
     """Collections that could not be read, so that the rest may be wrong."""
 
@@ -201,6 +203,10 @@ class PodFindings:
         lines = [f"pod {self.namespace}/{self.name}: {self.verdict}" + (f": {self.text}" if self.text else "")]
         if self.queue is not None:
             lines.append(f"queue: {self.queue.text}")
+        if self.nominated:
+            lines.append(
+                f"node {self.nominated} is chosen: it waits there for its volumes or devices, or for pods to end"
+            )
         lines += [claim.text for claim in self.claims]
         lines += [claim.text for claim in self.volumes]
         for group in self.nodes:

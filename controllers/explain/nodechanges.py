@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.api.podrequests import amounts
 from apiserver.api.tolerations import tolerated
 from controllers.explain.amounts import amount_text
-from controllers.explain.details import affinity_terms, pods_with_ports, taint_text
+from controllers.explain.details import affinity_terms, pods_with_ports, short, taint_text
 from controllers.explain.storage import size_of, waits_for_consumer, who_uses
 from controllers.explain.world import Edit, Trial, World
 from controllers.runtime.kinds import CSI_NODES, NODES, PODS, VOLUME_CLAIMS, VOLUMES, Json, key_of
@@ -130,33 +130,40 @@ def _ends(pods: Sequence[PodInfo], node: str) -> Iterator[Change]:
 def _resources(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
     yield from _ends(list(node.pods.values()), node.name)
     pod = trial.pod
-    left = {name: node.allocatable.get(name, 0) - node.requested.get(name, 0) for name in pod.requests}
-    short = {name: amount for name, amount in left.items() if pod.requests[name] > amount}
-    if short and all(amount > 0 for amount in short.values()):
-        yield _asking_less(pod, short)
-    lacking = {name: pod.requests[name] for name in short if pod.requests[name] > node.allocatable.get(name, 0)}
+    left = {name: node.allocatable.get(name, 0) - node.requested.get(name, 0) for name in short(trial, node)}
+    if left and all(amount > 0 for amount in left.values()):
+        yield _asking_less(pod, left)
+    lacking = {name: pod.requests[name] for name in left if pod.requests[name] > node.allocatable.get(name, 0)}
     if lacking:
         yield _larger(node, lacking)
 
 
 def _asking_less(pod: PodInfo, left: dict[str, int]) -> Change:
-    """The pod with what is left on the node, whichever of its containers ask for less."""
-    containers = deepcopy(pod.spec["containers"])
+    """The pod with what is left on the node, as a whole or whichever of its containers ask for less."""
+    less = deepcopy(pod.pod)
+    spec = less["spec"]
     for name, amount in left.items():
-        excess = pod.requests[name] - amount
-        for container in containers:
-            cut = min(excess, _requested(container, name))
+        whole = _requested(spec, name)
+        _ask_less(spec, name, max(0, whole - amount))
+        excess = (sum(_requested(each, name) for each in spec["containers"]) if whole else pod.requests[name]) - amount
+        for container in spec["containers"]:
+            cut = max(0, min(excess, _requested(container, name)))
             excess -= cut
-            for part in ("requests", "limits") if cut else ():
-                said = container["resources"].get(part) or {}
-                if name in said:
-                    said[name] = amount_text(name, _amount(name, said[name]) - cut)
+            _ask_less(container, name, cut)
     what = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in left.items())
-    return Change("ask", f"ask for no more than {what}", pod=_with_spec(pod.pod, containers=containers))
+    return Change("ask", f"ask for no more than {what}", pod=less)
 
 
-def _requested(container: Json, name: str) -> int:
-    requests = (container.get("resources") or {}).get("requests") or {}
+def _ask_less(asking: Json, name: str, cut: int) -> None:
+    """A container or a pod, in place."""
+    for part in ("requests", "limits") if cut else ():
+        said = asking["resources"].get(part) or {}
+        if name in said:
+            said[name] = amount_text(name, _amount(name, said[name]) - cut)
+
+
+def _requested(asking: Json, name: str) -> int:
+    requests = (asking.get("resources") or {}).get("requests") or {}
     return _amount(name, requests[name]) if name in requests else 0
 
 

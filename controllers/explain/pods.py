@@ -97,6 +97,7 @@ def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> Pod
     if not world.is_ours(pod):
         found.verdict, found.text = "elsewhere", f"waits for the scheduler {spec['schedulerName']}"
         return found
+    found.nominated = (pod.get("status") or {}).get("nominatedNodeName") or ""
     trial = world.try_pod(pod)
     found.verdict = "fits" if trial.fitting else "gated" if trial.gated_by else "unschedulable"
     found.text = f"best on {trial.fitting[0].name}" if trial.fitting else trial.text

@@ -249,6 +249,15 @@ def test_pods_that_do_not_wait_for_this_scheduler_say_so():
         of_pod(made, "nobody")
 
 
+def test_a_pod_that_is_being_bound_says_where():
+    chosen = pod(claims=())
+    chosen["status"]["nominatedNodeName"] = "n"
+    found = of_pod(world(nodes=[node("n")], pods=[chosen, pod("other", claims=())]))
+    assert (found["verdict"], found["nominated"]) == ("fits", "n")
+    assert "node n is chosen: it waits there for its volumes or devices, or for pods to end" in found["report"]
+    assert "chosen" not in of_pod(world(nodes=[node("n")], pods=[pod(claims=())]))["report"]
+
+
 def test_explaining_leaves_the_world_as_it_was():
     made = world(
         nodes=[node("n")],

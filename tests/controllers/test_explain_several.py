@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.controllers.test_explain import changes, claim, gpus, of_pod, partitions, pod, slice_, world
+from tests.controllers.test_explain import changes, claim, gpus, meta, of_pod, partitions, pod, slice_, world
 from tests.controllers.test_explain_reasons import (
     WANTS_ZONE,
     ZONE,
@@ -135,3 +135,26 @@ def test_a_claim_that_names_a_volume_is_to_be_bound_to_that() -> None:
     found = of_pod(world(**base))
     assert "it names v, which is not there" in found["report"]
     assert changes(found) == ["create volume v, which claim data names, that every node reaches"]
+
+
+def test_a_pod_may_ask_for_less_as_a_whole() -> None:
+    waiting = bare(cpu="2", resources={"requests": {"cpu": "5"}, "limits": {"cpu": "6"}})
+    found = of_pod(world(nodes=[node("n")], pods=[waiting, bare("r", cpu="3", nodeName="n", priority=9)]))
+    assert "ask for no more than 1 cpu" in changes(found)
+
+
+def test_what_devices_stand_for_is_not_said_to_be_short() -> None:
+    waiting = bare(cpu="3")
+    asked = {"requests": {"cpu": "3", "example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    waiting["spec"]["containers"][0]["resources"] = asked
+    classes = [{"metadata": meta("gpu"), "spec": {"extendedResourceName": "example.com/gpu"}}]
+    made = world(
+        classes=classes,
+        nodes=[node("n")],
+        slices=[slice_("n", gpus(1))],
+        pods=[waiting, bare("r", cpu="2", nodeName="n", priority=9)],
+    )
+    found = of_pod(made)
+    assert found["text"] == "0/1 nodes are available: 1 Insufficient cpu."
+    assert found["nodes"][0]["details"] == ["cpu: 3 asked for, 2 of 4 is left, held by ns/r (2)"]
+    assert "ask for no more than 2 cpu" in changes(found)
