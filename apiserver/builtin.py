@@ -52,6 +52,20 @@ _LOG: Final = logging.getLogger(__name__)
 _ANY_PORT: Final = 443
 
 
+def _range_manager(condition: Json) -> Json:
+    """Who says that the range is ready, by an apply of its status."""
+    fields: Json = {".": {}} | {f"f:{name}": {} for name in sorted(condition) if condition[name]}
+    return {
+        "manager": "kubernetes-service-cidr-controller",
+        "operation": "Apply",
+        "apiVersion": f"{_RANGES[0]}/v1",
+        "time": condition["lastTransitionTime"],
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": {"f:conditions": {'k:{"type":"Ready"}': fields}}},
+        "subresource": "status",
+    }
+
+
 def _config_map(name: str, data: dict[str, str]) -> Json:
     return {"metadata": {"name": name, "namespace": "kube-system"}, "data": data}
 
@@ -157,6 +171,8 @@ class BuiltIn:
                 obj["spec"] = {"cidrs": cidrs}
             if obj["spec"]["cidrs"] == cidrs and not ready:
                 obj["status"] = {"conditions": [condition]}
+                managers = obj["metadata"].get("managedFields") or []
+                obj["metadata"]["managedFields"] = [_range_manager(condition), *managers]
             return obj
 
         await rewrite_own(self._registry, ADMIN, *_RANGES, "", _KUBERNETES, mark)

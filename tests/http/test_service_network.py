@@ -186,7 +186,9 @@ def test_the_servers_own_service_leads_to_it_and_comes_back_with_a_reset(running
     found = wire.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes").json
     assert [subset["addresses"][0]["ip"]] == found["endpoints"][0]["addresses"]
     assert found["metadata"]["labels"] == {"kubernetes.io/service-name": "kubernetes"}
-    status = wire.get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes").json["status"]
+    found = wire.get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes").json
+    status, applied, *_ = found["status"], *found["metadata"]["managedFields"]
+    assert (applied["manager"], applied["subresource"]) == ("kubernetes-service-cidr-controller", "status")
     assert [(item["type"], item["status"]) for item in status["conditions"]] == [("Ready", "True")]
 
 

@@ -237,7 +237,7 @@ class FieldTracker:
         if sections:
             # What this write does not change is not validated, but has to fit for anybody to own anything.
             given = {name: part for name in sections if (part := after.get(name)) != before.get(name)}
-            if form.only_named and check(form.schema, given):
+            if given and check(form.schema, given, allows_duplicates=True):
                 raise NamelessItem
             before = {name: part for name, part in before.items() if name not in sections}
             after = {name: part for name, part in after.items() if name not in sections}
