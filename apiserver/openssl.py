@@ -143,12 +143,13 @@ class TakingConnection:
         """How much of it was written: all. OpenSSL takes one record at a time; an event loop that were told so would
         copy what is left after each, which holds it up where an answer is long.
         """
-        left = memoryview(data)
+        size = len(data)
         with _as_in_ssl():
-            while left:
-                left = left[self._openssl.send(left) :]
+            written = self._openssl.send(data)
+            while written < size:
+                written += self._openssl.send(memoryview(data)[written:])
         self._send_out()
-        return len(data)
+        return written
 
     def pending(self) -> int:
         """More than nothing where there may be something to read: a loop asks no further otherwise."""
