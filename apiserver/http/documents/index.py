@@ -109,7 +109,7 @@ class Documents:
                 raise PlainError(404, _NO_PAGE)
             raise unknown_resource()
         routed = bool(rest) and not self._discovery.custom(group)
-        _check_method(request, any_method=not routed, head=bool(rest) and not routed)
+        _check_method(request, any_method=not routed)
         if routed:
             check_routed("get", request.headers)
         body = self._discovery.resource_list(group, rest[0]) if rest else self._discovery.group(group)
@@ -152,7 +152,7 @@ class Documents:
         return Response(200, encode(chosen.media, body, pretty=is_pretty(request, chosen)), chosen.media)
 
 
-def _check_method(request: Request, *, any_method: bool, head: bool = False) -> None:
-    """Upstream's documents of groups look at no method, but `head` says whether HEAD is one. Raises 405."""
-    if request.method != "GET" and (not any_method or (request.method == "HEAD" and not head)):
+def _check_method(request: Request, *, any_method: bool) -> None:
+    """Upstream's documents of groups look at no method; the others are for GET alone. Raises 405."""
+    if request.method != "GET" and not any_method:
         raise method_not_allowed()
