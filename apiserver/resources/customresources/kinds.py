@@ -131,6 +131,7 @@ def _rules(version: Json, coercion: Coercion) -> Rules:
         coercion=coercion,
         status=Structural(status) if status is not None else None,
         has_status="status" in subresources,
+        defaults_status="status" in subresources and (status or {}).get("default") is not None,
         scale=subresources.get("scale"),
         checks=_checks(schema) if schema is not None and has_rules(schema) else None,
     )

@@ -31,12 +31,13 @@ _MOST: Final = 2**31 - 1
 
 class Rules(NamedTuple):
     """What is known of one version: the schema of the whole and of the status, coercion, scale, whether status is
-    apart."""
+    apart, and whether there is one by default."""
 
     schema: Structural | None
     coercion: Coercion
     status: Structural | None = None
     has_status: bool = False
+    defaults_status: bool = False
     scale: Json | None = None
     checks: RuleChecks | None = None
 
@@ -165,13 +166,17 @@ class CustomStrategy(Strategy):
         return _finalizer_warnings(obj["metadata"].get("finalizers"), old["metadata"].get("finalizers"))
 
     def before_storing(self, ctx: Context, obj: Json) -> None:
-        """What the storage version does not have is not stored; what it has by default is there from now on."""
+        """What the storage version does not have is not stored; what it has by default is there from now on, also a
+        status, of which a request of the object itself says nothing.
+        """
         if self._differs(ctx):
             coercion = self._rules[self._storage].coercion
             kept, _ = coercion.pruned(obj)
             coercion.default(kept)
             obj.clear()
             obj.update(kept)
+        elif self._storage and self._of(ctx).defaults_status and "status" not in obj:
+            self._of(ctx).coercion.default(obj)
 
 
 #: Fields of metadata that may be too long, or lack something.
