@@ -235,8 +235,11 @@ class FieldTracker:
             before, after = copied([before, after])
         sections, reset = self._resets(writer.subresource)
         if sections:
-            # What this write does not change is not validated, but has to fit for anybody to own anything.
-            given = {name: part for name in sections if (part := after.get(name)) != before.get(name)}
+            # What this write does not change is not validated, but has to fit for anybody to own anything. Metadata
+            # fits: it has been read by its type.
+            given = {
+                name: part for name in sections if name != "metadata" and (part := after.get(name)) != before.get(name)
+            }
             if given and check(form.schema, given, allows_duplicates=True):
                 raise NamelessItem
             before = {name: part for name, part in before.items() if name not in sections}
