@@ -72,6 +72,7 @@ PRINTS = {
     "kubectl --kubeconfig .kubedra/kubeconfig get resourceslices": r"test-driver\.cdi\.k8s\.io-n1",
     "kubectl --kubeconfig .kubedra/kubeconfig get pods,resourceclaims -n quickstart -o wide": r"(?s)trainer-a +1/1 +Running",
     "kube-scheduler --kubeconfig .kubedra/kubeconfig --leader-elect=false --secure-port=0 -v=2": "Caches populated",
+    "kubectl --kubeconfig .kubedra/kubeconfig rollout status deployment/web": "successfully rolled out",
     'curl -s "$URL/-/faults"': r'"id":"fault-1"',
     'curl -s "$URL/-/requests?verb=list&resource=pods&limit=1"': r'"userAgent":"kubectl/',
 }
