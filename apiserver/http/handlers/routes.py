@@ -152,6 +152,8 @@ class Routes:
         elif (verb in _COLLECTION_VERBS) is bool(name) and verb != "watch":
             raise method_not_allowed()
         warnings = [endpoint.warning] if endpoint.warning else []
+        if verb == "watch" and verb not in endpoint.verbs and _is_old_watch(request):
+            raise unknown_resource()  # there are such paths only for what can be watched
         if verb == "watch" and verb not in endpoint.verbs and "list" in endpoint.verbs:
             request.warnings = warnings
             raise _unsupported(info)
@@ -177,6 +179,11 @@ class Routes:
 
     def __iter__(self) -> Iterator[Endpoint]:
         return iter(self._endpoints.values())
+
+
+def _is_old_watch(request: Request) -> bool:
+    """Whether the path says that it is a watch (/api/v1/watch/…), not a parameter."""
+    return request.path.split("/")[4 if request.info.group else 3] == "watch"
 
 
 def _asks_proxy(request: Request, endpoint: Endpoint) -> bool:
