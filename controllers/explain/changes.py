@@ -52,6 +52,8 @@ class Changes:
         self._end = monotonic() + _PATIENCE
         self.tried = 0
         self._helped: list[Change] = []
+        #: Whether it helps that the pod fits once others have ended for it.
+        self._counts_preemption = False
 
     def find(self) -> list[Possible]:
         """Sets of changes that help, the smallest there are."""
@@ -60,6 +62,10 @@ class Changes:
         if found:
             # What one device does not do several may: another way out.
             return found if any(change.sort == "device" for change in self._helped) else found + self._first_amount()
+        if self._world.preemption(self._trial).chosen is None:
+            self._counts_preemption = True
+            if found := self._singles(_candidates(self._world, self._trial, self._devices)):
+                return found
         found = self._try((pair for pair, _ in zip(combinations(frees, 2), range(_PAIRS), strict=False)))
         found += self._first_amount()
         if found:
@@ -112,7 +118,7 @@ class Changes:
     def _place(self, trial: Trial, changes: Sequence[Change]) -> str:
         if trial.fitting:
             return trial.fitting[0].name
-        if any(change.preempts for change in changes):
+        if self._counts_preemption or any(change.preempts for change in changes):
             chosen = self._world.preemption(trial).chosen
             if chosen is not None:
                 victims = [victim.key for victim in chosen.victims]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from apiserver.api.cel.sought import Sought, sought
 from controllers.allocator.explain import Explanation
 from controllers.claims import claim_names
 from controllers.explain.details import taint_text
@@ -18,6 +19,10 @@ __all__ = ["DeviceChanges"]
 
 #: What makes another device one like it.
 _COPIED: Final = ("attributes", "capacity", "allowMultipleAllocations")
+#: Kinds of reasons for which a device is none of those that a request asks for.
+_REFUSED: Final = frozenset(("class-selector", "conditions", "node", "selector", "selector-error"))
+#: Stands for the driver of a device that may have any.
+_ANY: Final = "any"
 
 
 class DeviceChanges:
@@ -110,7 +115,12 @@ class DeviceChanges:
     # More devices
 
     def more(self, count: int) -> Iterator[Change]:
-        """More devices like one that the selectors accept, on the first node of each kind that has such."""
+        """So many devices more of each kind that a request asks for."""
+        yield from self._like(count)
+        yield from self._unseen(count)
+
+    def _like(self, count: int) -> Iterator[Change]:
+        """Devices like one that the selectors accept, on the first node of each kind that has such."""
         seen: set[tuple[str, str]] = set()
         for node, explanation in self._explained.items():
             for driver, pool, name in _accepted(explanation):
@@ -118,21 +128,52 @@ class DeviceChanges:
                 if device is None or (driver, kind) in seen:
                     continue
                 seen.add((driver, kind))
-                pool = self._new_pool(node)
-                slices = {
-                    "apiVersion": "resource.k8s.io/v1",
-                    "kind": "ResourceSlice",
-                    "metadata": {"name": pool, "uid": pool, "resourceVersion": "0"},
-                    "spec": {
-                        "driver": driver,
-                        "nodeName": node,
-                        "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
-                        "devices": [{**device, "name": f"more-{number}"} for number in range(count)],
-                    },
-                }
                 more = f"{plural(count, 'device')} more like {name} ({kind})"
-                edits = ((RESOURCE_SLICES, pool, slices),)
-                yield Change("device", f"{more} of driver {driver} on node {node}", edits)
+                yield self._added(node, driver, [device] * count, f"{more} of driver {driver}")
+
+    def _unseen(self, count: int) -> Iterator[Change]:
+        """Devices of kinds of which no node has one, made of what the selectors compare, on the first node."""
+        node = next(iter(self._explained), None)
+        if node is None or self._trial.allocator is None:
+            return
+        plan = self._trial.allocator.plan
+        seen: set[str] = set()
+        for alternative in (each for request in plan.requests for each in request.alternatives):
+            if self._is_seen(plan.claims[alternative.claim].name, alternative.result_name):
+                continue
+            found = sought(alternative.chain.expressions)
+            asked = (alternative.raw.get("capacity") or {}).get("requests") or {}
+            found.capacity = {name: {"value": amount} for name, amount in asked.items()} | found.capacity
+            said = f"of class {alternative.raw.get('deviceClassName')}{_described(found)}"
+            said += f" of driver {found.driver}" if found.driver else " of any driver"
+            if said not in seen:
+                seen.add(said)
+                text = f"{plural(count, 'device')} {said}"
+                yield self._added(node, found.driver or _ANY, [found.as_device()] * count, text)
+
+    def _is_seen(self, claim: str, request: str) -> bool:
+        """Whether a node has a device that the selectors of a request accept."""
+        return any(
+            each.usable or any(reason.kind not in _REFUSED for reason in each.reasons)
+            for explanation in self._explained.values()
+            for each in explanation.requests
+            if (each.claim, each.request) == (claim, request)
+        )
+
+    def _added(self, node: str, driver: str, devices: list[Json], text: str) -> Change:
+        pool = self._new_pool(node)
+        made = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": pool, "uid": pool, "resourceVersion": "0"},
+            "spec": {
+                "driver": driver,
+                "nodeName": node,
+                "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{**device, "name": f"more-{number}"} for number, device in enumerate(devices)],
+            },
+        }
+        return Change("device", f"{text} on node {node}", ((RESOURCE_SLICES, pool, made),))
 
     def _new_pool(self, node: str) -> str:
         """A name that no slice has, also where devices more are imagined already."""
@@ -191,6 +232,17 @@ def _accepted(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
             driver, _, rest = name.partition("/")
             pool, _, device = rest.rpartition("/")
             yield driver, pool, device
+
+
+def _described(found: Sought) -> str:
+    """What a device has to be, in brackets; "" where nothing is asked of it."""
+    said = [f"{name}={_text(next(iter(value.values())))}" for name, value in found.attributes.items()]
+    said += [f"{name}={value['value']}" for name, value in found.capacity.items()]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _kind(device: Json) -> str:

@@ -149,7 +149,7 @@ def test_nodes_that_say_the_same_are_one_group():
         ("DynamicResources", ["a", "b"]),
         ("NodeUnschedulable", ["c"]),
     ]
-    assert changes(found) == []
+    assert changes(found) == ["1 device of class gpu of any driver on node a"]
 
 
 def test_only_what_helps_is_said_to_help():

@@ -158,3 +158,17 @@ def test_what_devices_stand_for_is_not_said_to_be_short() -> None:
     assert found["text"] == "0/1 nodes are available: 1 Insufficient cpu."
     assert found["nodes"][0]["details"] == ["cpu: 3 asked for, 2 of 4 is left, held by ns/r (2)"]
     assert "ask for no more than 2 cpu" in changes(found)
+
+
+def test_a_change_helps_after_which_others_end_for_the_pod() -> None:
+    lower = bare("r", cpu="3", nodeName="n", priority=1)
+    found = of_pod(world(nodes=[node("n", "a")], pods=[bare(cpu="3", priority=9, affinity=WANTS_ZONE), lower]))
+    assert found["preemption"]["node"] == ""
+    assert found["changes"] == [{"changes": [f"label node n {ZONE}=b"], "node": "n once ns/r has ended for it"}]
+    # Where somebody ends for it as things are, that others would does not make a change one that helps.
+    nodes = [node("n", "a"), node("m", "b")]
+    busy = bare("q", cpu="3", nodeName="m", priority=1)
+    found = of_pod(world(nodes=nodes, pods=[bare(cpu="3", priority=9, affinity=WANTS_ZONE), lower, busy]))
+    assert found["preemption"]["node"] == "m"
+    assert f"label node n {ZONE}=b" not in changes(found)
+    assert "end pod ns/q on node m" in changes(found)

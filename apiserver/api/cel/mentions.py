@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from apiserver.api.cel.ast import Call, Comprehension, Ident, Literal, Node, Select, children
@@ -42,34 +42,41 @@ def spelled(expression: str) -> set[Path]:
     """All chains of selections from a variable that an expression spells, as a.b and a["b"]; none if it is not in the
     language.
     """
+    root = parsed(expression)
+    return set() if root is None else set(_paths(root, {}))
+
+
+def parsed(expression: str) -> Node | None:
+    """An expression in its parts; None if it is not in the language."""
     issues = Issues(expression)
     try:
-        root = Parser(tokenize(expression, issues), issues, with_everything(), optional_syntax=True).parse()
+        return Parser(tokenize(expression, issues), issues, with_everything(), optional_syntax=True).parse()
     except (NotCel, Reported):
-        return set()
-    return set(_paths(root, {}))
+        return None
 
 
-def _paths(node: Node, local: dict[str, Path]) -> Iterator[Path]:
+def _paths(node: Node, local: Mapping[str, Path]) -> Iterator[Path]:
     if isinstance(node, Comprehension) and node.is_binding:
         yield from _paths(node.accu_init, local)
-        yield from _paths(node.result, local | {node.accu_var: _path(node.accu_init, local)})
+        yield from _paths(node.result, {**local, node.accu_var: path_of(node.accu_init, local)})
         return
-    if path := _path(node, local):
+    if path := path_of(node, local):
         yield path
     for child in children(node):
         yield from _paths(child, local)
 
 
-def _path(node: Node, local: dict[str, Path]) -> Path:
-    """What a chain of selections spells, empty for anything else."""
+def path_of(node: Node, local: Mapping[str, Path]) -> Path:
+    """What a chain of selections spells, empty for anything else. `local`: what variables of the expression stand
+    for.
+    """
     match node:
         case Ident(name=name):
             return local.get(name, (name.removeprefix("."),))
         case Select(operand=operand, name=name):
-            before = _path(operand, local)
+            before = path_of(operand, local)
             return (*before, name) if before else ()
         case Call(function="_[_]" | "_[?_]" | "_?._", args=[operand, Literal(value=str() as name)]):
-            before = _path(operand, local)
+            before = path_of(operand, local)
             return (*before, name) if before else ()
     return ()

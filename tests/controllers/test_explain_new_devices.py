@@ -1,0 +1,99 @@
+"""Where no node has a device of the kind that a claim asks for, one that would do is described, and was tried out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.controllers.test_explain import changes, claim, gpus, meta, node, of_pod, pod, slice_, world
+
+Json = dict[str, Any]
+
+
+def selecting(*expressions: str) -> list[Json]:
+    return [{"cel": {"expression": each}} for each in expressions]
+
+
+def of_class(expression: str) -> list[Json]:
+    return [{"metadata": meta("gpu"), "spec": {"selectors": selecting(expression)}}]
+
+
+def test_a_device_of_a_kind_that_no_node_has_is_described_by_class_and_claim() -> None:
+    wanted = claim(
+        "wanted", selectors=selecting('device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0')
+    )
+    classes = of_class('device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "H100"')
+    base: Json = {"nodes": [node("n")], "classes": classes, "pods": [pod()], "claims": [wanted]}
+    said = "of class gpu (model=H100, memory=40Gi) of driver gpu.example.com on node n"
+    assert [(each["changes"], each["node"]) for each in of_pod(world(**base))["changes"]] == [
+        ([f"1 device {said}"], "n")
+    ]
+    # Devices of other kinds are there.
+    assert f"1 device {said}" in changes(of_pod(world(**base, slices=[slice_("n", gpus(2))])))
+    wanted["spec"]["devices"]["requests"][0]["exactly"]["count"] = 3
+    assert changes(of_pod(world(**base))) == [f"3 devices {said}"]
+
+
+def test_a_device_of_any_driver_is_enough_where_nothing_is_asked_of_it() -> None:
+    found = of_pod(world(nodes=[node("a"), node("b")], claims=[claim("wanted")], pods=[pod()]))
+    assert changes(found) == ["1 device of class gpu of any driver on node a"]
+    # One that may be taken is spoken of as one like it.
+    found = of_pod(
+        world(
+            nodes=[node("n")],
+            slices=[slice_("n", gpus(1))],
+            claims=[claim("wanted"), claim("c", held=[("n", "gpu-0")])],
+            pods=[pod()],
+        )
+    )
+    assert [each for each in changes(found) if "device" in each] == [
+        "1 device more like gpu-0 (model=A1) of driver d on node n"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "described"),
+    [
+        ('device.attributes["d"].model in ["A1", "B2"]', "(model=A1)"),
+        ('"d" in device.attributes && device.attributes["d"].model.startsWith("A")', "(model=A)"),
+        ('device.attributes["d"].n > 3 && device.attributes["d"].n < 9', "(n=8)"),
+        ('4 <= device.attributes["d"].n && device.attributes["d"].n != 4', "(n=5)"),
+        ('!(device.attributes["d"].n >= 4 || device.attributes["d"].shared)', "(n=3, shared=false)"),
+        ('has(device.attributes["d"].model) && device.attributes["d"].model.lowerAscii() == "a1"', "(model=a1)"),
+        ('has(device.attributes["d"].fast) && has(device.capacity["d"].memory)', "(fast=true, memory=1)"),
+        ('device.attributes["d"].model != "A1"', "(model=other)"),
+        ('device.attributes["d"].version.isGreaterThan(semver("1.2.0"))', "(version=2.0.0)"),
+        ('device.attributes["d"].version.compareTo(semver("1.2.0")) < 0', "(version=0.0.0)"),
+        ('device.capacity["d"].memory.isGreaterThan(quantity("40Gi"))', "(memory=80Gi)"),
+        ('0 > quantity("1").compareTo(device.capacity["d"].memory)', ""),
+        ('cel.bind(mine, device.attributes["d"], mine.model == "A1")', "(model=A1)"),
+        ('device.attributes["d"].?model.orValue("") == "A1"', "(model=A1)"),
+        ('device.attributes["d"].n > 1 ? device.attributes["d"].model == "A1" : false', "(model=A1, n=2)"),
+        ('device.attributes["d"].model.matches("^A[0-9]$")', ""),
+        ("false", ""),
+    ],
+)
+def test_what_selectors_compare_is_what_the_device_is(expression: str, described: str) -> None:
+    wanted = claim("wanted", selectors=selecting(expression))
+    found = of_pod(world(nodes=[node("n")], claims=[wanted], pods=[pod()]))
+    said = [each for each in changes(found) if each.startswith("1 device ")]
+    assert said == ([f"1 device of class gpu {described} of driver d on node n"] if described else [])
+
+
+def test_a_shared_device_has_the_capacity_that_is_asked_of_it() -> None:
+    gates = {"DRAConsumableCapacity": True}
+    wanted = claim(
+        "wanted", selectors=selecting("device.allowMultipleAllocations"), capacity={"requests": {"memory": "10Gi"}}
+    )
+    found = of_pod(world(gates, nodes=[node("n")], claims=[wanted], pods=[pod()]))
+    assert changes(found)[:1] == ["1 device of class gpu (memory=10Gi) of any driver on node n"]
+
+
+def test_devices_of_two_kinds_are_found_one_after_the_other() -> None:
+    one = claim("one", selectors=selecting('device.attributes["d"].model == "A1"'))
+    two = claim("two", selectors=selecting('device.attributes["e"].speed == 100'))
+    found = of_pod(world(nodes=[node("n")], claims=[one, two], pods=[pod(claims=("one", "two"))]))
+    assert changes(found) == [
+        "1 device of class gpu (model=A1) of driver d on node n and 1 device of class gpu (speed=100) of driver e on node n"
+    ]
