@@ -89,8 +89,7 @@ class Changes:
             node = self._fits((change,))
             if node:
                 shown[change.sort] = shown.get(change.sort, 0) + 1
-                if change.answers is not None:
-                    answered[change.answers] = change.position
+                answered[change.answers] = change.position
                 self._helped.append(change)
                 found.append(Possible([change.text], node))
         return found

@@ -166,9 +166,30 @@ def test_a_change_helps_after_which_others_end_for_the_pod() -> None:
     assert found["preemption"]["node"] == ""
     assert found["changes"] == [{"changes": [f"label node n {ZONE}=b"], "node": "n once ns/r has ended for it"}]
     # Where somebody ends for it as things are, that others would does not make a change one that helps.
-    nodes = [node("n", "a"), node("m", "b")]
-    busy = bare("q", cpu="3", nodeName="m", priority=1)
-    found = of_pod(world(nodes=nodes, pods=[bare(cpu="3", priority=9, affinity=WANTS_ZONE), lower, busy]))
+    busy = [bare(name, cpu="2", nodeName="m", priority=1) for name in ("q1", "q2")]
+    waiting = pod(cpu="3", priority=9, affinity=WANTS_ZONE)
+    found = of_pod(
+        world(
+            nodes=[node("n", "a"), node("m", "b")],
+            slices=[slice_("n", gpus(1)), slice_("m", gpus(1))],
+            claims=[claim("wanted")],
+            pods=[waiting, lower, *busy],
+        )
+    )
     assert found["preemption"]["node"] == "m"
     assert f"label node n {ZONE}=b" not in changes(found)
-    assert "end pod ns/q on node m" in changes(found)
+
+
+def test_the_pod_may_have_to_change_twice() -> None:
+    found = of_pod(world(nodes=[node("n", taints=[HARD])], pods=[bare(cpu="5")]))
+    assert changes(found)[:1] == [
+        "tolerate the taint hard=v:NoSchedule of nodes in the pod and ask for no more than 4 cpu"
+    ]
+
+
+def test_of_each_sort_of_change_three_are_shown() -> None:
+    held = [claim(f"c{n}", held=[("n", f"gpu-{n}")]) for n in range(4)]
+    found = of_pod(
+        world(nodes=[node("n")], slices=partitions("n", gpus(4)), claims=[claim("wanted"), *held], pods=[pod()])
+    )
+    assert changes(found) == [f"free claim ns/c{n} (used by user-of-c{n})" for n in range(3)]

@@ -52,6 +52,14 @@ def test_what_is_added_to_a_running_pod_is_pulled_as_it_says(wire: Wire) -> None
     changed["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "k", "imagePullPolicy": "Never"}]
     answer = wire.request("PUT", f"{PODS}/d/ephemeralcontainers", changed).json
     assert answer["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Never"
+    # Its image is one that the pod has; with another all are pulled, which nobody may change of what was added.
+    changed = wire.get(f"{PODS}/d").json
+    changed["spec"]["containers"][0]["image"] = "k"
+    assert wire.request("PUT", f"{PODS}/d", changed).status == 200
+    changed = wire.get(f"{PODS}/d").json
+    changed["spec"]["containers"][0]["image"] = "l"
+    refused = wire.request("PUT", f"{PODS}/d", changed)
+    assert (refused.status, refused.json["reason"]) == (422, "Invalid")
 
 
 def test_what_another_plugin_makes_of_it_later_is_refused(wire: Wire) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.api.metrics import text
 from apiserver.clock import now
-from controllers.runtime.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES
+from controllers.runtime.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from controllers.scheduler.events import ClusterEvent, Event, label_of
 from controllers.scheduler.measures import Measures, Points
 from controllers.scheduler.metrics import SchedulerMetrics
@@ -23,6 +23,8 @@ from tests.scheduler.test_extended_resources import asking, cluster_with_devices
 from tests.scheduler.test_gangs import GATES, group, member
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
+
+NO_CLAIMS = {"count/resourceclaims.resource.k8s.io": "0"}
 
 
 def shown(world: World, *names: str) -> list[str]:
@@ -225,6 +227,23 @@ def test_claims_for_extended_resources_are_counted() -> None:
             await world.create(PODS, asking(name="p"))
             await world.bound("p")
             assert shown(world, "resourceclaim_creates_total") == ['resourceclaim_creates_total{status="success"} 1']
+
+    run(scenario)
+
+
+def test_a_claim_that_is_refused_is_counted_as_well() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await cluster_with_devices(world)
+            quota = {"metadata": {"name": "none", "namespace": "ns"}, "spec": {"hard": NO_CLAIMS}}
+            await world.client.update_status(
+                RESOURCE_QUOTAS, {**await world.create(RESOURCE_QUOTAS, quota), "status": {"hard": NO_CLAIMS, "used": NO_CLAIMS}}
+            )
+            await world.create(PODS, asking(name="p"))
+            said = await world.unschedulable("p")
+            assert "create claim for extended resources ns/: " in said
+            counted = shown(world, "resourceclaim_creates_total")
+            assert counted == ['resourceclaim_creates_total{status="failure"} 1']
 
     run(scenario)
 
