@@ -111,6 +111,11 @@ class Handlers(NamedTuple):
     admitting: tuple[Plugin, ...]
     validating: tuple[Plugin, ...]
 
+    @property
+    def configured(self) -> bool:
+        """Whether one of them goes by objects, as webhooks and policies do, which may look at all of an object."""
+        return any(plugin.configured_by or plugin.goes_by for plugin in (*self.admitting, *self.validating))
+
 
 class Chain:
     """The enabled plugins, in upstream's order whatever order they were enabled in."""

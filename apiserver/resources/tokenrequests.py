@@ -10,13 +10,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api import status
-from apiserver.api.codec import zero
 from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid
 from apiserver.api.times import timestamp
 from apiserver.api.types.authentication import TokenRequest
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.convert import Form
-from apiserver.registry.fields.managers import FieldTracker, Manager
+from apiserver.registry.verbs.unstored import noting
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions
@@ -36,20 +34,14 @@ _SECONDS: Final = Path("spec") / "expirationSeconds"
 _BOUND: Final = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
 
 
-def _same(obj: Json) -> Json:
-    return obj
-
-
-_TRACKER: Final = FieldTracker(
-    lambda _: Form(TokenRequest, _same, _same, lambda: zero(TokenRequest)), lambda _: ("status",)
-)
+_NOTE_MANAGER: Final = noting(TokenRequest, _VERSION, "status")
 
 
 async def request_token(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     spec = body["spec"]
     if spec.get("expirationSeconds") is None:
         spec["expirationSeconds"] = _DEFAULT
-    _TRACKER.created(body, Manager(ctx.manager, "Update", _VERSION, "token"), ctx.now)
+    _NOTE_MANAGER(ctx, body)
     await store.registry.consistent()
     attributes = Attributes("CREATE", ctx, ctx.name, body)
     handlers = store.handlers("CREATE", ctx)

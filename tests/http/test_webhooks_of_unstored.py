@@ -70,3 +70,28 @@ def test_posted_objects_show_who_sends_them_and_what_is_known_of_them() -> None:
             assert (seen["metadata"]["name"], seen["metadata"]["uid"]) == ("robot", account["metadata"]["uid"])
 
     run(scenario())
+
+
+def test_what_is_posted_to_a_pod_shows_who_sends_it_by_which_subresource() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            await created(hooks.client, f"{DEFAULT}/pods", {
+                "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+            })  # fmt: skip
+            await hooks.configure("mutating", {"name": "first", "rules": [EVERYTHING]})
+            await hooks.configure("validating", {"name": "last", "rules": [EVERYTHING]})
+            metadata = {"name": "p", "labels": {"a": "b"}, "managedFields": [{}]}
+            labels = {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
+            for subresource, version, more, fields in (
+                ("binding", "v1", {"target": {"name": "n"}}, {**labels, "f:target": {}}),
+                ("eviction", "policy/v1", {}, labels),
+            ):
+                path = f"{DEFAULT}/pods/p/{subresource}?dryRun=All&fieldManager=me"
+                status, seen = await posted(hooks, path, {"metadata": metadata, **more})
+                assert (status, len(seen)) == (201, 2)
+                for _, obj in seen:
+                    (owner,) = obj["metadata"]["managedFields"]
+                    assert (owner["manager"], owner["operation"], owner["subresource"]) == ("me", "Update", subresource)
+                    assert (owner["apiVersion"], owner["fieldsV1"]) == (version, fields)
+
+    run(scenario())

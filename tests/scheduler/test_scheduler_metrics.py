@@ -237,7 +237,8 @@ def test_a_claim_that_is_refused_is_counted_as_well() -> None:
             await cluster_with_devices(world)
             quota = {"metadata": {"name": "none", "namespace": "ns"}, "spec": {"hard": NO_CLAIMS}}
             await world.client.update_status(
-                RESOURCE_QUOTAS, {**await world.create(RESOURCE_QUOTAS, quota), "status": {"hard": NO_CLAIMS, "used": NO_CLAIMS}}
+                RESOURCE_QUOTAS,
+                {**await world.create(RESOURCE_QUOTAS, quota), "status": {"hard": NO_CLAIMS, "used": NO_CLAIMS}},
             )
             await world.create(PODS, asking(name="p"))
             said = await world.unschedulable("p")

@@ -1,21 +1,28 @@
 """What is posted and not stored as it is: reviews, bindings, evictions. `begin` is what happens to every posted object
-before its kind looks at it; what the kind finds wrong is told before `judge` asks those who only say yes or no.
+before its kind looks at it; what the kind finds wrong is told before `judge` asks those who only say yes or no. Of what
+is posted to an object (pods/binding) that object's module asks admission; `noting` notes its manager.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from apiserver.api.codec import zero
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.fields.managers import Manager
+from apiserver.registry.body.convert import Form
+from apiserver.registry.fields.managers import FieldTracker, Manager
 from apiserver.registry.metadata import ensure_namespace, wipe_system_fields
+from apiserver.registry.resource import same_form
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apiserver.api.objects import Json
+    from apiserver.api.schema import Struct
     from apiserver.registry.context import Context
     from apiserver.registry.store import Store
 
-__all__ = ["begin", "judge"]
+__all__ = ["begin", "judge", "noting"]
 
 
 async def begin(store: Store, ctx: Context, body: Json) -> None:
@@ -33,6 +40,19 @@ async def begin(store: Store, ctx: Context, body: Json) -> None:
 async def judge(store: Store, ctx: Context, body: Json) -> None:
     """Asks validating admission. Raises StatusError."""
     await validate(store.handlers("CREATE", ctx), _attributes(ctx, body))
+
+
+def noting(kind: Struct, version: str, *resets: str) -> Callable[[Context, Json], None]:
+    """What notes the manager in objects of a kind that are posted to ctx.subresource. `version`: its apiVersion;
+    `resets`: fields that nobody manages.
+    """
+    form = Form(kind, same_form, same_form, lambda: zero(kind))
+    tracker = FieldTracker(lambda _: form, lambda _: resets)
+
+    def note(ctx: Context, body: Json) -> None:
+        tracker.created(body, Manager(ctx.manager, "Update", version, ctx.subresource), ctx.now)
+
+    return note
 
 
 def _attributes(ctx: Context, body: Json) -> Attributes:

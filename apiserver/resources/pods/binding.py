@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, aggregate, not_supported, required
 from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.api.times import timestamp
+from apiserver.api.types.core.pods import Binding
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.verbs.replace import replace_object
-from apiserver.registry.verbs.unstored import judge
+from apiserver.registry.verbs.unstored import judge, noting
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["bind", "create_binding"]
 
 Json = dict[str, Any]
+
+_NOTE_MANAGER: Final = noting(Binding, "v1")
 
 
 def _success() -> Json:
@@ -68,6 +71,8 @@ async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) ->
     """POST pods/NAME/binding."""
     attributes = Attributes("CREATE", ctx, ctx.name, body)
     handlers = store.handlers("CREATE", ctx)
+    if handlers.configured:  # nobody else looks at managers, and a pod is bound often
+        _NOTE_MANAGER(ctx, body)
     await admit(handlers, attributes)
     metadata = body.get("metadata") or {}
     if ctx.name != metadata.get("name", ""):

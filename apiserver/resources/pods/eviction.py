@@ -22,11 +22,13 @@ from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.status import StatusError, bad_request, conflict, forbidden, not_found, too_many_requests
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.times import timestamp
+from apiserver.api.types.policy import Eviction
 from apiserver.messages import User
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.replace import replace_object
+from apiserver.registry.verbs.unstored import noting
 from apiserver.registry.verbs.update import update_object
 from apiserver.resources.pods.conditions import set_condition
 
@@ -46,12 +48,14 @@ _TWO_BUDGETS: Final = "This pod has more than one PodDisruptionBudget, which the
 #: Budgets are written as by upstream's own client, not by whoever evicts.
 _SERVER: Final = User("system:apiserver", groups=("system:masters",))
 _MANAGER: Final = "kube-apiserver"
+_NOTE_MANAGER: Final = noting(Eviction, "policy/v1")
 _UNREADABLE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 
 async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     attributes = Attributes("CREATE", ctx, ctx.name, body)
     handlers = store.handlers("CREATE", ctx)
+    _NOTE_MANAGER(ctx, body)
     await admit(handlers, attributes)
     name = body["metadata"].get("name", "")
     if name != ctx.name:
