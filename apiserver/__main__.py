@@ -11,16 +11,19 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from apiserver import garbage, kubeconfig, logs
+from apiserver.apart import Apart, ComponentsEnded, fork
 from apiserver.api.kubeconfigs import KubeconfigError as CredentialsError
+from apiserver.components import Files, options_of
 from apiserver.flags import SettingsError
 from apiserver.guard import IntruderError, check_origins
 from apiserver.http.handlers.accountkeys import KeyFileError
 from apiserver.http.handlers.certificates import CertificateError
 from apiserver.http.sinks.jsonlines import RequestLogError
 from apiserver.kubeconfig import KubeconfigError
-from apiserver.process import Process, say
+from apiserver.process import Process, certified, say
 from apiserver.serving import RuntimeConfigError
 from apiserver.settings import Settings, read
 from apiserver.storage import UnusableDatabase
@@ -42,9 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for warning in settings.warnings:
             say(settings, f"warning: {warning}")
         kubeconfig.check(settings.kubeconfig)
-        components = choose_components(settings)
+        names = choose_components(settings)
         listener = listen(settings)
-        _run(Process(settings, listener, components))
+        settings, files = certified(settings, names)
+        _run(Process(settings, listener, files, names, _apart(settings, listener, files, names)))
+    except ComponentsEnded as error:
+        print(f"{prog}: {error}", file=sys.stderr)
+        return 1
     except _MISTAKES as error:
         flag = "--runtime-config: " if isinstance(error, RuntimeConfigError) else ""
         print(f"{prog}: {flag}{error}", file=sys.stderr)
@@ -83,6 +90,13 @@ def choose_components(settings: Settings) -> list[str]:
     if settings.scheduler_config is not None and "scheduler" not in chosen:
         raise SettingsError("--config is the scheduler's: choose it with --controllers")
     return chosen
+
+
+def _apart(settings: Settings, listener: socket.socket, files: Files, names: list[str]) -> Apart | None:
+    """The components in a process of their own, where the flags have them there."""
+    if not names or not settings.components_apart:
+        return None
+    return fork(names, lambda: options_of(settings, files, partial(say, settings)), listener)
 
 
 def _run(process: Process) -> None:

@@ -228,7 +228,17 @@ def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
         "--controllers",
         default="",
         metavar="NAMES",
-        help=f"components to run in this process: *, NAME, -NAME (default {controllers})",
+        help=f"components to run with the server: *, NAME, -NAME (default {controllers})",
+    )
+    own.add_argument(
+        "--components-apart",
+        nargs="?",
+        const="true",
+        default="false",
+        choices=("true", "false"),
+        metavar="BOOL",
+        help="run them in a process of their own, so that two cores share the work; not with --clock virtual or --seed,"
+        f" and on Linux alone (default {str(up).lower()})",
     )
     own.add_argument(
         "--config", type=Path, metavar="FILE", help="the scheduler's, among --controllers: a KubeSchedulerConfiguration"

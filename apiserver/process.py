@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import json
 import os
 import signal
 import socket
 import sys
 import threading
-import time
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from apiserver import garbage, kubeconfig
-from apiserver.certificates import SIGNER, own_certificate, own_signer, trusting_signer
+from apiserver.certificates import SIGNER, own_certificate, trusting_signer
+from apiserver.components import Components, Files, in_process, options_of
 from apiserver.flags import SettingsError
 from apiserver.https import Https, HttpsError
 from apiserver.settings import Settings
 from apiserver.virtualloop import VirtualLoop
+from apiserver.warming import warm
 from kubedra import private
 
 if TYPE_CHECKING:
+    from apiserver.apart import Apart
     from apiserver.app import Server
     from apiserver.http.server.web import Web
     from apiserver.http.sinks.jsonlines import JsonLines
-    from controllers.manager import Manager
-    from controllers.scheduler.configuration import Configuration
 
 #: In the data directory while a server runs on it: its address and process.
 RECORD = "server.json"
 #: What a kubeconfig holds where access is open and a client insists on credentials.
 _OPEN_CREDENTIAL = "open-access"
-#: A process that takes less of a processor than this (seconds) between two looks (seconds) is at rest.
-_AT_REST, _LOOK = 0.005, 0.1
 #: Seconds of virtual time that a start may take.
 _START_LIMIT = 60.0
 
@@ -46,11 +44,28 @@ def say(settings: Settings, text: str) -> None:
     print(text, file=sys.stderr if settings.announce else sys.stdout, flush=True)
 
 
+def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files]:
+    """The certificate that the flags name or want made, None without https; and the settings of a server that knows
+    users by what a signer among its components signs, where it can. Raises OSError.
+    """
+    files: Files = None
+    if settings.tls_cert_file is not None and settings.tls_key_file is not None:
+        files = settings.tls_cert_file, settings.tls_key_file
+    elif settings.tls_own:
+        files = own_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
+    return trusting_signer(settings) if files and SIGNER in names else settings, files
+
+
 class Process:
     """One run of the server."""
 
-    def __init__(self, settings: Settings, listener: socket.socket, components: list[str]) -> None:
-        self._listener, self._components = listener, components
+    def __init__(
+        self, settings: Settings, listener: socket.socket, files: Files, names: Sequence[str], apart: Apart | None
+    ) -> None:
+        """`files`: the certificate for https. `names` are the components that run with the server, `apart` those in a
+        process of their own.
+        """
+        self._listener, self._files, self._names, self._apart = listener, files, names, apart
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
         # The service `kubernetes` leads to the port that is really listened on.
@@ -69,9 +84,6 @@ class Process:
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, self._signalled)
-        files = self._certificate()
-        if files and SIGNER in self._components:
-            self._settings = trusting_signer(self._settings)
         request_log = self._log("--request-log", self._settings.request_log)
         audit_log = self._log("--audit-log-path", self._settings.audit_log)
         server = await Server.open(self._settings)
@@ -82,35 +94,34 @@ class Process:
                 server.audit_requests(audit_log)
             say(self._settings, f"storage     {self._storage()}")
             server.announced = False
-            web = self._web(server, files)
+            web = self._web(server)
             serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
             await _first(web.ready.wait(), serving)
             say(
                 self._settings,
                 f"api server  {self.url}  (Kubernetes {'.'.join(map(str, self._settings.features.release))})",
             )
-            await self._until_stopped(server, web, serving, files)
+            await self._until_stopped(server, web, serving)
         finally:
             await server.close()
             self._unrecord()
         self._farewell(f"stopped; {self._kept()}")
 
-    async def _until_stopped(
-        self, server: Server, web: Web, serving: asyncio.Future[None], files: tuple[Path, Path] | None
-    ) -> None:
-        manager = self._manager(server, files)
-        running = asyncio.ensure_future(manager.run()) if manager else None
+    async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
+        components = await self._start_components(server)
+        running = asyncio.ensure_future(components.run()) if components else None
         following = [asyncio.ensure_future(file.follow()) for file in (self._https.files if self._https else ())]
         try:
-            if manager is not None:
-                await _first(manager.wait_ready(), running, self._stopping.wait())
-                for component in manager.components:
-                    say(self._settings, f"component   {component.name}")
+            if components is not None:
+                await _first(components.wait_ready(), running, self._stopping.wait())
+                for name in components.names:
+                    say(self._settings, f"component   {name}")
             await self._come_to_rest()
-            self._announce(files)
+            self._announce()
             server.announced = True
             garbage.begin()
-            threading.Thread(target=_warm, args=(self._settings.announce,), daemon=True).start()
+            admin = ("apiserver.http.admin.application",) if self._settings.announce else ()  # for a fixture's reset
+            warm("apiserver.api.cel.devices", *admin)
             await _first(self._stopping.wait(), running, serving)
         finally:
             for each in following:
@@ -167,97 +178,46 @@ class Process:
             return None
         return JsonLines.open(flag, name, standard=(sys.stderr if self._settings.announce else sys.stdout).buffer)
 
-    def _certificate(self) -> tuple[Path, Path] | None:
-        settings = self._settings
-        if settings.tls_cert_file is not None and settings.tls_key_file is not None:
-            return settings.tls_cert_file, settings.tls_key_file
-        if not settings.tls_own:
-            return None
-        return own_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
-
-    def _web(self, server: Server, files: tuple[Path, Path] | None) -> Web:
+    def _web(self, server: Server) -> Web:
         """Raises SettingsError."""
         from apiserver.http.server.web import Web
 
         certificates = server.front.certificates
-        if files is None:
+        if self._files is None:
             return Web(server.front)
         try:
-            self._https = Https(files, self._settings.tls_options, certificates)
+            self._https = Https(self._files, self._settings.tls_options, certificates)
         except HttpsError as error:
             raise SettingsError(str(error)) from error
         return Web(server.front, self._https.context)
 
-    def _manager(self, server: Server, files: tuple[Path, Path] | None) -> Manager | None:
-        settings = self._settings
-        if not self._components:
+    async def _start_components(self, server: Server) -> Components | None:
+        """Raises SettingsError."""
+        if not self._names:
             return None
-        from apiserver.http.handlers.authenticator import ADMIN
-        from apiserver.http.kubelets import KUBELETS
-        from apiserver.inprocess import InProcess
-        from controllers.certificates.settings import SigningOptions
-        from controllers.manager import Manager
         from controllers.node.dra.checkpoint import CheckpointError
-        from controllers.options import Options, PluginDirs, Processes
-        from controllers.runtime.client import Client
-        from controllers.runtime.transport import TransportError
         from controllers.unattended import unattended
 
-        features = settings.features
-        plugins, registry = settings.plugin_dir, settings.registry_dir
-        options = Options(
-            # With a seed not even the machine makes a difference.
-            host=socket.gethostname() if settings.seed is None else "kubedra",
-            seed=settings.seed,
-            signing=SigningOptions(own=own_signer(settings)),
-            root_ca=files[0].read_text() if files else "",
-            nodes=settings.nodes,
-            devices=settings.devices,
-            profile=settings.profile,
-            storage_class=settings.storage_class,
-            run=Processes(
-                directory=settings.data_dir / "run",
-                announcements=settings.data_dir / KUBELETS,
-                cdi=Processes.cdi_of(plugins, settings.cdi_dirs),
-            )
-            if settings.run
-            else None,
-            plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,
-            emulated_version=features.release,
-            gates=features.settings,
-            scheduler=self._scheduler_configuration(),
-        )
-        client = Client(InProcess(server.chain, ADMIN, TransportError), release=features.release)
+        components: Components
         try:
-            manager = Manager(client, options, self._components)
+            if self._apart is not None:
+                await self._apart.start(server)
+                components = self._apart
+            else:
+                options = options_of(self._settings, self._files, partial(say, self._settings))
+                components = in_process(server, self._names, options)
         except CheckpointError as error:
-            raise SettingsError(f"--plugin-dir {plugins}: {error}") from error
-        server.after_reset = manager.begin_anew
-        server.rest.components = manager
-        server.explain = manager.explain
-        server.warn_of(unattended(self._components))
-        server.metrics.include(manager.metrics)
-        return manager
+            raise SettingsError(f"--plugin-dir {self._settings.plugin_dir}: {error}") from error
+        server.after_reset = components.begin_anew
+        server.rest.components = components
+        server.explain = components.explain
+        server.warn_of(unattended(self._names))
+        server.metrics.include_counted(components.counted)
+        return components
 
-    def _scheduler_configuration(self) -> Configuration | None:
-        """What `--config` says. Raises SettingsError."""
-        path = self._settings.scheduler_config
-        if path is None:
-            return None
-        from controllers.scheduler.profiles import load
-
-        try:
-            found = load(path, self._settings.features.enabled)
-        except (ValueError, OSError) as error:
-            raise SettingsError(f"--config: {error}") from error
-        if found.process is not None:
-            unheeded = "clientConnection and leaderElection are for a scheduler in a process of its own"
-            say(self._settings, f"{path}: {unheeded}")
-        return found
-
-    def _announce(self, files: tuple[Path, Path] | None) -> None:
+    def _announce(self) -> None:
         """Write the kubeconfig, and say that all is ready."""
-        settings = self._settings
+        settings, files = self._settings, self._files
         token = next((token for token, user in (settings.tokens or {}).items() if "system:masters" in user.groups), "")
         # Over https kubectl asks people for a name and a password unless its user has credentials; where access is open
         # any will do.
@@ -282,21 +242,6 @@ class Process:
 
     def _unrecord(self) -> None:
         (self._settings.data_dir / RECORD).unlink(missing_ok=True)
-
-
-def _warm(fixture: bool) -> None:
-    """Import what the start left out, before the first request that needs it would wait: selectors, and for a fixture
-    the routes of its reset. Not while the server works: that would take turns with the first requests, which seldom
-    need it. Where it cannot be read now (no descriptors are left), the request that needs it imports it.
-    """
-    at_rest, worked = False, time.process_time()
-    while not at_rest:
-        time.sleep(_LOOK)
-        before, worked = worked, time.process_time()
-        at_rest = worked - before < _AT_REST
-    with contextlib.suppress(OSError):
-        for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin.application",) if fixture else ())):
-            importlib.import_module(module)
 
 
 def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 #: The admission plugin that gives pods what they show to a server who they are. Where access is open nobody asks for
 #: that, and pods should not have to wait for accounts.
 _NEEDS_TOKENS: Final = "ServiceAccount"
+#: Elsewhere a process that has forked may not use all libraries.
+_MAY_FORK: Final = sys.platform == "linux"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,8 @@ class Settings:
     tls_own: bool
     tls_options: TlsSettings
     controllers: tuple[str, ...]
+    #: The components have a process of their own.
+    components_apart: bool
     scheduler_config: Path | None
     nodes: int
     devices: str
@@ -203,6 +208,7 @@ def read(arguments: Sequence[str]) -> Settings:
         tls_own=given.tls,
         tls_options=tls_options,
         controllers=listed([given.controllers]) if given.controllers != "none" else (),
+        components_apart=_apart(given),
         scheduler_config=given.config.absolute() if given.config else None,
         nodes=given.nodes,
         devices=given.devices,
@@ -245,6 +251,11 @@ def _idle(given: argparse.Namespace) -> list[str]:
     if bool(given.audit_log_path) is not bool(given.audit_policy_file):
         found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
     return found
+
+
+def _apart(given: argparse.Namespace) -> bool:
+    """Virtual time is that of one loop, and what a seed makes repeatable is the order of what happens on it."""
+    return given.components_apart == "true" and _MAY_FORK and given.clock == "real" and given.seed is None
 
 
 def _clock(text: str) -> datetime | None:

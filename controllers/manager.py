@@ -132,9 +132,17 @@ class Manager:
         # Asked after them: what is due "now" was due a moment ago.
         return name, max(0.0, due - asyncio.get_running_loop().time())
 
+    async def look(self) -> tuple[list[str], tuple[str, float] | None]:
+        """`busy` and `next_timer`."""
+        return self.busy, self.next_timer
+
     def metrics(self) -> list[Family]:
         """What the components count."""
         return [family for component in self.components for family in component.metrics]
+
+    async def counted(self) -> list[Family]:
+        """`metrics`, as whoever has to ask another process gets them."""
+        return self.metrics()
 
     async def run(self) -> None:
         """Runs everything; the first failure ends all."""

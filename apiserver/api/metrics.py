@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
@@ -82,6 +83,10 @@ class Gauge:
 
     def __init__(self, name: str, help: str, labels: Sequence[str], read: Callable[[], Mapping[Labels, float]]) -> None:
         self.name, self.help, self._labels, self._read = name, help, tuple(labels), read
+
+    def now(self) -> Gauge:
+        """The same with the values that it has now, which can be pickled."""
+        return Gauge(self.name, self.help, self._labels, partial(dict, self._read()))
 
     def limited(self, allowed: Allowed) -> tuple[Family, int]:
         """The same with allowed values alone, and how many others there are. Of these one is shown."""

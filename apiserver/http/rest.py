@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from apiserver.http.handlers.chain import RequestRecord
 from apiserver.messages import Request, Stream
 
-__all__ = ["Components", "Rest", "Resting"]
+__all__ = ["Components", "Look", "Rest", "Resting"]
 
 #: How watches of clients begin their user agent that only wait, and act on nothing.
 WAITING: Final = "kubedra-wait"
@@ -26,21 +26,17 @@ _LOOKS: Final = 4
 _BETWEEN: Final = 0.01
 
 
+#: Which components have something to do now; and whose timer falls due next, in how many seconds, upkeep aside.
+Look = tuple[Collection[str], tuple[str, float] | None]
+
+
 class Components(Protocol):
-    """The controllers and the scheduler of this process."""
+    """The controllers and the scheduler that run with this server."""
 
     @property
     def names(self) -> Sequence[str]: ...
 
-    @property
-    def busy(self) -> Collection[str]:
-        """Those that have something to do now."""
-        ...
-
-    @property
-    def next_timer(self) -> tuple[str, float] | None:
-        """Whose timer falls due next, and in how many seconds; upkeep aside."""
-        ...
+    async def look(self) -> Look: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class Resting:
 
 
 class Rest:
-    """Looks at the whole server. `components` are None where none run in this process, and then nothing is known."""
+    """Looks at the whole server. `components` are None where none run with it, and then nothing is known."""
 
     def __init__(
         self,
@@ -68,7 +64,7 @@ class Rest:
         self.components: Components | None = None
 
     def names(self) -> Sequence[str]:
-        """The components of this process."""
+        """The components that run with it."""
         return self.components.names if self.components is not None else ()
 
     async def look(self) -> Resting:
@@ -81,11 +77,12 @@ class Rest:
         for look in range(_LOOKS):
             if look:
                 await asyncio.sleep(_BETWEEN)
-            busy |= set(running.busy)
+            at_work, next_timer = await running.look()
+            busy |= set(at_work)
             if busy or self._revision() != revision:
                 break
         quiet = 0.0 if self._revision() != revision else self._quiet()
-        return Resting(running.names, sorted(busy), running.next_timer, self._watches(), quiet)
+        return Resting(running.names, sorted(busy), next_timer, self._watches(), quiet)
 
     def _watches(self) -> int:
         """Watches from outside, whose clients may act on what happens."""

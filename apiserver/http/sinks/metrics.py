@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -108,10 +108,15 @@ class Metrics:
             *process_families(time.time()),
         ]  # fmt: skip
         self._others: list[Callable[[], Iterable[Family]]] = []
+        self._elsewhere: list[Callable[[], Awaitable[Iterable[Family]]]] = []
 
     def include(self, families: Callable[[], Iterable[Family]]) -> None:
-        """Shows these as well: components that run in the server's process."""
+        """Shows these as well."""
         self._others.append(families)
+
+    def include_counted(self, families: Callable[[], Awaitable[Iterable[Family]]]) -> None:
+        """Shows these as well, of whom others have to be asked."""
+        self._elsewhere.append(families)
 
     def count(self, request: Request, code: int, seconds: float) -> None:
         """One answered request."""
@@ -154,6 +159,8 @@ class Metrics:
     async def text(self) -> bytes:
         """The Prometheus text. There may be many samples, of megabytes: others have their turn meanwhile."""
         families = [*self._families, *(family for families in self._others for family in families())]
+        for others in self._elsewhere:
+            families += await others()
         lines = lines_of(self._shown(families))
         parts = iter(lambda: "\n".join(islice(lines, _AT_ONCE)), "")
         return b"".join([f"{part}\n".encode() async for part in in_turns(parts)])

@@ -1,0 +1,91 @@
+"""Frames: how a server and its components speak through a pipe (docs/adr/0033-components-apart.md).
+
+A frame is a head of nine bytes (the payload's length, the number of the request or call that it belongs to, its kind)
+and the payload. Where that has two parts, the first is a line of JSON and the second a body as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Any, Final
+
+import orjson
+
+__all__ = ["WINDOW", "Frames", "Sort", "frame", "parts", "two_parts"]
+
+
+class Sort(IntEnum):
+    """What a frame is.
+
+    From the components: REQUEST (method, path, query and headers; body), CANCEL (nobody wants its answer any more),
+    TAKEN (so many bytes of its chunks were read) · from the server: ANSWER (status, headers; body), OPENED (status and
+    headers of an answer in chunks), CHUNK, END (of the chunks), BROKEN (the connection closes instead of an answer, or
+    of its end) · calls, from the server: CALL; and from the components: RESULT, FAILURE.
+    """
+
+    REQUEST = 1
+    CANCEL = 2
+    TAKEN = 3
+    ANSWER = 4
+    OPENED = 5
+    CHUNK = 6
+    END = 7
+    BROKEN = 8
+    CALL = 9
+    RESULT = 10
+    FAILURE = 11
+
+
+#: Bytes of chunks of one answer that may be under way: who does not read them is sent no more.
+WINDOW: Final = 4 * 1024 * 1024
+_HEAD: Final = Struct("<IIB")
+_SIZE: Final = _HEAD.size
+
+
+def frame(sort: Sort, number: int, payload: bytes = b"") -> bytes:
+    """One frame."""
+    return _HEAD.pack(len(payload), number, sort) + payload
+
+
+def two_parts(sort: Sort, number: int, first: Any, body: bytes) -> bytes:
+    """One frame with a value that becomes JSON, and a body."""
+    line = orjson.dumps(first)
+    return b"%b%b\n%b" % (_HEAD.pack(len(line) + 1 + len(body), number, sort), line, body)
+
+
+def parts(payload: bytes) -> tuple[Any, bytes]:
+    """The value and the body of a payload of two parts."""
+    end = payload.index(b"\n")
+    return orjson.loads(payload[:end]), payload[end + 1 :]
+
+
+class Frames:
+    """Cuts what arrives, in pieces of any size, into frames."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._held, self._needed = 0, _SIZE
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """(sort, number, payload) of each frame that is complete now. To be exhausted before the next piece."""
+        if self._held + len(data) < self._needed:
+            # A long frame comes in many pieces, which are joined once.
+            self._pieces.append(data)
+            self._held += len(data)
+            return
+        if self._pieces:
+            self._pieces.append(data)
+            data = b"".join(self._pieces)
+        start, size, needed = 0, len(data), _SIZE
+        while size - start >= _SIZE:
+            length, number, sort = _HEAD.unpack_from(data, start)
+            needed = _SIZE + length
+            if size - start < needed:
+                break
+            payload = data[start + _SIZE : start + needed]
+            start, needed = start + needed, _SIZE
+            yield sort, number, payload
+        self._pieces = [data[start:]] if start < size else []
+        self._held, self._needed = size - start, needed

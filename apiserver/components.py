@@ -1,0 +1,110 @@
+"""The controllers, the scheduler and the nodes that run with a server: what they are told, and how they are reached."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apiserver.api.metrics import Family
+from apiserver.certificates import own_signer
+from apiserver.flags import SettingsError
+from apiserver.http.rest import Look
+from apiserver.settings import Settings
+
+if TYPE_CHECKING:
+    from apiserver.app import Server
+    from controllers.options import Options
+    from controllers.scheduler.configuration import Configuration
+
+#: Certificate and key.
+Files = tuple[Path, Path] | None
+
+
+class Components(Protocol):
+    """Those of one server, in its process (`controllers.manager.Manager`) or in another (`apiserver.apart.Apart`)."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    async def run(self) -> None:
+        """Until cancelled; the first failure ends all, and is raised."""
+
+    async def wait_ready(self) -> None:
+        """Returns once they have read what they work on."""
+
+    async def begin_anew(self) -> None:
+        """After the store was emptied."""
+
+    async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """Why a pod, claim or node is as it is. Raises LookupError where there is no such object."""
+        ...
+
+    async def look(self) -> Look:
+        """What they have to do."""
+        ...
+
+    async def counted(self) -> Sequence[Family]:
+        """What they count."""
+        ...
+
+
+def in_process(server: Server, names: Sequence[str], options: Options) -> Components:
+    """Components on the server's own loop. Raises what making them raises."""
+    from apiserver.http.handlers.authenticator import ADMIN
+    from apiserver.inprocess import InProcess
+    from controllers.manager import Manager
+    from controllers.runtime.client import Client
+    from controllers.runtime.transport import TransportError
+
+    client = Client(InProcess(server.chain, ADMIN, TransportError), release=options.emulated_version)
+    return Manager(client, options, names)
+
+
+def options_of(settings: Settings, files: Files, say: Callable[[str], object]) -> Options:
+    """What the flags tell the components. Raises SettingsError."""
+    from apiserver.http.kubelets import KUBELETS
+    from controllers.certificates.settings import SigningOptions
+    from controllers.options import Options, PluginDirs, Processes
+
+    features = settings.features
+    plugins, registry = settings.plugin_dir, settings.registry_dir
+    return Options(
+        # With a seed not even the machine makes a difference.
+        host=socket.gethostname() if settings.seed is None else "kubedra",
+        seed=settings.seed,
+        signing=SigningOptions(own=own_signer(settings)),
+        root_ca=files[0].read_text() if files else "",
+        nodes=settings.nodes,
+        devices=settings.devices,
+        profile=settings.profile,
+        storage_class=settings.storage_class,
+        run=Processes(
+            directory=settings.data_dir / "run",
+            announcements=settings.data_dir / KUBELETS,
+            cdi=Processes.cdi_of(plugins, settings.cdi_dirs),
+        )
+        if settings.run
+        else None,
+        plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,
+        emulated_version=features.release,
+        gates=features.settings,
+        scheduler=_scheduler_configuration(settings, say),
+    )
+
+
+def _scheduler_configuration(settings: Settings, say: Callable[[str], object]) -> Configuration | None:
+    """What `--config` says. Raises SettingsError."""
+    path = settings.scheduler_config
+    if path is None:
+        return None
+    from controllers.scheduler.profiles import load
+
+    try:
+        found = load(path, settings.features.enabled)
+    except (ValueError, OSError) as error:
+        raise SettingsError(f"--config: {error}") from error
+    if found.process is not None:
+        say(f"{path}: clientConnection and leaderElection are for a scheduler in a process of its own")
+    return found

@@ -1,0 +1,29 @@
+"""Imports that a start leaves out, before the first request that needs them would wait."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+import time
+
+#: A process that takes less of a processor than this (seconds) between two looks (seconds) is at rest.
+_AT_REST, _LOOK = 0.005, 0.1
+
+
+def warm(*modules: str) -> None:
+    """Import these, but not while the process works: that would take turns with the first requests, which seldom need
+    them. What cannot be read now (no descriptors are left) is imported by the request that needs it.
+    """
+    threading.Thread(target=_when_at_rest, args=(modules,), daemon=True).start()
+
+
+def _when_at_rest(modules: tuple[str, ...]) -> None:
+    at_rest, worked = False, time.process_time()
+    while not at_rest:
+        time.sleep(_LOOK)
+        before, worked = worked, time.process_time()
+        at_rest = worked - before < _AT_REST
+    with contextlib.suppress(OSError):
+        for module in modules:
+            importlib.import_module(module)

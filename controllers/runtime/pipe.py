@@ -1,0 +1,193 @@
+"""The components' end of the pipe to the server that forked them: a transport for their requests, and the calls that
+come from there. The server's end is `apiserver.pipe`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from apiserver.api.frames import WINDOW, Frames, Sort, frame, parts, two_parts
+from controllers.runtime.transport import Headers, TransportError
+
+__all__ = ["Calls", "PipeTransport"]
+
+log = logging.getLogger("controllers")
+
+#: What the server may call: by name, with its arguments.
+Calls = Callable[[str, tuple[Any, ...]], Awaitable[Any]]
+#: An answer: status and headers, the body, and the chunks of one that comes in chunks.
+_Answer = tuple[tuple[int, Headers], bytes, "_Chunks | None"]
+
+
+class _Chunks:
+    """What has arrived of an answer in chunks."""
+
+    def __init__(self) -> None:
+        self._arrived: deque[bytes] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+        #: Why there are no more: "" where the answer has ended as it should, None where it has not ended.
+        self._end: str | None = None
+
+    def add(self, chunk: bytes) -> None:
+        self._arrived.append(chunk)
+        self._wake()
+
+    def end(self, why: str) -> None:
+        self._end = why
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def next(self) -> bytes | None:
+        """The next one; None at the end. Raises TransportError."""
+        while not self._arrived:
+            if self._end is not None:
+                if self._end:
+                    raise TransportError(self._end)
+                return None
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+        return self._arrived.popleft()
+
+
+class PipeTransport(asyncio.Protocol):
+    """A transport (`controllers.runtime.transport`): requests have numbers, by which their answers are known."""
+
+    def __init__(self, calls: Calls, lost: Callable[[], object] = lambda: None) -> None:
+        """`lost` is called when the server is gone, before any request hears of it."""
+        self._calls, self._lost = calls, lost
+        self._loop = asyncio.get_running_loop()
+        self._frames = Frames()
+        self._transport: asyncio.Transport
+        self._asked: dict[int, asyncio.Future[_Answer]] = {}
+        self._open: dict[int, _Chunks] = {}
+        self._last = 0
+        self._called: set[asyncio.Task[None]] = set()
+        #: Is set when the server is gone.
+        self.closed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost()
+        for number in [*self._asked, *self._open]:
+            self._broken(number, "the server is gone")
+        self.closed.set()
+
+    def data_received(self, data: bytes) -> None:
+        for sort, number, payload in self._frames.feed(data):
+            if sort == Sort.ANSWER:
+                self._answered(number, (*parts(payload), None))
+            elif sort == Sort.CHUNK:
+                if (chunks := self._open.get(number)) is not None:
+                    chunks.add(payload)
+            elif sort == Sort.OPENED:
+                if number in self._asked:
+                    chunks = self._open[number] = _Chunks()
+                    self._answered(number, (*parts(payload), chunks))
+            elif sort == Sort.END:
+                if (chunks := self._open.get(number)) is not None:
+                    chunks.end("")
+            elif sort == Sort.BROKEN:
+                self._broken(number, f"the connection closed: {payload.decode()}")
+            elif sort == Sort.CALL:
+                task = self._loop.create_task(self._answer_call(number, payload))
+                self._called.add(task)
+                task.add_done_callback(self._called.discard)
+
+    def _answered(self, number: int, answer: _Answer) -> None:
+        asked = self._asked.pop(number, None)
+        if asked is not None and not asked.done():
+            asked.set_result(answer)
+
+    def _broken(self, number: int, why: str) -> None:
+        if (chunks := self._open.get(number)) is not None:
+            chunks.end(why)
+        elif (asked := self._asked.pop(number, None)) is not None and not asked.done():
+            asked.set_exception(TransportError(why))
+
+    # Requests
+
+    async def _ask(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, _Answer]:
+        if self._transport.is_closing():
+            raise TransportError("the server is gone")
+        self._last = number = self._last + 1
+        asked = self._asked[number] = self._loop.create_future()
+        self._transport.write(two_parts(Sort.REQUEST, number, (method, path, query, headers), body))
+        try:
+            return number, await asked
+        except asyncio.CancelledError:
+            self._asked.pop(number, None)
+            self._cancel(number)
+            raise
+
+    def _cancel(self, number: int) -> None:
+        self._open.pop(number, None)
+        if not self._transport.is_closing():
+            self._transport.write(frame(Sort.CANCEL, number))
+
+    async def request(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Headers, bytes]:
+        number, ((status, answered), answer, chunks) = await self._ask(method, path, query, headers, body)
+        if chunks is not None:
+            answer = b"".join([chunk async for chunk in self._read(number, chunks)])
+        return status, answered, answer
+
+    async def stream(
+        self, method: str, path: str, query: str, headers: Mapping[str, str]
+    ) -> tuple[int, Headers, AsyncIterator[bytes]]:
+        number, ((status, answered), answer, chunks) = await self._ask(method, path, query, headers, b"")
+        return status, answered, _whole(answer) if chunks is None else self._read(number, chunks)
+
+    async def _read(self, number: int, chunks: _Chunks) -> AsyncGenerator[bytes, None]:
+        """The chunks. The server is told what was read of them, now and then."""
+        read = 0
+        try:
+            while (chunk := await chunks.next()) is not None:
+                yield chunk
+                read += len(chunk)
+                if read > WINDOW // 4 and not self._transport.is_closing():
+                    self._transport.write(frame(Sort.TAKEN, number, b"%d" % read))
+                    read = 0
+        finally:
+            self._cancel(number)
+
+    async def close(self) -> None:
+        self._transport.close()
+
+    # Calls
+
+    async def _answer_call(self, number: int, payload: bytes) -> None:
+        name, arguments = pickle.loads(payload)  # noqa: S301 - from the process that forked this one
+        try:
+            made = frame(Sort.RESULT, number, pickle.dumps(await self._calls(name, arguments)))
+        except Exception as error:  # noqa: BLE001 - whoever calls gets it
+            made = frame(Sort.FAILURE, number, _pickled(error))
+        if not self._transport.is_closing():
+            self._transport.write(made)
+
+
+def _pickled(error: Exception) -> bytes:
+    """The error, or what it says where it cannot be made again from its arguments."""
+    try:
+        pickled = pickle.dumps(error)
+        pickle.loads(pickled)  # noqa: S301 - made in the line before
+    except Exception:
+        log.exception("a call failed")
+        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    return pickled
+
+
+async def _whole(body: bytes) -> AsyncIterator[bytes]:
+    yield body
