@@ -86,7 +86,7 @@ class Gauge:
 
     def now(self) -> Gauge:
         """The same with the values that it has now, which can be pickled."""
-        return Gauge(self.name, self.help, self._labels, partial(dict, self._read()))
+        return Gauge(self.name, self.help, self._labels, partial(dict, dict(self._read())))
 
     def limited(self, allowed: Allowed) -> tuple[Family, int]:
         """The same with allowed values alone, and how many others there are. Of these one is shown."""

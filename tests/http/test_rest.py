@@ -16,15 +16,13 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 class Components:
     names = ("scheduler", "agent")
-    next_timer = ("agent", 12.5)
 
     def __init__(self, *busy: str, after: int = 0) -> None:
         self._busy, self._looks, self._after = busy, 0, after
 
-    @property
-    def busy(self) -> tuple[str, ...]:
+    async def look(self) -> tuple[tuple[str, ...], tuple[str, float]]:
         self._looks += 1
-        return self._busy if self._looks > self._after else ()
+        return self._busy if self._looks > self._after else (), ("agent", 12.5)
 
 
 #: What a client sends for a verb.

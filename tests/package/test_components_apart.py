@@ -1,0 +1,176 @@
+"""`kubedra up` runs its components in a process of their own: as a user sees it, and when one of the two goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubedra import process
+from kubedra.client import Client
+from tests.support.patience import ended, run_command, wait_until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they run in the server's process")
+
+
+class Up:
+    """`kubedra up` that is ready."""
+
+    def __init__(self, server: subprocess.Popen[str], log: Path) -> None:
+        self.server, self._log = server, log
+        assert server.stdout is not None
+        self.said = json.loads(server.stdout.readline())
+        self.client = Client(self.said["url"])
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def components(self) -> list[int]:
+        """The processes that the server has forked."""
+        children = Path(f"/proc/{self.server.pid}/task/{self.server.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
+
+    def ask(self, path: str, method: str = "GET") -> Any:
+        return self.client._http.request(method, path)
+
+
+def command(directory: Path, *flags: str) -> list[str]:
+    given = [f"--data-dir={directory}", "--port=0", "--announce", "--durability=off", "--nodes=1"]
+    return [sys.executable, "-m", "kubedra", "up", *given, *flags]
+
+
+@contextmanager
+def up(directory: Path, *flags: str) -> Iterator[Up]:
+    log = directory / "log"
+    with log.open("w") as stderr:
+        server = subprocess.Popen(
+            command(directory, *flags), env=process.environment(), stdout=subprocess.PIPE, stderr=stderr, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        found = Up(server, log)
+        with found.client:
+            yield found
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def running_pod(found: Up) -> bool:
+    return found.client.get("pods", "p").get("status", {}).get("phase") == "Running"
+
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{
+    "name": "c", "image": "x"}]}}  # fmt: skip
+
+
+def test_all_that_a_user_asks_of_components_works_through_the_pipe(tmp_path: Path) -> None:
+    with up(tmp_path) as found:
+        assert len(found.components) == 1
+        found.client.create(POD)
+        wait_until(lambda: running_pod(found), "the pod runs")
+        assert found.ask("/-/explain/pod/default/p").json()["verdict"] == "scheduled"
+        assert found.ask("/-/explain/pod/default/nix").status_code == 404
+        rest = found.ask("/-/rest").json()
+        assert {"scheduler", "node-agent"} <= set(rest["components"])
+        wait_until(lambda: found.ask("/-/rest").json()["resting"], "nothing is left to do")
+        metrics = found.ask("/metrics").text
+        assert 'scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1\n' in metrics
+        assert 'scheduler_pending_pods{queue="active"} 0\n' in metrics
+        assert found.ask("/-/reset", "POST").status_code == 200
+        wait_until(
+            lambda: [n["metadata"]["name"] for n in found.client.list("nodes")] == ["node-1"], "the node is back"
+        )
+        found.server.terminate()
+        assert ended(found.server) == 0
+        assert "Traceback" not in found.log
+
+
+def test_the_server_ends_with_its_components(tmp_path: Path) -> None:
+    with up(tmp_path) as found:
+        [components] = found.components
+        os.kill(components, signal.SIGKILL)
+        assert ended(found.server) == 1
+        assert "kubedra up: the process of the components ended: killed by SIGKILL" in found.log
+        assert "Traceback" not in found.log
+
+
+def test_components_end_with_their_server_and_say_nothing(tmp_path: Path) -> None:
+    with up(tmp_path) as found:
+        [components] = found.components
+        found.client.create(POD)
+        found.server.kill()
+        wait_until(lambda: not alive(components), "the components have ended")
+        assert found.log.count("\n") == sum(line.startswith(("storage", "api server", "component", "ready", "kubeconfig"))
+                                            for line in found.log.splitlines())  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_both_ends_them_as_one_to_the_server_does(tmp_path: Path, number: signal.Signals) -> None:
+    with up(tmp_path) as found:
+        [components] = found.components
+        os.kill(components, number)
+        found.client.create(POD)
+        wait_until(lambda: running_pod(found), "the components work on")
+        os.killpg(found.server.pid, number)
+        assert ended(found.server) == 0
+        wait_until(lambda: not alive(components), "the components have ended")
+        assert "Traceback" not in found.log
+
+
+@pytest.mark.parametrize("flags", [("--clock=virtual",), ("--seed=1",), ("--components-apart=false",)])
+def test_what_needs_one_loop_has_one_process(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    with up(tmp_path, *flags) as found:
+        assert found.components == []
+        assert any(line.split() == ["component", "scheduler"] for line in found.log.splitlines())
+
+
+def test_a_mistake_that_only_components_notice_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("kind: Nix\n")
+    done = run_command(command(tmp_path, f"--config={tmp_path}/bad.yaml"), text=True, env=process.environment())
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"kubedra up: --config: {tmp_path}/bad.yaml: must be a Kube")
+    assert "Traceback" not in done.stderr
+
+
+BROKEN = """
+import sys
+import controllers.nodettl as module
+from apiserver.__main__ import main
+
+class Broken:
+    name, idle, due, metrics = "ttl-controller", True, None, ()
+
+    async def run(self):
+        raise RuntimeError("a bug")
+
+module.build = lambda *_: Broken()
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_component_that_fails_says_why_and_ends_all(tmp_path: Path) -> None:
+    flags = ["--controllers=ttl-controller", "--components-apart", "--storage=memory", f"--data-dir={tmp_path}"]
+    done = run_command(
+        [sys.executable, "-c", BROKEN, *flags, "--port=0"], text=True, env=process.environment(), cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert "RuntimeError: a bug" in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("the process of the components ended: exit code 1")

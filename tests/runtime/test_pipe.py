@@ -1,0 +1,311 @@
+"""A server and components in another process, and the pipe between them: both ends are real, on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from apiserver.api.frames import WINDOW
+from apiserver.api.metrics import Counter, Gauge, text
+from apiserver.api.status import StatusError
+from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.http.server.pace import Pace
+from apiserver.messages import Stream
+from apiserver.pipe import Pipe, PipeClosed
+from controllers.runtime.client import Client
+from controllers.runtime.kinds import CONFIG_MAPS, PODS
+from controllers.runtime.pipe import PipeTransport
+from controllers.runtime.transport import TransportError
+from tests.support.patience import patience
+from tests.support.server import Running, serve
+
+MAPS: Final = "/api/v1/namespaces/default/configmaps"
+Ends = tuple[Pipe, PipeTransport]
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    with serve() as server:
+        yield server
+
+
+async def unasked(name: str, arguments: tuple[Any, ...]) -> Any:
+    raise AssertionError(name)
+
+
+@asynccontextmanager
+async def joined(
+    running: Running, answer: Callable[[str, tuple[Any, ...]], Awaitable[Any]] = unasked
+) -> AsyncIterator[Ends]:
+    """Both ends, on the server's loop."""
+    loop, ends = asyncio.get_running_loop(), socket.socketpair()
+    for end in ends:
+        end.setblocking(False)
+    _, server = await loop.create_connection(lambda: Pipe(running.server.chain, ADMIN, Pace()), sock=ends[0])
+    _, client = await loop.create_connection(lambda: PipeTransport(answer), sock=ends[1])
+    try:
+        yield server, client
+    finally:
+        await client.close()
+        async with patience():
+            await server.closed.wait()
+
+
+def config_map(name: str, size: int = 0) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}, "data": {"text": "x" * size}}
+
+
+def test_requests_are_answered_each_when_its_answer_is_ready(running: Running) -> None:
+    async def ask() -> tuple[list[str], str, int]:
+        async with joined(running) as (_, transport):
+            client = Client(transport)
+            names = [f"m{number}" for number in range(200)]
+            made = await asyncio.gather(*(client.create(CONFIG_MAPS, config_map(name)) for name in names))
+            with pytest.raises(StatusError) as missing:
+                await client.get(CONFIG_MAPS, "nix", "default")
+            found = await client.list(CONFIG_MAPS, "default")
+            return [each["metadata"]["name"] for each in made], missing.value.message, len(found["items"])
+
+    names, message, number = running.call(ask)
+    assert names == [f"m{number}" for number in range(200)]
+    assert message == 'configmaps "nix" not found'
+    assert number >= 200
+
+
+def test_they_are_the_administrators(running: Running) -> None:
+    async def ask() -> Any:
+        async with joined(running) as (_, transport):
+            return await Client(transport).request(
+                "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "",
+                {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+            )  # fmt: skip
+
+    assert running.call(ask)["status"]["userInfo"]["username"] == ADMIN.name
+
+
+async def first_events(client: Client, number: int) -> list[tuple[str, str]]:
+    seen: list[tuple[str, str]] = []
+    async with aclosing(client.watch(CONFIG_MAPS, "default", resource_version="1")) as batches:
+        async for batch in batches:
+            seen += [(what, obj["metadata"]["name"]) for what, obj in batch if what != "BOOKMARK"]
+            if len(seen) >= number:
+                break
+    return seen
+
+
+def test_a_watch_shows_what_happens_and_leaves_nothing_open(running: Running) -> None:
+    async def watch() -> list[tuple[str, str]]:
+        async with joined(running) as (server, transport):
+            client = Client(transport)
+            watching = asyncio.create_task(first_events(client, 3))
+            for name in ("a", "b"):
+                await client.create(CONFIG_MAPS, config_map(name))
+            await client.delete(CONFIG_MAPS, "a", "default")
+            async with patience():
+                seen = await watching
+                while server._answering:  # noqa: ASYNC110 - what ends takes some turns of the loop
+                    await asyncio.sleep(0)
+            assert not running.server._dispatch.streams
+            return [each for each in seen if each[1] in "ab"]
+
+    assert running.call(watch) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+
+
+def test_it_counts_as_one_from_inside(running: Running) -> None:
+    async def watch() -> list[bool]:
+        async with joined(running) as (_, transport):
+            watching = asyncio.create_task(first_events(Client(transport), 1000))
+            async with patience():
+                while not running.server._dispatch.streams:  # noqa: ASYNC110 - it takes some turns of the loop
+                    await asyncio.sleep(0)
+            inside = [stream.inside for stream in running.server._dispatch.streams]
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            return inside
+
+    assert running.call(watch) == [True]
+
+
+class Endless:
+    """A chain of handlers whose only answer is a stream, that counts what is asked of it."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def try_fast(self, request: object) -> None:
+        return None
+
+    async def handle(self, request: object) -> Stream:
+        stream = Stream(200)
+
+        async def chunks() -> AsyncIterator[bytes]:
+            while True:
+                self.made += 1
+                yield bytes(WINDOW // 16)
+
+        stream.chunks = chunks()
+        return stream
+
+
+def test_who_does_not_read_is_sent_no_more_than_a_window(running: Running) -> None:
+    async def watch() -> tuple[int, int]:
+        endless = Endless()
+        running.server.chain, chain = endless, running.server.chain  # type: ignore[assignment]
+        try:
+            async with joined(running) as (_, transport):
+                _, _, stream = await transport.stream("GET", "/", "", {})
+                async with patience():
+                    await anext(stream)
+                    while endless.made <= 16:  # noqa: ASYNC110 - others work
+                        await asyncio.sleep(0)
+                for _ in range(200):
+                    await asyncio.sleep(0)
+                unread = endless.made
+                # Whoever reads gets as much as there is.
+                for _ in range(100):
+                    await anext(stream)
+                return unread, endless.made
+        finally:
+            running.server.chain = chain
+
+    unread, read = running.call(watch)
+    assert unread == 17
+    assert read >= 101
+
+
+def test_an_answer_that_nobody_wants_any_more_is_given_up(running: Running) -> None:
+    """As if the connection of a client had closed."""
+
+    async def ask() -> bool:
+        async with joined(running) as (server, transport):
+            begun = asyncio.Event()
+
+            class Slow(Endless):
+                given_up = False
+
+                async def handle(self, request: object) -> Stream:
+                    begun.set()
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        self.given_up = True
+                    raise AssertionError
+
+            server._chain = slow = Slow()  # type: ignore[assignment]
+            asking = asyncio.create_task(transport.request("GET", "/", "", {}, b""))
+            async with patience():
+                await begun.wait()
+                asking.cancel()
+                while server._answering:  # noqa: ASYNC110 - what ends takes some turns of the loop
+                    await asyncio.sleep(0)
+            return slow.given_up
+
+    assert running.call(ask)
+
+
+def test_a_connection_that_a_fault_closes_is_an_error_of_transport(running: Running) -> None:
+    wire = running.wire()
+    for match in ({"close": "before"}, {"watch": {"end": "close"}}):
+        wire.post("/-/faults", {"match": {"userAgent": "piped"}, "count": 1, **match})
+
+    async def ask() -> list[str]:
+        async with joined(running) as (_, transport):
+            client, met = Client(transport, "piped"), []
+            for _ in range(2):
+                try:
+                    version = (await client.list(PODS))["metadata"]["resourceVersion"]
+                    async for _ in client.watch(PODS, resource_version=version):
+                        pass
+                except TransportError as error:
+                    met.append(str(error))
+            return met
+
+    first, second = running.call(ask)
+    assert first.startswith("the connection closed")
+    assert second.startswith("the connection closed")
+
+
+def test_whoever_waits_when_the_server_goes_hears_of_it(running: Running) -> None:
+    async def ask() -> list[str]:
+        async with joined(running) as (server, transport):
+            client = Client(transport)
+            watching = asyncio.create_task(first_events(client, 1000))
+            async with patience():
+                while not running.server._dispatch.streams:  # noqa: ASYNC110 - it takes some turns of the loop
+                    await asyncio.sleep(0)
+                asking = asyncio.create_task(client.create(CONFIG_MAPS, config_map("late")))
+                await asyncio.sleep(0)
+                server.close()
+                found = await asyncio.gather(watching, asking, return_exceptions=True)
+            with pytest.raises(TransportError, match="the server is gone"):
+                await client.list(PODS)
+            assert all(isinstance(error, TransportError) for error in found)
+            return [str(error) for error in found]
+
+    assert running.call(ask) == ["the server is gone"] * 2
+
+
+class Unpicklable(Exception):
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+async def offered(name: str, arguments: tuple[Any, ...]) -> Any:
+    match name:
+        case "sum":
+            return sum(arguments)
+        case "missing":
+            raise LookupError("no such thing")
+        case "unpicklable":
+            raise Unpicklable(1, 2)
+    return await asyncio.Event().wait()
+
+
+def test_the_server_gets_what_it_calls_or_what_that_raises(running: Running) -> None:
+    async def call() -> tuple[Any, str, str]:
+        async with joined(running, offered) as (server, _):
+            with pytest.raises(LookupError) as missing:
+                await server.call("missing")
+            with pytest.raises(RuntimeError) as other:
+                await server.call("unpicklable")
+            return await server.call("sum", 1, 2), str(missing.value), str(other.value)
+
+    assert running.call(call) == (3, "no such thing", "Unpicklable: 1 and 2")
+
+
+def test_a_call_ends_with_the_pipe(running: Running) -> None:
+    async def call() -> None:
+        async with joined(running, offered) as (server, transport):
+            waiting = asyncio.create_task(server.call("forever"))
+            await server.call("sum")
+            await transport.close()
+            async with patience():
+                with pytest.raises(PipeClosed):
+                    await waiting
+            with pytest.raises(PipeClosed):
+                await server.call("sum")
+
+    running.call(call)
+
+
+def test_a_gauge_can_be_sent_as_it_stands(running: Running) -> None:
+    values = {("a",): 1.0}
+    counter, gauge = Counter("c", "C."), Gauge("g", "G.", ("l",), lambda: values)
+    counter.inc()
+
+    async def counted(name: str, arguments: tuple[Any, ...]) -> Any:
+        sent = [counter, gauge.now()]
+        values["a",] = 2.0
+        return sent
+
+    async def call() -> Any:
+        async with joined(running, counted) as (server, _):
+            return await server.call("counted")
+
+    assert "c 1\n" in (shown := text(running.call(call)))
+    assert 'g{l="a"} 1\n' in shown
