@@ -126,7 +126,7 @@ def create(operations: Operations) -> APIRouter:
     )
     async def add(fault: Annotated[Fault, Depends(body_of(Fault))]) -> InjectedFault:
         """The first fault that matches a request, and fires, decides what happens to it. Faults are for every client,
-        the components in the server's process included; `match.userAgent` or `match.user` tells them apart. They never
+        the components that run with the server included; `match.userAgent` or `match.user` tells them apart. They never
         touch paths below `/-/`.
         """
         rule = fault.rule(faults.new_id())

@@ -66,7 +66,7 @@ def create(operations: Operations) -> APIRouter:
 
     @router.get("/-/requests", summary="The latest requests and their answers, the newest first")
     async def requests(wanted: Annotated[Filter, Query()]) -> list[AnsweredRequest]:
-        """Requests of clients over the network and of the components in the server's process alike, but not those
+        """Requests of clients over the network and of the components that run with the server alike, but not those
         below `/-/`. The server keeps a bounded number; `--request-log` writes all of them to a file.
         """
         records = (record for record in operations.requests.latest() if wanted.fits(record))
