@@ -224,21 +224,22 @@ class PodCertificates:
 
 def _put(place: Path, name: str, files: Mapping[str, bytes], mode: int) -> None:
     """Puts files in place all at once, so that no key stands beside the chain of another: as with a kubelet, they are
-    links through one link (`name`), which leads to the directory that holds them.
+    links through one link (`name`), which leads to the directory that holds them. Directories from before go, also
+    those of a process that was killed in between.
     """
     fresh, link = place / f"{name}.{secrets.token_hex(4)}", place / name
     for path, content in files.items():
         file = fresh / path
         file.parent.mkdir(parents=True, exist_ok=True)
         private.write(file, content, mode)
-    before = link.readlink() if link.is_symlink() else None
     _link(link, fresh.name)
     for path in files:
         file = place / path
         file.parent.mkdir(parents=True, exist_ok=True)
         _link(file, os.path.relpath(link / path, file.parent))
-    if before is not None:
-        shutil.rmtree(place / before, ignore_errors=True)
+    for before in place.glob(f"{name}.*"):
+        if before != fresh:
+            shutil.rmtree(before, ignore_errors=True)
 
 
 def _link(path: Path, target: str) -> None:

@@ -214,6 +214,28 @@ def test_what_cannot_be_written_is_written_later_and_the_pod_waits_for_it(tmp_pa
     run(scenario)
 
 
+def test_keys_that_a_killed_process_left_go_when_a_certificate_is_written_and_those_of_others_stay(
+    tmp_path: Path,
+) -> None:
+    """It may end when the files are written and nothing leads to them, or when nothing leads to those before any more."""
+
+    async def scenario() -> None:
+        place = tmp_path / "u/volumes/v"
+        for name in ("..certificate-1.abcd0123", "..certificate-1.abcd4567/in", "..certificate-10.abcd0123"):
+            (place / name).mkdir(parents=True)
+            (place / name / "key.pem").write_text("a key")
+        node = Signed(tmp_path)
+        await node.step(pod(spec=asking()), HERE)
+        node.issue(b"a")
+        await node.step(node=HERE)
+        assert node.phase == "Running"
+        held = (place / "..certificate-1").resolve().name
+        found = {path.name for path in place.glob("..*") if not path.is_symlink()}
+        assert found == {held, "..certificate-10.abcd0123"}
+
+    run(scenario)
+
+
 def test_a_file_is_replaced_as_a_whole_also_where_it_may_not_be_written(tmp_path: Path) -> None:
     for content in (b"a", b"b"):
         private.write(tmp_path / "key", content, 0o400)

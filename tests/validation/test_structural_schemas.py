@@ -39,6 +39,7 @@ def found(part: Json, *values: Any, **more: Any) -> list[str]:
         ({"type": "boolean"}, 1, 'Invalid value: "integer": spec.f in body must be of type boolean: "integer"'),
         ({"type": "number"}, 1, None),
         ({"type": "integer"}, 2.0, None),
+        ({"type": "number"}, 1e20, None),
         ({"type": "object"}, [], 'Invalid value: "array": spec.f in body must be of type object: "array"'),
         ({"type": "string"}, None, 'Invalid value: "null": spec.f in body must be of type string: "null"'),
         ({"type": "string", "nullable": True}, None, None),
@@ -265,3 +266,11 @@ def test_a_schema_is_not_changed_by_compiling_it() -> None:
     before = deepcopy(schema)
     Structural(schema).errors({"l": [{"name": 1}]})
     assert schema == before
+
+
+def test_a_number_beyond_53_bits_is_no_integer() -> None:
+    first, checked = found({"type": "integer"}, 1e20)
+    assert first == 'spec.f: Invalid value: "number": spec.f in body must be of type integer: "number"'
+    assert checked.endswith("Checked value must be of type integer (default format) in spec.f")
+    assert found({"type": "integer"}, 2.0**53) != []
+    assert found({"type": "integer"}, 2.0**53 - 2) == []

@@ -58,7 +58,8 @@ def _type_of(value: Any) -> str:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, float) and value.is_integer()
+    """Whether a float is an integer: beyond 53 bits upstream takes none for one."""
+    return isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
 
 
 def _equal(value: Any, other: Any) -> bool:
