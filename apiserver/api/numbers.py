@@ -1,10 +1,14 @@
-"""Whole numbers in texts, as Go's strconv reads them: ASCII digits to base 10, in 64 bits, however many zeros lead."""
+"""Numbers in texts, as Go's strconv reads and writes them. Whole ones are ASCII digits to base 10, in 64 bits, however
+many zeros lead.
+"""
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import Final
 
-__all__ = ["int64", "parse_int64", "parse_uint64"]
+__all__ = ["go_float", "int64", "parse_int64", "parse_uint64"]
 
 _BOUND: Final = 1 << 63
 #: Digits of the largest number. Python reads no more than 4300, and takes ever longer for each.
@@ -34,6 +38,21 @@ def int64(text: str) -> int | None:
         return parse_int64(text)
     except ValueError:
         return None
+
+
+def go_float(value: float) -> str:
+    """The shortest text that reads back as the same float; with an exponent of two digits or more from 1e6 on and below
+    1e-4. `+Inf`, `-Inf`, `NaN` for what is no number.
+    """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    number = Decimal(repr(value))
+    exponent = number.adjusted() if value else 0
+    if -4 <= exponent < 6:
+        return f"{number:f}".removesuffix(".0")
+    digits = "".join(map(str, number.as_tuple().digits)).rstrip("0")
+    mantissa = digits[0] + ("." + digits[1:] if digits[1:] else "")
+    return f"{'-' if value < 0 else ''}{mantissa}e{exponent:+03d}"
 
 
 def _value(function: str, text: str, digits: str) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.api.cel.library.conversions import double_text
 from apiserver.api.cel.values import (
     ABSENT,
     NONE,
@@ -22,6 +21,7 @@ from apiserver.api.cel.values import (
     no_such_overload,
     type_name,
 )  # fmt: skip
+from apiserver.api.numbers import go_float
 
 # The state of one evaluation: cost so far, the variables, then a slot for every local variable.
 Frame = list[Any]
@@ -35,7 +35,7 @@ def shown(key: Any) -> str:
     """A key in an error text."""
     if key.__class__ is bool:
         return "true" if key else "false"
-    return double_text(key) if key.__class__ is float else str(key)
+    return go_float(key) if key.__class__ is float else str(key)
 
 
 def _position(key: Any) -> int:

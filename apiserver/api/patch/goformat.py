@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from apiserver.api.nesting import Folded
+from apiserver.api.numbers import go_float
 
 __all__ = ["go_format", "go_text", "go_type"]
 
@@ -44,7 +44,7 @@ def _leaf(value: Any) -> str:
         return "<nil>"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _float(value) if isinstance(value, float) else str(value)
+    return go_float(value) if isinstance(value, float) else str(value)
 
 
 def go_text(value: Any) -> str:
@@ -56,17 +56,6 @@ def _text(value: Any) -> str:
     if value is None or isinstance(value, str):
         return _leaf(value)
     return f"%!s({go_type(value)}={_leaf(value)})"
-
-
-def _float(value: float) -> str:
-    """The shortest digits that read back equal; with an exponent of two digits from 1e6 on and below 1e-4."""
-    number = Decimal(repr(value))
-    exponent = number.adjusted() if value else 0
-    if -4 <= exponent < 6:
-        return f"{number:f}".removesuffix(".0")
-    digits = "".join(map(str, number.as_tuple().digits)).rstrip("0")
-    mantissa = digits[0] + ("." + digits[1:] if digits[1:] else "")
-    return f"{'-' if value < 0 else ''}{mantissa}e{exponent:+03d}"
 
 
 def go_type(value: Any) -> str:

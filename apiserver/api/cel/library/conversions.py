@@ -9,12 +9,14 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from apiserver.api.cel.declarations import Function, Overload, function, overload
 from apiserver.api.cel.library.operators import MAX_INT, MAX_UINT, MIN_INT, SECOND, checked_timestamp
 from apiserver.api.cel.types import BOOL, BYTES, DOUBLE, DURATION, INT, STRING, TIMESTAMP, UINT, Type
 from apiserver.api.cel.values import CelError, Duration, Timestamp, Uint, type_name
+from apiserver.api.numbers import go_float
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
@@ -98,64 +100,12 @@ def int_to_uint(value: int) -> Uint:
     return Uint(value)
 
 
-def double_text(value: float) -> str:
-    """The shortest text that reads back as the same number."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    if value == 0:
-        return "-0" if math.copysign(1.0, value) < 0 else "0"
-    mantissa, _, exponent_text = _shortest(value).partition("e")
-    exponent = int(exponent_text)
-    sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
-    digits = digits.replace(".", "")
-    if exponent < -4 or exponent >= _EXPONENT_FROM:
-        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    if len(digits) <= exponent + 1:
-        return sign + digits + "0" * (exponent + 1 - len(digits))
-    return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
-
-
-# Texts of doubles switch to an exponent from a million on.
-_EXPONENT_FROM: Final = 6
-
-
-def _shortest(value: float) -> str:
-    """The shortest digits as `d.ddde±x`."""
-    text = repr(value)
-    mantissa, _, exponent_text = text.partition("e")
-    sign = "-" if mantissa[0] == "-" else ""
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    exponent = int(exponent_text or 0) + len(whole) - 1
-    digits = whole + fraction
-    stripped = digits.lstrip("0")
-    exponent -= len(digits) - len(stripped)
-    stripped = stripped.rstrip("0")
-    return f"{sign}{stripped[0]}.{stripped[1:]}e{exponent}" if len(stripped) > 1 else f"{sign}{stripped}e{exponent}"
-
-
-def fixed_text(value: float) -> str:
-    """All digits, no exponent: how seconds of durations are written."""
-    mantissa, _, exponent_text = _shortest(value).partition("e") if value else ("0", "", "0")
-    sign = "-" if mantissa[0] == "-" else ""
-    digits = mantissa.lstrip("-").replace(".", "")
-    exponent = int(exponent_text)
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    if len(digits) <= exponent + 1:
-        return sign + digits + "0" * (exponent + 1 - len(digits))
-    return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
-
-
 def duration_text(value: Duration) -> str:
     """Seconds with a fraction."""
     seconds, nanos = divmod(abs(value.nanos), SECOND)
     total = seconds + nanos / SECOND
-    return fixed_text(-total if value.nanos < 0 else total) + "s"
+    text = f"{Decimal(repr(total)):f}".removesuffix(".0")
+    return f"{'-' if value.nanos < 0 else ''}{text}s"
 
 
 def timestamp_text(value: Timestamp) -> str:
@@ -239,7 +189,7 @@ def text_of(value: Any) -> str:
         case int():
             return str(int(value))
         case float():
-            return double_text(value)
+            return go_float(value)
         case bytes():
             return bytes_to_string(value)
         case Timestamp():
@@ -287,7 +237,7 @@ def library() -> list[Function]:
         _conversions(
             "string", STRING,
             ("string_to_string", STRING, _same), ("bool_to_string", BOOL, text_of),
-            ("bytes_to_string", BYTES, bytes_to_string), ("double_to_string", DOUBLE, double_text),
+            ("bytes_to_string", BYTES, bytes_to_string), ("double_to_string", DOUBLE, go_float),
             ("duration_to_string", DURATION, duration_text), ("int64_to_string", INT, str),
             ("timestamp_to_string", TIMESTAMP, timestamp_text), ("uint64_to_string", UINT, text_of),
         ),

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.cel.ast import Call, ListNode, Literal, MapNode, Node
-from apiserver.api.cel.library.conversions import double_text, duration_text, text_of, timestamp_text
+from apiserver.api.cel.library.conversions import duration_text, text_of, timestamp_text
 from apiserver.api.cel.source import Issues
 from apiserver.api.cel.values import CelError, CelType, Duration, Timestamp, Uint, type_name
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.numbers import go_float
 
 _STRING: Final = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
@@ -191,7 +192,7 @@ def _element(value: Any) -> str:
         case bool() | int():
             return _as_string(value)
         case float():
-            return f"{value:.{_DEFAULT_PRECISION}f}" if math.isfinite(value) else go_quote(double_text(value))
+            return f"{value:.{_DEFAULT_PRECISION}f}" if math.isfinite(value) else go_quote(go_float(value))
         case Timestamp():
             return f"timestamp({go_quote(timestamp_text(value))})"
         case Duration():
