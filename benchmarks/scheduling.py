@@ -1,7 +1,8 @@
-"""What a pod costs until it is bound, whoever its components are: kubedra's in the server's process (`inside`) or in
-one of their own over HTTP (`outside`), or a `real` kube-scheduler and kube-controller-manager beside the same server.
+"""What a pod costs until it is bound, whoever its components are: kubedra's in the server's process (`inside`), in one
+that it has forked (`apart`) or in one of their own over HTTP (`outside`), or a `real` kube-scheduler and
+kube-controller-manager beside the same server.
 
-    python -m benchmarks.scheduling [--kind claims] [--nodes 100] [--pods 350] [--who inside,outside,real] [--writes]
+    python -m benchmarks.scheduling [--kind claims] [--nodes 100] [--pods 350] [--who apart,real] [--writes]
 
 Kinds: `plain` pods, pods with `claims` from a template, that ask for an `extended` resource that devices serve, with a
 claim on a volume that is bound already (`volumes`), in `gangs` of four, and pods that fit `nowhere`, each of which is
@@ -213,6 +214,7 @@ async def running(who: str, config: Path, log: Path, gates: str) -> AsyncIterato
     given = [f"--feature-gates={gates}"] if gates else []
     commands: dict[str, list[list[str]]] = {
         "inside": [],
+        "apart": [],
         "outside": [[sys.executable, "-P", "-m", "controllers", address, f"--controllers={COMPONENTS}", *given]],
         "real": [
             ["kube-scheduler", address, *quick, *given],
@@ -244,16 +246,23 @@ def writes(log: Path, since: int) -> Counter[str]:
     return found
 
 
+def forked(pid: int) -> list[int]:
+    """The processes that another has forked."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 async def measure(who: str, given: argparse.Namespace, directory: Path) -> None:
     config, requests = directory / "kubeconfig", directory / "requests"
     gates = GATES if given.kind == "gangs" else ""
     flags = [f"--kubeconfig={config}", f"--storage={given.storage}"]
-    flags += [f"--controllers={COMPONENTS}"] if who == "inside" else []
+    flags += [f"--controllers={COMPONENTS}"] if who in ("inside", "apart") else []
+    flags += ["--components-apart"] if who == "apart" else []
     flags += [f"--feature-gates={gates}", "--runtime-config=api/all=true"] if gates else []
     flags += [f"--request-log={requests}"] if given.writes else []
     with Child(directory / "server", *flags) as server:
         client = Client(HttpTransport(load_kubeconfig(config)), user_agent="benchmark")
         async with running(who, config, directory / "components.log", gates) as others:
+            others += forked(server.process.pid)
             await prepare(client, given.kind, given.nodes, given.pods)
             await settled(client)
             since = requests.stat().st_size if given.writes else 0
@@ -308,7 +317,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, default="claims")
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--pods", type=int, default=350)
-    parser.add_argument("--who", default="inside,outside,real")
+    parser.add_argument("--who", default="inside,apart,outside,real")
     parser.add_argument("--storage", default="sqlite", choices=("sqlite", "memory"))
     parser.add_argument("--writes", action="store_true", help="count what was written (which slows the server down)")
     parser.add_argument("--rest", type=float, default=0, metavar="SECONDS", help="measure so long when all is done")
