@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -59,6 +60,7 @@ class Apart:
     def __init__(self, names: Sequence[str], end: socket.socket, pid: int) -> None:
         self.names, self._end, self._pid = names, end, pid
         self._pipe: Pipe
+        self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
     async def start(self, server: Server) -> None:
         """Makes them clients of this server, and lets them work. Raises what making them raises."""
@@ -77,28 +79,34 @@ class Apart:
         try:
             return await self._pipe.call(name, *arguments)
         except PipeClosed:
-            raise ComponentsEnded("the process of the components is gone") from None
+            raise await self._gone() from None
 
     async def run(self) -> None:
         """Until cancelled. Raises ComponentsEnded."""
         try:
             await self._pipe.closed.wait()
-            raise ComponentsEnded(f"the process of the components ended: {await self._wait()}")
+            raise await self._gone()
         except asyncio.CancelledError:
             await self._stop()
             raise
 
+    async def _gone(self) -> ComponentsEnded:
+        return ComponentsEnded(f"the process of the components ended: {await self._wait()}")
+
     async def _stop(self) -> None:
-        try:
-            await asyncio.wait_for(self._call("stop"), _PATIENCE)
-        except (TimeoutError, ComponentsEnded):
-            os.kill(self._pid, signal.SIGKILL)
+        with contextlib.suppress(ComponentsEnded):
+            try:
+                await asyncio.wait_for(self._call("stop"), _PATIENCE)
+            except TimeoutError:
+                os.kill(self._pid, signal.SIGKILL)
         self._pipe.close()
         await self._wait()
 
     async def _wait(self) -> str:
-        """How it ended."""
-        _, status = await asyncio.to_thread(os.waitpid, self._pid, 0)
+        """How it ended. May be asked for by several."""
+        if self._waiting is None:
+            self._waiting = asyncio.ensure_future(asyncio.to_thread(os.waitpid, self._pid, 0))
+        _, status = await asyncio.shield(self._waiting)
         code = os.waitstatus_to_exitcode(status)
         return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 

@@ -250,6 +250,21 @@ def test_whoever_waits_when_the_server_goes_hears_of_it(running: Running) -> Non
     assert running.call(ask) == ["the server is gone"] * 2
 
 
+def test_a_server_whose_components_go_has_nothing_open(running: Running) -> None:
+    async def go() -> None:
+        async with joined(running) as (server, transport):
+            watching = asyncio.create_task(first_events(Client(transport), 1000))
+            async with patience():
+                while not running.server._dispatch.streams:  # noqa: ASYNC110 - it takes some turns of the loop
+                    await asyncio.sleep(0)
+                await transport.close()
+                while server._answering or running.server._dispatch.streams:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0)
+            await asyncio.gather(watching, return_exceptions=True)
+
+    running.call(go)
+
+
 class Unpicklable(Exception):
     def __init__(self, one: int, other: int) -> None:
         super().__init__(f"{one} and {other}")
