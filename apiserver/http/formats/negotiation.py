@@ -65,13 +65,13 @@ def not_acceptable(accepted: str = ACCEPTED) -> StatusError:
     return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
 
 
-def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True, text: bool = False) -> None:
+def check_routed(verb: str, headers: Mapping[str, str], *, text: bool = False) -> None:
     """What upstream's router says of media types before any handler looks: a body that no patch has (415), an answer
     that nobody makes (406).
 
     It reads both headers literally: media types without their parameters, whose case counts; of wildcards it knows
-    `*/*`. Then what is never stored makes no `tables`. An answer of plain `text` is found there too, and then has to be
-    asked for as an object all the same. Raises StatusError.
+    `*/*`. An answer of plain `text` is found there too, and then has to be asked for as an object all the same. Raises
+    StatusError.
     """
     if verb == "patch" and not _is_listed(headers.get("content-type", ""), _PATCHES):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -81,8 +81,6 @@ def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True, 
         raise _not_produced(f"{_TEXT}, {available}" if text else available)
     if text and negotiate(accept).shape == "Table":
         raise not_acceptable()
-    if not tables and "as=Table" in accept:
-        _first(accept, lambda other: other.shape != "Table")
 
 
 def check_produced(accept: str, media: str) -> None:

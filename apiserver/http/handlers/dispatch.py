@@ -105,7 +105,7 @@ class Dispatch:
             version=info.version,
             verb=info.verb,
             namespace=info.namespace if endpoint.namespaced else "",
-            name=info.name if info.verb != "create" or info.subresource else "",  # see `Routes`: it may be there
+            name=info.name,
             subresource=info.subresource,
         )
         request.time = ctx.now

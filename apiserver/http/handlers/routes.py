@@ -127,7 +127,7 @@ class Routes:
         text = info.subresource == "log"
         if endpoint.connect is None or text:
             try:
-                check_routed(verb, request.headers, tables=endpoint.storage, text=text)
+                check_routed(verb, request.headers, text=text)
             except StatusError:
                 request.warnings = []  # what is behind the router has not been asked
                 raise

@@ -137,7 +137,7 @@ async def _insert_named(store: Store, ctx: Context, obj: Hub, options: WriteOpti
     name = metadata["name"]
     handlers = store.handlers("CREATE", ctx)
     if handlers.validating:
-        await validate(handlers, Attributes("CREATE", ctx, name, obj))
+        await validate(handlers, Attributes("CREATE", ctx, ctx.name or name, obj))
     if store.before_storing is not None:
         store.before_storing(ctx, obj)
     key = store.resource.key(metadata.get("namespace", ""), name)
