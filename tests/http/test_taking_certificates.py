@@ -148,7 +148,10 @@ def test_a_certificate_that_cannot_be_read_names_nobody(tmp_path: Path, was: byt
     certificates, _ = asking(tmp_path, users)
     shown = x509.load_pem_x509_certificate(users.client("alice").read_bytes()).public_bytes(Encoding.DER)
     assert was in shown
-    assert Shown(certificates, (shown.replace(was, now),)).peer() == Peer(None, refused=True)
+    odd = Shown(certificates, (shown.replace(was, now),))
+    first = odd.peer()
+    assert first == Peer(None, refused=True)
+    assert odd.peer() is first, "it is not read again for each request"
 
 
 def test_a_connection_is_made_whatever_certificate_is_shown(tmp_path: Path) -> None:
@@ -160,6 +163,16 @@ def test_a_connection_is_made_whatever_certificate_is_shown(tmp_path: Path) -> N
     odd = made.public_bytes(Encoding.DER).replace(bytes.fromhex("a003020102"), bytes.fromhex("a003020105"))
     file.write_bytes(ssl.DER_cert_to_PEM_cert(odd).encode() + b"-----BEGIN PRIV" + key)
     assert Ends(https, file).server.shown() == (odd,)
+
+
+def test_certificates_that_a_client_sends_along_are_shown_after_its_own(tmp_path: Path) -> None:
+    users, between = Authority(tmp_path, "users"), Authority(tmp_path, "between")
+    _, https = asking(tmp_path, users)
+    file = users.client("alice")
+    file.write_bytes(file.read_bytes() + between.file.read_bytes())
+    own, along = x509.load_pem_x509_certificates(file.read_bytes())
+    shown = Ends(https, file).server.shown()
+    assert shown == (own.public_bytes(Encoding.DER), along.public_bytes(Encoding.DER))
 
 
 def test_flags_on_tls_hold_for_those_who_are_asked(tmp_path: Path) -> None:

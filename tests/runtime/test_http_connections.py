@@ -272,6 +272,17 @@ def test_as_many_requests_are_under_way_at_once_as_there_may_be_connections() ->
     played(scenario)
 
 
+def test_the_texts_of_header_fields_are_kept_for_a_bounded_number_of_sets() -> None:
+    async def scenario() -> None:
+        transport = HttpTransport(Cluster(server="http://127.0.0.1:1"))
+        for number in range(1000):
+            request = transport._rendered("GET", "/x", "", {"x-request": str(number)}, b"")
+            assert f"\r\nx-request: {number}\r\n".encode() in request
+        assert len(transport._fields) <= 256
+
+    played(scenario)
+
+
 async def read(chunks: AsyncIterator[bytes], came: list[bytes]) -> None:
     async for chunk in chunks:
         came.append(chunk)  # noqa: PERF401 - what came before the stream broke counts
