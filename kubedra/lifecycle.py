@@ -61,32 +61,8 @@ def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, 
         raise LifecycleError(f"{data_dir}: a server runs there already, at {found['url']} (pid {found['pid']})")
     prog = f"kubedra {command}"
     log = data_dir / LOG
-    try:
-        private.make_directory(data_dir)
-        descriptor = private.open_file(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    except OSError as error:
-        raise LifecycleError(f"{log}: {error.strerror}") from error
-    with os.fdopen(descriptor, "w") as output:
-        child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            process.command("apiserver", *arguments, "--announce"),
-            env={**process.environment(), "KUBEDRA_PROG": prog},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            text=True,
-            start_new_session=True,
-        )
-    assert child.stdout is not None
-    with child.stdout:
-        try:
-            line = process.announcement(child, log)
-        except process.SilentError as error:
-            child.kill()
-            child.wait()
-            raise LifecycleError(
-                f"the server was not ready and made no progress for {process.PATIENCE:g} s; the last line of {log}:"
-                f" {error}"
-            ) from None
+    child = _begun(prog, arguments, data_dir, log)
+    line = _announced(child, log)
     if not line:
         child.wait()
         words = log.read_text(errors="replace").strip().splitlines()
@@ -96,6 +72,42 @@ def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, 
     child.returncode = 0  # it lives on without us: nobody waits for it here
     record: dict[str, Any] = json.loads(line)
     return record
+
+
+def _begun(prog: str, arguments: Sequence[str], data_dir: Path, log: Path) -> subprocess.Popen[str]:
+    """The server's process, which outlives this one and writes to a log. Raises LifecycleError."""
+    try:
+        private.make_directory(data_dir)
+        descriptor = private.open_file(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    except OSError as error:
+        raise LifecycleError(f"{log}: {error.strerror}") from error
+    with os.fdopen(descriptor, "w") as output:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            process.command("apiserver", *arguments, "--announce"),
+            env={**process.environment(), "KUBEDRA_PROG": prog},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            start_new_session=True,
+        )
+
+
+def _announced(child: subprocess.Popen[str], log: Path) -> str:
+    """What a server says of itself once it is ready; "" where it ended. One that is silent for too long is killed.
+    Raises LifecycleError.
+    """
+    assert child.stdout is not None
+    with child.stdout:
+        try:
+            return process.announcement(child, log)
+        except process.SilentError as error:
+            child.kill()
+            child.wait()
+            raise LifecycleError(
+                f"the server was not ready and made no progress for {process.PATIENCE:g} s; the last line of {log}:"
+                f" {error}"
+            ) from None
 
 
 def stop(data_dir: Path) -> int:

@@ -62,13 +62,8 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     }
     await validate(handlers, attributes)
     bound = _bound(ctx, spec.get("boundObjectRef"))
-    seconds = spec["expirationSeconds"]
-    if identity.longest and seconds > identity.longest:
-        seconds = identity.longest
-        ctx.warnings.append(
-            f"requested expiration of {spec['expirationSeconds']} seconds shortened to {seconds} seconds"
-        )
-    begin, lasts = int(ctx.now.timestamp()), seconds
+    begin, seconds = int(ctx.now.timestamp()), _granted(ctx, spec["expirationSeconds"], identity.longest)
+    lasts = seconds
     if "pod" in bound and seconds == _WARNED and set(spec["audiences"]) <= set(identity.audiences):
         # The token of a pod: its client is asked to renew it in time, and can go on for a year if it does not.
         lasts = min(_EXTENDED, identity.longest or _EXTENDED)
@@ -89,6 +84,14 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
         },
         "status": {"token": token, "expirationTimestamp": timestamp(ctx.now + timedelta(seconds=seconds))},
     }
+
+
+def _granted(ctx: Context, seconds: int, longest: int) -> int:
+    """How long a token is good: as long as was asked for, or the longest that the server allows (0: any)."""
+    if not longest or seconds <= longest:
+        return seconds
+    ctx.warnings.append(f"requested expiration of {seconds} seconds shortened to {longest} seconds")
+    return longest
 
 
 def _reference(obj: Json) -> Json:

@@ -83,15 +83,7 @@ def of_pods(
     if not rising and not groups.missing:
         replicas = current if tolerances.accept(ratio) else _up(ratio * groups.ready)
         return Asked(replicas, value, percent)
-    assumed = dict(values)
-    if ratio < 1.0:
-        share = max(100, target)
-        full = {name: requests[name] * share // 100 for name in groups.missing} if requests is not None else {}
-        assumed |= {name: full.get(name, target) for name in groups.missing}
-    elif ratio > 1.0:
-        assumed |= dict.fromkeys(groups.missing, 0)
-    if rising:
-        assumed |= dict.fromkeys(groups.unready, 0)
+    assumed = {**values, **_assumed(ratio, target, groups, requests)}
     again, _, _ = _ratio(assumed, target, requests)
     replicas = _up(again * len(assumed))
     if (
@@ -103,6 +95,19 @@ def of_pods(
     ):
         replicas = current
     return Asked(replicas, value, percent)
+
+
+def _assumed(ratio: float, target: int, groups: _Groups, requests: Values | None) -> dict[str, int]:
+    """The values of pods that tell none, such that they never make a change larger: where there may be fewer pods they
+    are as busy as is wanted (at least as much as they ask for), where there may be more they are idle.
+    """
+    if ratio < 1.0:
+        share = max(100, target)
+        full = {name: requests[name] * share // 100 for name in groups.missing} if requests is not None else {}
+        return {name: full.get(name, target) for name in groups.missing}
+    if ratio > 1.0:
+        return dict.fromkeys(groups.missing | groups.unready, 0)
+    return {}
 
 
 def of_value(current: int, target: int, value: int, pods: Sequence[Json], tolerances: Tolerances) -> Asked:
