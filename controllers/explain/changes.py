@@ -217,6 +217,7 @@ def _said(trial: Trial, explained: Mapping[str, Explanation]) -> frozenset[tuple
 def _candidates(world: World, trial: Trial, devices: DeviceChanges) -> Iterator[Change]:
     """Single changes that might help."""
     yield from devices.frees()
+    yield from devices.classes()
     yield from devices.tolerations()
     yield from devices.more(1)
     yield from devices.asking_less()

@@ -13,15 +13,15 @@ from controllers.explain.details import taint_text
 from controllers.explain.findings import plural
 from controllers.explain.nodechanges import Change
 from controllers.explain.world import Edit, Trial, World
-from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of
+from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of
 
 __all__ = ["DeviceChanges"]
 
 #: What makes another device one like it.
 _COPIED: Final = ("attributes", "capacity", "allowMultipleAllocations")
 #: Kinds of reasons for which a device is none of those that a request asks for.
-_REFUSED: Final = frozenset(("class-selector", "conditions", "node", "selector", "selector-error"))
-#: Stands for the driver of a device that may have any.
+_REFUSED: Final = frozenset(("class-selector", "conditions", "constraint", "node", "selector", "selector-error"))
+#: Stands for the driver of a device that may have any, and for the value that devices have in common.
 _ANY: Final = "any"
 
 
@@ -93,6 +93,22 @@ class DeviceChanges:
         alone = {(taint,) for taints in together for taint in taints}
         return sorted(alone | (together - {()}), key=lambda taints: (len(taints), taints))
 
+    # Classes
+
+    def classes(self) -> Iterator[Change]:
+        """Those that a claim names and that are not there."""
+        there = self._world.of(DEVICE_CLASSES)
+        asked = [
+            each
+            for claim in self._pending_claims()
+            for request in claim["spec"].get("devices", {}).get("requests") or ()
+            for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ()))
+        ]
+        for name in sorted({each["deviceClassName"] for each in asked if each.get("deviceClassName")}):
+            if there.get(name) is None:
+                made = {"metadata": {"name": name, "uid": name, "resourceVersion": "0"}, "spec": {}}
+                yield Change("class", f"create device class {name}", ((DEVICE_CLASSES, name, made),))
+
     # Claims that ask for less
 
     def asking_less(self) -> Iterator[Change]:
@@ -144,6 +160,12 @@ class DeviceChanges:
             found = sought(alternative.chain.expressions)
             asked = (alternative.raw.get("capacity") or {}).get("requests") or {}
             found.capacity = {name: {"value": amount} for name, amount in asked.items()} | found.capacity
+            for constraint in plan.claims[alternative.claim].constraints:
+                if constraint.applies(alternative) and not constraint.distinct:
+                    domain, _, name = constraint.attribute.rpartition("/")
+                    found.attributes.setdefault(
+                        name if domain == found.driver else constraint.attribute, {"string": _ANY}
+                    )
             said = f"of class {alternative.raw.get('deviceClassName')}{_described(found)}"
             said += f" of driver {found.driver}" if found.driver else " of any driver"
             if said not in seen:

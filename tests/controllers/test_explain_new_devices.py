@@ -98,3 +98,35 @@ def test_devices_of_two_kinds_are_found_one_after_the_other() -> None:
     assert changes(found) == [
         "1 device of class gpu (model=A1) of driver d on node n and 1 device of class gpu (speed=100) of driver e on node n"
     ]
+
+
+def test_a_class_that_is_not_there_is_to_be_created() -> None:
+    wanted = claim("wanted", deviceClassName="nope")
+    base: Json = {"nodes": [node("n")], "claims": [wanted], "pods": [pod()]}
+    assert changes(of_pod(world(**base, slices=[slice_("n", gpus(1))]))) == ["create device class nope"]
+    assert changes(of_pod(world(**base))) == [
+        "create device class nope and 1 device of class nope of any driver on node n"
+    ]
+    either = {
+        "name": "r",
+        "firstAvailable": [{"name": "a", "deviceClassName": "nope", "allocationMode": "ExactCount", "count": 1}],
+    }
+    # One that is there is not said to be missing where it refuses all devices.
+    found = of_pod(
+        world(**base | {"claims": [claim("wanted")]}, classes=of_class("false"), slices=[slice_("n", gpus(1))])
+    )
+    assert changes(found) == []
+    wanted["spec"]["devices"]["requests"] = [either]
+    assert changes(of_pod(world(**base, slices=[slice_("n", gpus(1))]))) == ["create device class nope"]
+
+
+@pytest.mark.parametrize("there", [[], gpus(4)], ids=["none", "without it"])
+def test_devices_have_the_attribute_in_common_that_a_constraint_wants(there: list[Json]) -> None:
+    wanted = claim("wanted", 2)
+    wanted["spec"]["devices"]["constraints"] = [{"matchAttribute": "d/numa"}]
+    found = of_pod(world(nodes=[node("n")], slices=[slice_("n", there)], claims=[wanted], pods=[pod()]))
+    assert changes(found) == ["2 devices of class gpu (d/numa=any) of any driver on node n"]
+    # Of another request's devices it asks nothing.
+    wanted["spec"]["devices"]["constraints"][0]["requests"] = ["other"]
+    found = of_pod(world(nodes=[node("n")], claims=[wanted], pods=[pod()]))
+    assert changes(found) == ["2 devices of class gpu of any driver on node n"]
