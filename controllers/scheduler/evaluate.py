@@ -157,7 +157,7 @@ class Evaluator:
         return None
 
     async def _feasible(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
-        nominated = self.cache.nodes.get(cycle.pod.pod.get("status", {}).get("nominatedNodeName") or "")
+        nominated = self.cache.nodes.get(self._nominator.node_of(cycle.pod))
         if cycle.within is not None and nominated is not None and nominated.name not in cycle.within:
             nominated = None
         if nominated is not None and nominated.node is not None and self.rejection(cycle, nominated) is None:

@@ -292,12 +292,21 @@ class Nominator:
 
     def __init__(self) -> None:
         self.waiting: dict[str, dict[str, PodInfo]] = {}
+        self._nodes: dict[str, str] = {}
 
     def add(self, pod: PodInfo, node: str) -> None:
         """The pod waits for a node ("": for none)."""
         self.remove(pod.uid)
         if node:
             self.waiting.setdefault(node, {})[pod.uid] = pod
+            self._nodes[pod.uid] = node
+
+    def node_of(self, pod: PodInfo) -> str:
+        """The node that the pod waits for, "" for none. Its status says so only once that has been written and read
+        again, and those that were removed for it may be gone before.
+        """
+        known = self._nodes.get(pod.uid) if self._nodes else None
+        return known or (pod.pod.get("status") or {}).get("nominatedNodeName") or ""
 
     def before(self, pod: PodInfo, node: str) -> list[PodInfo]:
         """Those that wait for a node and are not less important than a pod."""
@@ -305,6 +314,9 @@ class Nominator:
         return [p for p in others.values() if p.uid != pod.uid and p.priority >= pod.priority] if others else []
 
     def remove(self, uid: str) -> None:
-        for node, pods in list(self.waiting.items()):
-            if pods.pop(uid, None) is not None and not pods:
+        """The pod waits for no node any more."""
+        node = self._nodes.pop(uid, None)
+        if node is not None:
+            del self.waiting[node][uid]
+            if not self.waiting[node]:
                 del self.waiting[node]

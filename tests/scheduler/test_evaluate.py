@@ -176,6 +176,17 @@ def test_pods_that_wait_for_a_node_are_considered_there_and_off_it_again() -> No
     assert counted == [("first", 1), ("first", -1)]
 
 
+def test_a_pod_takes_the_node_that_was_made_free_for_it_before_its_status_says_so() -> None:
+    nominator = Nominator()
+    small, large = a_node("small", cpu="2"), a_node("large", cpu="64")
+    pod = info(requests={"cpu": "1"})
+    assert Cluster(small, large, nominator=nominator).place(pod) == "large"
+    nominator.add(pod, "small")
+    assert Cluster(small, large, nominator=nominator).place(pod) == "small"
+    nominator.remove(pod.uid)
+    assert Cluster(small, large, nominator=nominator).place(pod) == "large"
+
+
 def test_an_image_that_a_node_has_draws_the_pod() -> None:
     images = [{"names": ["image:latest"], "sizeBytes": 900 * 2**20}]
     totals = Cluster(a_node("has", images=images), a_node("has-not")).totals(info())

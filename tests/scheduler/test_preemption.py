@@ -170,6 +170,15 @@ def test_a_pod_waits_for_those_that_go_for_it(priority: int, deleted: bool, cond
     assert (node is None, text == expected) == (waits, waits)
 
 
+def test_a_pod_waits_for_them_before_its_status_names_the_node() -> None:
+    going = running("going", "1", 1, status={"conditions": [TERMINATING]})
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    cluster = Cluster(a_node("n"), a_node("m")).on("n", going, running("a", "3", 1)).on("m", running("b", "4", 1))
+    pod, nominator = urgent(), Nominator()
+    nominator.add(pod, "n")
+    assert preempted(cluster, pod, nominator=nominator)[:2] == (None, [])
+
+
 def test_a_pod_does_not_wait_for_a_node_that_it_cannot_have_any_more() -> None:
     going = running("going", "4", 1, status={"conditions": [TERMINATING]})
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -131,9 +131,8 @@ class Preemption:
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         if pod.spec.get("preemptionPolicy") == "Never":
             return "not eligible due to preemptionPolicy=Never."
-        nominated = (pod.pod.get("status") or {}).get("nominatedNodeName")
-        node = self._cache.nodes.get(nominated) if nominated else None
-        refused = diagnosis.rejections.get(nominated) if nominated else None
+        nominated = self._nominator.node_of(pod)
+        node, refused = self._cache.nodes.get(nominated), diagnosis.rejections.get(nominated)
         if node is not None and not (refused is not None and refused.code is Code.UNRESOLVABLE):
             for other in node.pods.values():
                 if other.priority < pod.priority and _is_being_preempted(other.pod):
