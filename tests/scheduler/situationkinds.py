@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from tests.scheduler.rulesituations import contested, rules_and_limits
 from tests.scheduler.situations import (
     Situation,
     devices_and_resources,
@@ -20,4 +21,6 @@ KINDS: tuple[Callable[[random.Random], Situation], ...] = (
     spread_by_default,
     neighbours,
     volumes_and_claims,
+    rules_and_limits,
+    contested,
 )
