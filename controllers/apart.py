@@ -74,11 +74,13 @@ class _Host:
         _, self._transport = await loop.create_connection(lambda: PipeTransport(self._call, _fall_silent), sock=pipe)
         closed = loop.create_task(self._transport.closed.wait())
         await asyncio.wait((closed, self._failed), return_when=asyncio.FIRST_COMPLETED)
-        if closed.done():
-            await self._stop()
-            return 0
-        traceback.print_exception(self._failed.result())
-        return 1
+        code = 0
+        if self._failed.done():
+            traceback.print_exception(self._failed.result())
+            code = 1
+        # The end of the loop cancels what still runs. Whoever does not end in time is not waited for.
+        loop.call_later(_PATIENCE, os._exit, code)
+        return code
 
     async def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         own = {"start": self._start, "wait_ready": self._wait_ready, "counted": self._counted, "stop": self._stop}
@@ -107,7 +109,7 @@ class _Host:
         return [each.now() if isinstance(each, Gauge) else each for each in await self._manager.counted()]
 
     async def _stop(self) -> None:
-        """Ends the components: while the server still serves them, unless it is gone."""
+        """Ends the components while the server still serves them."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait((self._running,), timeout=_PATIENCE)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +50,12 @@ def command(directory: Path, *flags: str) -> list[str]:
 
 
 @contextmanager
-def up(directory: Path, *flags: str) -> Iterator[Up]:
+def started(command: list[str], directory: Path) -> Iterator[Up]:
     log = directory / "log"
     with log.open("w") as stderr:
         server = subprocess.Popen(
-            command(directory, *flags), env=process.environment(), stdout=subprocess.PIPE, stderr=stderr, text=True,
-            start_new_session=True,
-        )  # fmt: skip
+            command, env=process.environment(), stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
+        )
     try:
         found = Up(server, log)
         with found.client:
@@ -64,6 +63,10 @@ def up(directory: Path, *flags: str) -> Iterator[Up]:
     finally:
         server.terminate()
         server.communicate()
+
+
+def up(directory: Path, *flags: str) -> AbstractContextManager[Up]:
+    return started(command(directory, *flags), directory)
 
 
 def alive(pid: int) -> bool:
@@ -150,27 +153,74 @@ def test_a_mistake_that_only_components_notice_is_one_line(tmp_path: Path) -> No
     assert "Traceback" not in done.stderr
 
 
-BROKEN = """
-import sys
+#: A server with one component, whose `run` is what comes first among the flags.
+WITH_A_COMPONENT = """
+import asyncio, sys, textwrap
 import controllers.nodettl as module
 from apiserver.__main__ import main
+from controllers.runtime.transport import TransportError
 
-class Broken:
+class Own:
     name, idle, due, metrics = "ttl-controller", True, None, ()
 
-    async def run(self):
-        raise RuntimeError("a bug")
+    def __init__(self, client):
+        self.client = client
 
-module.build = lambda *_: Broken()
-sys.exit(main(sys.argv[1:]))
+exec("async def run(self):" + textwrap.indent(sys.argv[1], "    "))
+Own.run = run
+module.build = lambda client, *_: Own(client)
+sys.exit(main(sys.argv[2:]))
+"""
+FAILS = """
+raise RuntimeError("a bug")
+"""
+TIDIES = """
+try:
+    await asyncio.Event().wait()
+finally:
+    try:
+        done = (await self.client.request("GET", "/version"))["major"]
+    except TransportError as error:
+        done = error
+    print("tidied", done, file=sys.stderr, flush=True)
+"""
+STAYS = """
+while True:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        pass
 """
 
 
+def with_component(directory: Path, run: str) -> list[str]:
+    flags = ["--controllers=ttl-controller", "--components-apart", "--storage=memory", "--port=0", "--announce"]
+    return [sys.executable, "-c", WITH_A_COMPONENT, run, f"--data-dir={directory}", *flags]
+
+
 def test_a_component_that_fails_says_why_and_ends_all(tmp_path: Path) -> None:
-    flags = ["--controllers=ttl-controller", "--components-apart", "--storage=memory", f"--data-dir={tmp_path}"]
-    done = run_command(
-        [sys.executable, "-c", BROKEN, *flags, "--port=0"], text=True, env=process.environment(), cwd=tmp_path
-    )
+    done = run_command(with_component(tmp_path, FAILS), text=True, env=process.environment(), cwd=tmp_path)
     assert done.returncode == 1
     assert "RuntimeError: a bug" in done.stderr
     assert done.stderr.splitlines()[-1].endswith("the process of the components ended: exit code 1")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGTERM, "tidied 1\n"), (signal.SIGKILL, "tidied the server is gone\n")]
+)
+def test_components_tidy_up_while_the_server_still_answers_unless_it_is_gone(
+    tmp_path: Path, number: signal.Signals, said: str
+) -> None:
+    with started(with_component(tmp_path, TIDIES), tmp_path) as found:
+        components = found.components
+        found.server.send_signal(number)
+        ended(found.server)
+        wait_until(lambda: said in found.log, "the component has tidied up")
+        wait_until(lambda: not any(map(alive, components)), "its process has ended")
+
+
+def test_a_component_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
+    with started(with_component(tmp_path, STAYS), tmp_path) as found:
+        components = found.components
+        found.server.kill()
+        wait_until(lambda: not any(map(alive, components)), "its process has ended")
