@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 import yaml
 
-from apiserver import process
+from apiserver import warming
 from tests.support.patience import communicate, ended, run_command
 from tests.support.wire import Child, Wire, command, environment, refused
 
@@ -292,7 +292,7 @@ def test_a_server_ends_with_whoever_started_it(tmp_path: Path) -> None:
 def test_what_requests_may_need_is_loaded_once_the_server_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     worked, steps = iter((0.0, 0.4, 0.5, 0.504)), list[str]()  # seconds of the processor, at one look after the other
     time = SimpleNamespace(process_time=lambda: next(worked), sleep=lambda seconds: steps.append("look"))
-    monkeypatch.setattr(process, "time", time)
-    monkeypatch.setattr(process, "importlib", SimpleNamespace(import_module=steps.append))
-    process._warm(fixture=False)
+    monkeypatch.setattr(warming, "time", time)
+    monkeypatch.setattr(warming, "importlib", SimpleNamespace(import_module=steps.append))
+    warming._when_at_rest(("apiserver.api.cel.devices",))
     assert steps == ["look", "look", "look", "apiserver.api.cel.devices"]
