@@ -16,7 +16,7 @@ from functools import partial
 from apiserver import garbage, kubeconfig, logs
 from apiserver.apart import Apart, ComponentsEnded, fork
 from apiserver.api.kubeconfigs import KubeconfigError as CredentialsError
-from apiserver.components import Files, options_of
+from apiserver.components import Files, maker
 from apiserver.flags import SettingsError
 from apiserver.guard import IntruderError, check_origins
 from apiserver.http.handlers.accountkeys import KeyFileError
@@ -96,7 +96,7 @@ def _apart(settings: Settings, listener: socket.socket, files: Files, names: lis
     """The components in a process of their own, where the flags have them there."""
     if not names or not settings.components_apart:
         return None
-    return fork(names, lambda: options_of(settings, files, partial(say, settings)), listener)
+    return fork(names, maker(settings, files, names, partial(say, settings)), listener)
 
 
 def _run(process: Process) -> None:

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.metrics import Family
@@ -18,8 +18,8 @@ from apiserver.http.rest import Look
 
 if TYPE_CHECKING:
     from apiserver.app import Server
+    from apiserver.components import Make
     from apiserver.pipe import Pipe
-    from controllers.options import Options
 
 __all__ = ["Apart", "ComponentsEnded", "fork"]
 
@@ -33,9 +33,9 @@ class ComponentsEnded(Exception):
     """Their process ended although nobody had stopped it. It has said why on its own stderr."""
 
 
-def fork(names: Sequence[str], options: Callable[[], Options], listener: socket.socket) -> Apart:
+def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
     """Starts the components' process, which waits for `Apart.start`. Call this before there are threads and a loop.
-    `options` are asked for there; what the server listens on is closed there.
+    `make` is called there; what the server listens on is closed there.
     """
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
@@ -49,7 +49,7 @@ def fork(names: Sequence[str], options: Callable[[], Options], listener: socket.
         listener.close()
         from controllers import apart
 
-        apart.begin(theirs, names, options)
+        apart.begin(theirs, names, make)
     theirs.close()
     return Apart(names, ours, pid)
 

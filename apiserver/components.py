@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from apiserver.api.metrics import Family
 from apiserver.certificates import own_signer
@@ -15,11 +15,15 @@ from apiserver.settings import Settings
 
 if TYPE_CHECKING:
     from apiserver.app import Server
+    from controllers.manager import Manager
     from controllers.options import Options
+    from controllers.runtime.transport import Transport
     from controllers.scheduler.configuration import Configuration
 
 #: Certificate and key.
 Files = tuple[Path, Path] | None
+#: Makes components.
+Make: TypeAlias = "Callable[[Transport], Manager]"
 
 
 class Components(Protocol):
@@ -50,19 +54,35 @@ class Components(Protocol):
         ...
 
 
-def in_process(server: Server, names: Sequence[str], options: Options) -> Components:
-    """Components on the server's own loop. Raises what making them raises."""
+def in_process(server: Server, make: Make) -> Components:
+    """Components on the server's own loop. Raises SettingsError."""
     from apiserver.http.handlers.authenticator import ADMIN
     from apiserver.inprocess import InProcess
-    from controllers.manager import Manager
-    from controllers.runtime.client import Client
     from controllers.runtime.transport import TransportError
 
-    client = Client(InProcess(server.chain, ADMIN, TransportError), release=options.emulated_version)
-    return Manager(client, options, names)
+    return make(InProcess(server.chain, ADMIN, TransportError))
 
 
-def options_of(settings: Settings, files: Files, say: Callable[[str], object]) -> Options:
+def maker(settings: Settings, files: Files, names: Sequence[str], say: Callable[[str], object]) -> Make:
+    """What makes the components that the flags name, for a server that is reached by a transport. Raises SettingsError
+    when it is called.
+    """
+
+    def make(transport: Transport) -> Manager:
+        from controllers.manager import Manager
+        from controllers.node.dra.checkpoint import CheckpointError
+        from controllers.runtime.client import Client
+
+        options = _options(settings, files, say)
+        try:
+            return Manager(Client(transport, release=options.emulated_version), options, names)
+        except CheckpointError as error:
+            raise SettingsError(f"--plugin-dir {settings.plugin_dir}: {error}") from error
+
+    return make
+
+
+def _options(settings: Settings, files: Files, say: Callable[[str], object]) -> Options:
     """What the flags tell the components. Raises SettingsError."""
     from apiserver.http.kubelets import KUBELETS
     from controllers.certificates.settings import SigningOptions

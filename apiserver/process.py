@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from apiserver import garbage, kubeconfig
 from apiserver.certificates import SIGNER, own_certificate, trusting_signer
-from apiserver.components import Components, Files, in_process, options_of
+from apiserver.components import Components, Files, in_process, maker
 from apiserver.flags import SettingsError
 from apiserver.https import Https, HttpsError
 from apiserver.settings import Settings
@@ -195,19 +195,15 @@ class Process:
         """Raises SettingsError."""
         if not self._names:
             return None
-        from controllers.node.dra.checkpoint import CheckpointError
         from controllers.unattended import unattended
 
         components: Components
-        try:
-            if self._apart is not None:
-                await self._apart.start(server)
-                components = self._apart
-            else:
-                options = options_of(self._settings, self._files, partial(say, self._settings))
-                components = in_process(server, self._names, options)
-        except CheckpointError as error:
-            raise SettingsError(f"--plugin-dir {self._settings.plugin_dir}: {error}") from error
+        if self._apart is not None:
+            await self._apart.start(server)
+            components = self._apart
+        else:
+            make = maker(self._settings, self._files, self._names, partial(say, self._settings))
+            components = in_process(server, make)
         server.after_reset = components.begin_anew
         server.rest.components = components
         server.explain = components.explain

@@ -19,17 +19,18 @@ from apiserver import garbage
 from apiserver.api.metrics import Family, Gauge
 from apiserver.warming import warm
 from controllers.manager import COMPONENTS, Manager
-from controllers.options import Options
-from controllers.runtime.client import Client
 from controllers.runtime.pipe import PipeTransport
+from controllers.runtime.transport import Transport
 
+#: Makes the components of a server that is reached so.
+Make = Callable[[Transport], Manager]
 #: Seconds that components have to end.
 _PATIENCE: Final = 3.0
 
 
-def begin(pipe: socket.socket, names: Sequence[str], options: Callable[[], Options]) -> NoReturn:
+def begin(pipe: socket.socket, names: Sequence[str], make: Make) -> NoReturn:
     """The whole of the forked process. It heeds no signals but those that nobody can ignore: it ends with the server,
-    which gets them as well. `options` are asked for when the server wants the components to start.
+    which gets them as well. `make` is called when the server wants the components of these names to start.
     """
     code = 1
     try:
@@ -42,7 +43,7 @@ def begin(pipe: socket.socket, names: Sequence[str], options: Callable[[], Optio
             import uvloop
 
             runner = uvloop.run
-        code = runner(_serve(pipe, names, options))
+        code = runner(_serve(pipe, make))
     except BaseException:  # noqa: BLE001 - there is nobody else to say it
         traceback.print_exc()
     finally:
@@ -54,15 +55,15 @@ def _fall_silent() -> None:
     logging.disable()
 
 
-async def _serve(pipe: socket.socket, names: Sequence[str], options: Callable[[], Options]) -> int:
-    return await _Host(names, options).run(pipe)
+async def _serve(pipe: socket.socket, make: Make) -> int:
+    return await _Host(make).run(pipe)
 
 
 class _Host:
     """What the server may call."""
 
-    def __init__(self, names: Sequence[str], options: Callable[[], Options]) -> None:
-        self._names, self._options = names, options
+    def __init__(self, make: Make) -> None:
+        self._make = make
         self._manager: Manager
         self._transport: PipeTransport
         self._running: asyncio.Task[None] | None = None
@@ -89,9 +90,7 @@ class _Host:
 
     async def _start(self) -> None:
         """Makes the components and lets them work. Raises what making them raises."""
-        options = self._options()
-        client = Client(self._transport, release=options.emulated_version)
-        self._manager = Manager(client, options, self._names)
+        self._manager = self._make(self._transport)
         self._running = asyncio.get_running_loop().create_task(self._manager.run())
         self._running.add_done_callback(self._ended)
 
