@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.garbage import THRESHOLDS
 from kubedra import process
 from kubedra.client import Client
 from tests.support.patience import ended, run_command, wait_until
@@ -185,6 +187,13 @@ finally:
         done = error
     print("tidied", done, file=sys.stderr, flush=True)
 """
+COLLECTS = """
+import gc
+try:
+    await asyncio.Event().wait()
+finally:
+    print("rounds", gc.isenabled(), gc.get_threshold()[0], file=sys.stderr, flush=True)
+"""
 STAYS = """
 while True:
     try:
@@ -220,8 +229,18 @@ def test_components_tidy_up_while_the_server_still_answers_unless_it_is_gone(
         wait_until(lambda: not any(map(alive, components)), "its process has ended")
 
 
-def test_a_component_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
+def test_python_collects_garbage_in_small_rounds_there_too(tmp_path: Path) -> None:
+    with started(with_component(tmp_path, COLLECTS), tmp_path) as found:
+        found.server.terminate()
+        ended(found.server)
+        assert f"rounds True {THRESHOLDS[0]}\n" in found.log
+
+
+def test_a_component_that_does_not_end_is_not_waited_for_and_leaves_the_port_free(tmp_path: Path) -> None:
     with started(with_component(tmp_path, STAYS), tmp_path) as found:
-        components = found.components
+        [components] = found.components
         found.server.kill()
-        wait_until(lambda: not any(map(alive, components)), "its process has ended")
+        ended(found.server)
+        with socket.create_server(("127.0.0.1", int(found.said["url"].rpartition(":")[2]))):
+            assert alive(components)
+        wait_until(lambda: not alive(components), "its process has ended")
