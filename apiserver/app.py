@@ -14,22 +14,33 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from apiserver.about import about_of, address_of, keys_address, own_release, pages_of, server_id, version_info
-from apiserver.access import Access
-from apiserver.admission.plugins import build
-from apiserver.aggregation.aggregation import Aggregation
+from apiserver.admission.plugins.registered import build
 from apiserver.aggregation.servers import Server as RemoteServer
-from apiserver.api.features import RELEASES, Features
-from apiserver.api.nesting import loads_stored
-from apiserver.api.status import StatusError
-from apiserver.builtin import BuiltIn
-from apiserver.clock import now, teller
-from apiserver.compaction import compact_regularly
-from apiserver.componenthealth import ComponentHealth
-from apiserver.elections import Elections
-from apiserver.expiry import Expiry
-from apiserver.extensions import CustomResources
-from apiserver.flowcontrol import DanglingSchemas
+from apiserver.api.errors.nesting import loads_stored
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import RELEASES, Features
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.controlplane.about import (
+    about_of,
+    address_of,
+    keys_address,
+    own_release,
+    pages_of,
+    server_id,
+    version_info,
+)
+from apiserver.controlplane.aggregation import Aggregation
+from apiserver.controlplane.compaction import compact_regularly
+from apiserver.controlplane.component_statuses import ComponentHealth
+from apiserver.controlplane.crds import CustomResources
+from apiserver.controlplane.event_ttl import Expiry
+from apiserver.controlplane.flow_schemas import DanglingSchemas
+from apiserver.controlplane.issued_certificates import IssuedCertificates
+from apiserver.controlplane.lease_candidates import Elections
+from apiserver.controlplane.local_apiservices import LocalApis
+from apiserver.controlplane.server_lease import IdentityLease
+from apiserver.controlplane.system_objects import BuiltIn
+from apiserver.http.admin.idle import Rest
 from apiserver.http.documents.discovery import Discovery
 from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
@@ -39,35 +50,32 @@ from apiserver.http.documents.startup import checks_of
 from apiserver.http.fairness.handler import Fairness
 from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.authentication import Authentication
-from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.http.handlers.authorization import Authorization
 from apiserver.http.handlers.chain import Errors, HandlerChain, Link
 from apiserver.http.handlers.dispatch import Dispatch
-from apiserver.http.handlers.everyanswer import EveryAnswer
+from apiserver.http.handlers.fixed_headers import EveryAnswer
 from apiserver.http.handlers.routes import Routes
-from apiserver.http.kubeletendpoints import KubeletEndpoints
-from apiserver.http.kubelets import KUBELETS, Kubelets
-from apiserver.http.rest import Rest
+from apiserver.http.kubelet.network import KubeletEndpoints
+from apiserver.http.kubelet.sockets import KUBELETS, Kubelets
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics, Served
 from apiserver.http.sinks.ring import Ring
-from apiserver.identitylease import IdentityLease
-from apiserver.issuedcertificates import IssuedCertificates
-from apiserver.localapis import LocalApis
-from apiserver.registry.catalog import Catalog, CatalogEvent
-from apiserver.registry.chance import Chance
-from apiserver.registry.own import rewrite_own
-from apiserver.registry.store import Registry, allow_all
-from apiserver.requestinfo import RequestInfo
+from apiserver.options.settings import Settings
+from apiserver.registry.catalog.catalog import Catalog, CatalogEvent
+from apiserver.registry.catalog.served import deprecation, known, served
+from apiserver.registry.definition.random_source import Chance
+from apiserver.registry.store.store import Registry, allow_all
+from apiserver.registry.verbs.server_writes import rewrite_own
+from apiserver.request.info import RequestInfo
 from apiserver.resources import CATALOG
-from apiserver.resources.events import CORE_EVENTS
+from apiserver.resources.core.events import CORE_EVENTS
 from apiserver.resources.services.network import ServiceNetwork
 from apiserver.resources.services.ranges import PortRange
-from apiserver.serving import deprecation, known, served
-from apiserver.settings import Settings
+from apiserver.runtime.clock import now, teller
+from apiserver.security import Access
 from apiserver.storage import (
     DamagedRow,
     RevisionLog,
@@ -77,7 +85,7 @@ from apiserver.storage import (
     WatchCache,
     open_log,
 )
-from apiserver.storage.room import bytes_of
+from apiserver.storage.sqlite.size import bytes_of
 from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:

@@ -30,13 +30,13 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from starlette.routing import Route
 
-from apiserver import messages
 from apiserver.app import Server
-from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.web import Web
+from apiserver.options.settings import read
+from apiserver.request import messages
 from apiserver.resources import CATALOG
-from apiserver.settings import read
 from benchmarks.server import CLAIMS, NAMESPACE, claim
 from benchmarks.wire import request, run
 

@@ -25,8 +25,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from apiserver.storage.sqlite_open import open_directory
-from apiserver.storage.types import Durability
+from apiserver.storage.log.types import Durability
+from apiserver.storage.sqlite.opening import open_directory
 from controllers.runtime.client import Client, StatusError
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS

@@ -19,15 +19,15 @@ from typing import Any
 
 import orjson
 
-from apiserver import messages
 from apiserver.api import protobuf
-from apiserver.api.codec import decode, loads
-from apiserver.api.schema import Struct
+from apiserver.api.codec.codec import decode, loads
+from apiserver.api.schema.language import Struct
 from apiserver.app import Server
+from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.formats.negotiation import JSON, PROTOBUF
-from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.options.settings import read
+from apiserver.request import messages
 from apiserver.resources import CATALOG
-from apiserver.settings import read
 from benchmarks.server import CLAIMS, NAMESPACE, claim
 
 MANY = 3300

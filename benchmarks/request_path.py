@@ -29,8 +29,8 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from apiserver.app import Server
-from apiserver.messages import Request
-from apiserver.settings import read
+from apiserver.options.settings import read
+from apiserver.request.messages import Request
 
 Install: TypeAlias = Callable[[Server], Awaitable[None]]
 TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]

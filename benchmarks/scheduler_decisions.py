@@ -14,14 +14,14 @@ import time
 from typing import Any
 
 from controllers.allocator import Allocator
-from controllers.scheduler.claims import ClaimCache
-from controllers.scheduler.dynamic import DynamicResources
-from controllers.scheduler.evaluate import Evaluator
-from controllers.scheduler.framework import Cycle
-from controllers.scheduler.nodes import Cache
-from controllers.scheduler.plugins import Parts, default_plugins
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.reach import DeviceReach
+from controllers.scheduler.cycle.evaluate import Evaluator
+from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.dra.claims import ClaimCache
+from controllers.scheduler.dra.dynamic_resources import DynamicResources
+from controllers.scheduler.framework.framework import Cycle
+from controllers.scheduler.state.affected_nodes import DeviceReach
+from controllers.scheduler.state.nodes import Cache
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 
 DRIVER = "gpu.example.com"

@@ -30,11 +30,11 @@ _DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "up": ("apiserver", _UP),
     "serve": ("apiserver", ()),
     "controllers": ("controllers", ()),
-    "cel": ("apiserver.cel_command", ()),
+    "cel": ("apiserver.command.cel", ()),
     "explain": ("controllers.explain", ()),
     "simulate": ("controllers.explain.simulate", ()),
-    "credentials": ("apiserver.credentials", ()),
-    "data": ("apiserver.data_command", ()),
+    "credentials": ("apiserver.command.credentials", ()),
+    "data": ("apiserver.command.data", ()),
 }
 
 USAGE = """\
@@ -101,7 +101,7 @@ def first_credentials(args: Sequence[str]) -> int:
 
     split = args.index("--")
     environment = {**process.environment(), "KUBEDRA_PROG": "kubedra credentials"}
-    done = subprocess.run(process.command("apiserver.credentials", *args[:split]), env=environment, check=False)  # noqa: S603 - our own module
+    done = subprocess.run(process.command("apiserver.command.credentials", *args[:split]), env=environment, check=False)  # noqa: S603 - our own module
     return done.returncode or main(args[split + 1 :])
 
 
@@ -120,7 +120,7 @@ def fail(message: str) -> int:
 def node(args: Sequence[str]) -> int:
     """`kubedra node add NAME [--devices N] [--slices FILE…]`, `kubedra node run NAME --plugin-dir DIR`."""
     if args and args[0] == "run":
-        become("controllers.node", *args[1:], prog="kubedra node run")
+        become("controllers.kubelet", *args[1:], prog="kubedra node run")
     from kubedra import kubeconfig
     from kubedra.client import ApiError, Client
     from kubedra.nodes import Captured, add_node

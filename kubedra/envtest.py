@@ -48,7 +48,9 @@ def assets(directory: Path | None = None) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     _compile()
     python, root = shlex.quote(sys.executable), shlex.quote(str(process.server_root()))
-    server = f"export PYTHONPATH={root}${{PYTHONPATH:+:$PYTHONPATH}}\nexec {python} -P -m apiserver.standin"
+    server = (
+        f"export PYTHONPATH={root}${{PYTHONPATH:+:$PYTHONPATH}}\nexec {python} -P -m apiserver.command.fake_apiserver"
+    )
     etcd = Path(__file__).with_name("etcdstandin.py")
     _write(directory / "kube-apiserver", f'{server} "$@"')
     _write(directory / "etcd", f'exec {python} -I -S {shlex.quote(str(etcd))} "$@"')

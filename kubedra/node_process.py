@@ -76,7 +76,7 @@ class NodeProcess:
         if self.running:
             raise RuntimeError(f"node {self.name} runs already")
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            process.command("controllers.node", *self._flags),
+            process.command("controllers.kubelet", *self._flags),
             env={**process.environment(), "KUBEDRA_PROG": "kubedra node run"},
             stdin=subprocess.PIPE,
             stderr=self._log,

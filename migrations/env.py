@@ -5,8 +5,8 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
-from apiserver.storage.tables import metadata
-from apiserver.storage.upgrade import alchemy_url
+from apiserver.storage.log.tables import metadata
+from apiserver.storage.log.upgrade import alchemy_url
 
 
 def run(connection: Connection) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.aggregation.remotes import Remote
-from apiserver.aggregation.takeover import take_over
-from apiserver.api.kubeconfigs import Credentials
-from apiserver.clock import Timer, outside, timers
-from apiserver.messages import Response, Stream, User
+from apiserver.api.credentials.kubeconfigs import Credentials
+from apiserver.request.messages import Response, Stream, User
+from apiserver.request.takeover import take_over
+from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.webhooks.client import trust_of
 
 if TYPE_CHECKING:

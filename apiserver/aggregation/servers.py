@@ -22,16 +22,16 @@ import orjson
 from apiserver.aggregation.client import RemoteClient
 from apiserver.aggregation.descriptions import NOTHING, Description, described
 from apiserver.aggregation.remotes import SLICE_LABEL, Addresses, Remote, Verdict, asked_of, remote_of
-from apiserver.api.objects import Hub
-from apiserver.api.status import StatusError
-from apiserver.api.times import timestamp
-from apiserver.clock import Timer, timers
-from apiserver.messages import User
-from apiserver.registry.body.options import WriteOptions
-from apiserver.registry.changes import set_on_change
-from apiserver.registry.store import Registry
+from apiserver.api.errors.status import StatusError
+from apiserver.api.schema.objects import Hub
+from apiserver.api.values.times import timestamp
+from apiserver.registry.definition.options import WriteOptions
+from apiserver.registry.store.changes import set_on_change
+from apiserver.registry.store.store import Registry
 from apiserver.registry.verbs.update import update_object
-from apiserver.storage.entry import Event
+from apiserver.request.messages import User
+from apiserver.runtime.clock import Timer, timers
+from apiserver.storage.watchcache.entry import Event
 
 __all__ = ["RemoteServers", "Server"]
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.api.codec import DecodeError, decode, interpret, loads
-from apiserver.api.schema import BOOL, STRING, Struct, field
+from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
+from apiserver.api.schema.language import BOOL, STRING, Struct, field
 from apiserver.authorization.rules import url_matches
-from apiserver.registry.authority import Opinion, Question
+from apiserver.registry.definition.authority import Opinion, Question
 
 if TYPE_CHECKING:
-    from apiserver.messages import User
+    from apiserver.request.messages import User
 
 __all__ = ["Policies", "Policy", "PolicyFileError", "read_policies"]
 

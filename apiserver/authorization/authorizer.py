@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apiserver.authorization.configuration import Configured, of_modes
 from apiserver.authorization.webhook import Decisions, WebhookAuthorizer
-from apiserver.registry.authority import Decision, Failure, Opinion, Question, Rules
+from apiserver.registry.definition.authority import Decision, Failure, Opinion, Question, Rules
 
 if TYPE_CHECKING:
-    from apiserver.api.features import Features
-    from apiserver.api.metrics import Family
+    from apiserver.api.features.gates import Features
     from apiserver.authorization.abac import Policies
     from apiserver.authorization.roles import RoleIndex
-    from apiserver.messages import User
-    from apiserver.registry.store import Store
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import User
+    from apiserver.runtime.metrics import Family
     from apiserver.webhooks.client import Webhooks
 
 __all__ = ["Authorizer"]
@@ -191,7 +191,7 @@ class Authorizer:
         return _Always(allow=mode == "AlwaysAllow")
 
     def _make_webhook(self, configured: Configured) -> WebhookAuthorizer:
-        from apiserver.api.kubeconfigs import read_kubeconfig
+        from apiserver.api.credentials.kubeconfigs import read_kubeconfig
         from apiserver.api.types.authorization import SubjectAccessReview
         from apiserver.webhooks.reviewers import Reviewer
 

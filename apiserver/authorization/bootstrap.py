@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from apiserver.authorization.policy import GROUP, policy
 from apiserver.authorization.rules import missing_rights
-from apiserver.messages import Request, User
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.update import update
+from apiserver.request.messages import Request, User
 
 if TYPE_CHECKING:
-    from apiserver.api.features import Features
-    from apiserver.registry.store import Registry, Store
+    from apiserver.api.features.gates import Features
+    from apiserver.registry.store.store import Registry, Store
 
 __all__ = ["ensure_policy"]
 

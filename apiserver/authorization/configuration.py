@@ -11,15 +11,15 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.api.durations import go_duration_problem, parse_duration
-from apiserver.api.fielderrors import FieldError, duplicate, invalid, not_supported, required, too_many
-from apiserver.api.fielderrors import Path as Where
-from apiserver.api.names import dns_subdomain
+from apiserver.api.errors.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
+from apiserver.api.errors.field_errors import Path as Where
+from apiserver.api.helpers.config_files import AUTHORIZATION, ConfigurationError, read_configuration
+from apiserver.api.values.durations import go_duration_problem, parse_duration
+from apiserver.api.values.names import dns_subdomain
 from apiserver.authorization.webhook import Asking, Condition
-from apiserver.configurations import AUTHORIZATION, ConfigurationError, read_configuration
 
 if TYPE_CHECKING:
-    from apiserver.api.features import Features
+    from apiserver.api.features.gates import Features
 
 __all__ = ["MODES", "Configured", "WebhookSettings", "of_modes", "read_authorizers"]
 
@@ -211,9 +211,9 @@ class _Reader:
         return tuple(found.values())
 
     def _condition(self, where: Where, source: str) -> Condition | None:
-        from apiserver.api.cel.admission import BOOL_RESULT, compile_admission
-        from apiserver.api.cel.engine import NotCompiled
         from apiserver.authorization.webhook import conditions_language
+        from apiserver.cel.engine import NotCompiled
+        from apiserver.cel.environments.admission import BOOL_RESULT, compile_admission
 
         try:
             return Condition(

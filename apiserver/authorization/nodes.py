@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.selectors import SelectorError, parse_fields
+from apiserver.api.selectors.selectors import SelectorError, parse_fields
 from apiserver.authorization.references import config_map_names, secret_names, volume_claim_names, volume_secrets
 from apiserver.authorization.roles import Grant, Rights
-from apiserver.registry.authority import Opinion, Question
+from apiserver.registry.definition.authority import Opinion, Question
 
 if TYPE_CHECKING:
-    from apiserver.api.features import Features
-    from apiserver.messages import User
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Entry
+    from apiserver.api.features.gates import Features
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import User
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["NODES", "NodeAuthorizer", "node_of"]
 

@@ -12,7 +12,7 @@ from apiserver.authorization.controller_tables import CONTROLLER_ROLES
 from apiserver.authorization.policy_tables import CLUSTER_ROLES
 
 if TYPE_CHECKING:
-    from apiserver.api.features import Features
+    from apiserver.api.features.gates import Features
 
 __all__ = ["Policy", "node_rules", "policy"]
 

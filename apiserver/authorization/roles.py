@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.authorization.rules import url_matches
-from apiserver.registry.authority import Question
-from apiserver.storage.types import Expired
+from apiserver.registry.definition.authority import Question
+from apiserver.storage.log.types import Expired
 
 if TYPE_CHECKING:
-    from apiserver.messages import User
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Cursor, Entry
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import User
+    from apiserver.storage.watchcache.cache import Cursor, Entry
 
 __all__ = ["Grant", "RoleIndex"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from apiserver.api.fielderrors import go_quote
+from apiserver.api.errors.field_errors import go_quote
 
 __all__ = ["describe", "missing_rights", "quoted_list", "url_matches"]
 

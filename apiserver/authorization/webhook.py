@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.api.cel.errors import EvaluationError
-from apiserver.api.metrics import Counter, Family, Histogram
-from apiserver.api.selectors import SelectorError, parse_fields, parse_labels
-from apiserver.clock import now, stopwatch
-from apiserver.registry.authority import Failure, Opinion, Question
-from apiserver.settling import settled
+from apiserver.api.selectors.selectors import SelectorError, parse_fields, parse_labels
+from apiserver.cel.errors import EvaluationError
+from apiserver.registry.definition.authority import Failure, Opinion, Question
+from apiserver.runtime.clock import now, stopwatch
+from apiserver.runtime.external_facts import settled
+from apiserver.runtime.metrics import Counter, Family, Histogram
 from apiserver.webhooks.failures import WebhookError
 
 if TYPE_CHECKING:
-    from apiserver.api.cel.engine import Compiled, Language
-    from apiserver.messages import User
+    from apiserver.cel.engine import Compiled, Language
+    from apiserver.request.messages import User
     from apiserver.webhooks.reviewers import Reviewer
 
 __all__ = ["Asking", "Condition", "Decisions", "WebhookAuthorizer", "conditions_language"]
@@ -99,9 +99,9 @@ class Decisions:
 @lru_cache(maxsize=8)
 def conditions_language(release: tuple[int, int]) -> Language:
     """The language of match conditions: `request` is the spec of a SubjectAccessReview."""
-    from apiserver.api.cel.devices import NEWEST
-    from apiserver.api.cel.engine import build_language
-    from apiserver.api.cel.types import STRING, list_of, map_of, struct
+    from apiserver.cel.engine import build_language
+    from apiserver.cel.environments.devices import NEWEST
+    from apiserver.cel.language.types import STRING, list_of, map_of, struct
 
     texts = list_of(STRING)
     requirement = {"key": STRING, "operator": STRING, "values": texts}
@@ -137,7 +137,7 @@ def conditions_language(release: tuple[int, int]) -> Language:
 
 
 class WebhookAuthorizer:
-    """One webhook. Its answers may take waiting: see `apiserver.settling`."""
+    """One webhook. Its answers may take waiting: see `apiserver.runtime.external_facts`."""
 
     def __init__(
         self, name: str, reviewer: Reviewer, asking: Asking, conditions: Sequence[Condition], counted: Decisions

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
+from apiserver.api.schema.openapi import SHARED_KINDS, Definitions
 from apiserver.api.types.meta import APIGroup, APIGroupList, APIResourceList, APIVersions, Status
 from apiserver.api.types.version import Info
-from apiserver.openapi.definitions import SHARED_KINDS, Definitions
 from apiserver.openapi.gnostic import encode_document
 from apiserver.openapi.operations import Operation, PathItem, group_title, paths_of
 from apiserver.openapi.phrases import identifier, tag_of
 from apiserver.openapi.schemekinds import CLIENT, SERVER
-from apiserver.registry.resource import Resource
+from apiserver.registry.definition.resource import Resource
 
 __all__ = ["build", "build_files"]
 
@@ -115,9 +115,9 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
 
 def build_files() -> dict[str, bytes]:
     """The files in `openapi/`: what a server knows that has none of kubedra's own gates on."""
-    from apiserver.api.features import Features
+    from apiserver.api.features.gates import Features
+    from apiserver.registry.catalog.served import known
     from apiserver.resources import CATALOG
-    from apiserver.serving import known
 
     return build(known(CATALOG, Features()))
 

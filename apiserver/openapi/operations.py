@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 from apiserver.api.types.meta import DeleteOptions, Patch, Status, WatchEvent, list_of
 from apiserver.openapi import phrases
-from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.definition.resource import Resource, Subresource, Version
 
 __all__ = ["Operation", "PathItem", "paths_of"]
 

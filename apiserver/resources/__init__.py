@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.registry.resource import Resource
+from apiserver.registry.definition.resource import Resource
 from apiserver.resources.admissionregistration import POLICIES, WEBHOOKS
-from apiserver.resources.apiservices import API_SERVICES
+from apiserver.resources.apiregistration.apiservices import API_SERVICES
+from apiserver.resources.apiserverinternal.storageversions import STORAGE_VERSIONS
 from apiserver.resources.apps.daemonsets import DAEMON_SETS
 from apiserver.resources.apps.deployments import DEPLOYMENTS, REPLICA_SETS
 from apiserver.resources.apps.revisions import CONTROLLER_REVISIONS
@@ -15,8 +16,20 @@ from apiserver.resources.autoscaling import HORIZONTAL_POD_AUTOSCALERS
 from apiserver.resources.batch.cronjobs import CRON_JOBS
 from apiserver.resources.batch.jobs import JOBS
 from apiserver.resources.certificates import CERTIFICATES
-from apiserver.resources.componentstatuses import COMPONENT_STATUSES
-from apiserver.resources.configmaps import CONFIG_MAPS
+from apiserver.resources.coordination.leasecandidates import LEASE_CANDIDATES
+from apiserver.resources.coordination.leases import LEASES
+from apiserver.resources.core.componentstatuses import COMPONENT_STATUSES
+from apiserver.resources.core.configmaps import CONFIG_MAPS
+from apiserver.resources.core.endpoints import ENDPOINTS
+from apiserver.resources.core.events import CORE_EVENTS, EVENTS
+from apiserver.resources.core.limitranges import LIMIT_RANGES
+from apiserver.resources.core.namespaces import NAMESPACES
+from apiserver.resources.core.nodes import NODES
+from apiserver.resources.core.podtemplates import POD_TEMPLATES
+from apiserver.resources.core.replicationcontrollers import REPLICATION_CONTROLLERS
+from apiserver.resources.core.resourcequotas import RESOURCE_QUOTAS
+from apiserver.resources.core.secrets import SECRETS
+from apiserver.resources.core.serviceaccounts import SERVICE_ACCOUNTS
 from apiserver.resources.customresources.definitions import DEFINITIONS
 from apiserver.resources.devices.claims import RESOURCE_CLAIMS
 from apiserver.resources.devices.classes import DEVICE_CLASSES
@@ -24,32 +37,19 @@ from apiserver.resources.devices.poolstatus import RESOURCE_POOL_STATUS_REQUESTS
 from apiserver.resources.devices.slices import RESOURCE_SLICES
 from apiserver.resources.devices.taintrules import DEVICE_TAINT_RULES
 from apiserver.resources.devices.templates import RESOURCE_CLAIM_TEMPLATES
-from apiserver.resources.endpoints import ENDPOINTS
-from apiserver.resources.endpointslices import ENDPOINT_SLICES
-from apiserver.resources.events import CORE_EVENTS, EVENTS
+from apiserver.resources.discovery.endpointslices import ENDPOINT_SLICES
 from apiserver.resources.flowcontrol import FLOW_CONTROL
-from apiserver.resources.leasecandidates import LEASE_CANDIDATES
-from apiserver.resources.leases import LEASES
-from apiserver.resources.limitranges import LIMIT_RANGES
-from apiserver.resources.namespaces import NAMESPACES
 from apiserver.resources.networking import NETWORKING
-from apiserver.resources.nodes import NODES
+from apiserver.resources.node.runtimeclasses import RUNTIME_CLASSES
 from apiserver.resources.pods import BINDINGS, PODS
-from apiserver.resources.podtemplates import POD_TEMPLATES
 from apiserver.resources.policy.budgets import POD_DISRUPTION_BUDGETS
-from apiserver.resources.priorityclasses import PRIORITY_CLASSES
 from apiserver.resources.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
-from apiserver.resources.replicationcontrollers import REPLICATION_CONTROLLERS
-from apiserver.resources.resourcequotas import RESOURCE_QUOTAS
 from apiserver.resources.reviews import AUTHENTICATION_REVIEWS, AUTHORIZATION_REVIEWS
-from apiserver.resources.runtimeclasses import RUNTIME_CLASSES
 from apiserver.resources.scheduling.podgroups import POD_GROUPS
+from apiserver.resources.scheduling.priorityclasses import PRIORITY_CLASSES
 from apiserver.resources.scheduling.workloads import WORKLOADS
-from apiserver.resources.secrets import SECRETS
-from apiserver.resources.serviceaccounts import SERVICE_ACCOUNTS
 from apiserver.resources.services import SERVICES
 from apiserver.resources.storage import STORAGE
-from apiserver.resources.storageversions import STORAGE_VERSIONS
 from apiserver.resources.volumes.claims import PERSISTENT_VOLUME_CLAIMS
 from apiserver.resources.volumes.persistentvolumes import PERSISTENT_VOLUMES
 

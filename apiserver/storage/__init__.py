@@ -14,9 +14,7 @@ docs/adr/0002-revision-log.md.
 Only this package imports a database driver or sqlalchemy, and none of them before `open_log` needs it.
 """
 
-from apiserver.storage.cache import Cache, Cursor, Entry, Event, Listing
-from apiserver.storage.opening import open_log
-from apiserver.storage.types import (
+from apiserver.storage.log.types import (
     Compacted,
     DamagedRow,
     Durability,
@@ -37,7 +35,9 @@ from apiserver.storage.types import (
     Write,
     WriteRefused,
 )
-from apiserver.storage.watchcache import WatchCache
+from apiserver.storage.opening import open_log
+from apiserver.storage.watchcache.cache import Cache, Cursor, Entry, Event, Listing
+from apiserver.storage.watchcache.watchcache import WatchCache
 
 __all__ = [
     "Cache",

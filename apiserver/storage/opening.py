@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.storage.types import Durability, UnusableDatabase
+from apiserver.storage.log.types import Durability, UnusableDatabase
 
 if TYPE_CHECKING:
-    from apiserver.storage.types import RevisionLog
+    from apiserver.storage.log.types import RevisionLog
 
 
 async def open_log(
@@ -24,7 +24,7 @@ async def open_log(
     durability = Durability(durability)
     if target.startswith(("postgresql://", "postgres://")):
         try:
-            from apiserver.storage.postgres import open_postgres
+            from apiserver.storage.postgres.log import open_postgres
         except ImportError as error:
             # The driver is an extra (docs/adr/0006-dependencies.md); without libpq its import fails as well.
             reason = " ".join(str(error).split())
@@ -33,7 +33,7 @@ async def open_log(
             ) from error
 
         return await open_postgres(target, durability, poll_interval)
-    from apiserver.storage.sqlite_open import open_directory, open_memory
+    from apiserver.storage.sqlite.opening import open_directory, open_memory
 
     if target in ("memory:", "sqlite::memory:"):
         return open_memory()

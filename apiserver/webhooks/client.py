@@ -20,9 +20,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from apiserver.api.kubeconfigs import NOBODY, Credentials
-from apiserver.clock import Timer, outside, timers
-from apiserver.turns import on_loop
+from apiserver.api.credentials.kubeconfigs import NOBODY, Credentials
+from apiserver.runtime.clock import Timer, outside, timers
+from apiserver.runtime.offload import on_loop
 from apiserver.webhooks.credentials import TokenFiles
 from apiserver.webhooks.failures import (
     WRONG_NAME,

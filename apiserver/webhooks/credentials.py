@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from apiserver.api.kubeconfigs import NOBODY, Credentials, read_users
+from apiserver.api.credentials.kubeconfigs import NOBODY, Credentials, read_users
 
 __all__ = ["EMPTY", "TokenFiles", "Wallet", "read_wallet"]
 

@@ -12,8 +12,8 @@ import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apiserver.api.codec import DecodeError, decode, interpret, loads
-from apiserver.api.fielderrors import go_quote
+from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
+from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.types.meta import Status
 
 __all__ = ["WebhookError", "answer_text", "connection_text", "response_error"]

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from apiserver.api.codec import DecodeError, decode, interpret, loads
-from apiserver.api.kubeconfigs import Kubeconfig
-from apiserver.api.schema import Struct
+from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
+from apiserver.api.credentials.kubeconfigs import Kubeconfig
+from apiserver.api.schema.language import Struct
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.failures import WebhookError
 from apiserver.webhooks.services import HTTPS

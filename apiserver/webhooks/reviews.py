@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from apiserver.api.codec import DecodeError, decode, interpret, loads
-from apiserver.api.schema import Struct
+from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
+from apiserver.api.schema.language import Struct
 from apiserver.webhooks.client import Answer
 from apiserver.webhooks.failures import WebhookError
 

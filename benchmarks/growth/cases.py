@@ -12,7 +12,7 @@ from urllib.parse import quote
 import orjson
 
 from apiserver.app import Server
-from apiserver.messages import Request
+from apiserver.request.messages import Request
 from benchmarks.growth.measure import Case, asked, nothing
 
 Json = dict[str, Any]

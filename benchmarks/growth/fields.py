@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
-from apiserver.messages import Request
-from apiserver.registry.resource import Resource
+from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.registry.definition.resource import Resource
+from apiserver.request.messages import Request
 from apiserver.resources import CATALOG
 from benchmarks.growth.measure import Case, asked, nothing
 

@@ -12,9 +12,9 @@ from time import process_time
 from typing import Any
 
 from apiserver.app import Server
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.messages import MAX_BODY, Request, Stream
-from apiserver.settings import read
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.options.settings import read
+from apiserver.request.messages import MAX_BODY, Request, Stream
 
 #: Seconds of processor time that the smallest size has to cost, so that the clock can tell.
 ENOUGH = 0.004

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.nesting import dumps
+from apiserver.api.errors.nesting import dumps
 from controllers.allocator.allocated import Allocated
 from controllers.allocator.candidates import Candidates, candidates_for
 from controllers.allocator.choices import Solution

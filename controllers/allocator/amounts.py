@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from apiserver.api.quantity import Format, Quantity
+from apiserver.api.values.quantity import Format, Quantity
 
 UNIT: Final = 10**9
 _NANO: Final = -9

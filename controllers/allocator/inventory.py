@@ -14,7 +14,7 @@ import json
 from collections import OrderedDict
 from typing import Any, Final
 
-from apiserver.api.nodeselector import NodeSelector
+from apiserver.api.selectors.node_selectors import NodeSelector
 from controllers.allocator.devices import NodeSelection, Object, PoolID, Slice
 from controllers.allocator.errors import AllocationError
 from controllers.allocator.features import Features

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector
+from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector
 from controllers.allocator.devices import Counter, Device, NodeSelection, PoolID, Slice
 
 Status = Literal["usable", "incomplete", "invalid"]

@@ -62,7 +62,7 @@ class CelEvaluator:
 
     def compile(self, expression: str) -> Callable[[Device], Verdict] | SelectorError:
         """See Evaluator."""
-        from apiserver.api import cel  # the language costs time to load and may never be needed
+        from apiserver import cel  # the language costs time to load and may never be needed
 
         environment = cel.device_environment(self._release, self._features, stored=True)
         program = cel.compile(expression, environment)

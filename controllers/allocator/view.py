@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver.api.tolerations import tolerates
+from apiserver.api.helpers.tolerations import tolerates
 from controllers.allocator.allocated import Allocated
 from controllers.allocator.capacity import Demand, demand
 from controllers.allocator.devices import Device, DeviceID, PoolID

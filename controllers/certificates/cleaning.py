@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from apiserver.clock import now
-from controllers.options import Options
+from apiserver.runtime.clock import now
+from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from apiserver.clock import now
-from controllers.options import Options
+from apiserver.runtime.clock import now
+from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers

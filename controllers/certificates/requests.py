@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.certificates import RequestError, read_request
+from apiserver.api.credentials.certificates import RequestError, read_request
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import Json
 

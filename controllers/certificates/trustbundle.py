@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from controllers.options import Options
+from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.endpoints.services import HEADLESS, TRIGGER, ServicePods, TriggerTimes, has_address, selector_of
 from controllers.endpoints.subsets import CAPACITY, count, repacked, subsets_of, truncated
-from controllers.options import Options
+from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import ENDPOINTS, PODS, SERVICES, Json, key_of, split_key
-from controllers.workloads.component import Workload
-from controllers.workloads.podcontrol import in_terminating_namespace
+from controllers.workloads.common.component import Workload
+from controllers.workloads.common.pod_control import in_terminating_namespace
 
 NAME = "endpoints-controller"
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apiserver.api.metrics import Counter, Family, Gauge, Histogram, exponential
+from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, exponential
 
 
 class SliceMetrics:

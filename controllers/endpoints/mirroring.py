@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from apiserver import clock
-from apiserver.api.metrics import Family
+from apiserver.runtime import clock
+from apiserver.runtime.metrics import Family
 from controllers.endpoints.metrics import MirrorMetrics
 from controllers.endpoints.services import TRIGGER
 from controllers.endpoints.slices import (
@@ -23,13 +23,13 @@ from controllers.endpoints.slices import (
 )
 from controllers.endpoints.slicewrites import SliceWriter
 from controllers.endpoints.subsets import repacked
-from controllers.options import Options
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Json, key_of
-from controllers.workloads.component import Workload
-from controllers.workloads.references import controller_reference
-from controllers.workloads.templates import pod_prefix
+from controllers.workloads.common.component import Workload
+from controllers.workloads.common.references import controller_reference
+from controllers.workloads.common.templates import pod_prefix
 
 NAME = "endpointslice-mirroring-controller"
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
-from apiserver.api.selectors import LabelSelector, from_labels
+from apiserver.api.selectors.selectors import LabelSelector, from_labels
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import Json, key_of
 from controllers.runtime.times import parse_time
-from controllers.workloads.podstates import is_deleted, is_ready, is_terminal, ready_condition
+from controllers.workloads.common.pod_states import is_deleted, is_ready, is_terminal, ready_condition
 
 #: On Endpoints and slices: the time of the change that they follow from.
 TRIGGER: Final = "endpoints.kubernetes.io/last-change-trigger-time"

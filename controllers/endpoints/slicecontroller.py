@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from apiserver.api.metrics import Family
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime.metrics import Family
 from controllers.endpoints.metrics import ServiceSliceMetrics
 from controllers.endpoints.services import TRIGGER, ServicePods, TriggerTimes, has_endpoint, selector_of
 from controllers.endpoints.slices import (
@@ -26,11 +26,11 @@ from controllers.endpoints.slices import (
 )
 from controllers.endpoints.slicewrites import SliceWriter
 from controllers.endpoints.zonehints import ZONE, Told, ZoneHints, is_ready, shares_of
-from controllers.options import Options
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES, Json, Kind, key_of
-from controllers.workloads.component import Workload
+from controllers.workloads.common.component import Workload
 
 NAME = "endpointslice-controller"
 MANAGER: Final = "endpointslice-controller.k8s.io"

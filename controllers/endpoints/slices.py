@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from controllers.endpoints.services import HEADLESS, addresses, has_address, hostname, ports, target
 from controllers.runtime.kinds import ENDPOINT_SLICES, SERVICES, Json
-from controllers.workloads.podstates import is_deleted, is_ready
-from controllers.workloads.references import controller_reference
-from controllers.workloads.templates import pod_prefix
+from controllers.workloads.common.pod_states import is_deleted, is_ready
+from controllers.workloads.common.references import controller_reference
+from controllers.workloads.common.templates import pod_prefix
 
 SERVICE: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"

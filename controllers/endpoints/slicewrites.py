@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apiserver.api.metrics import Counter
+from apiserver.runtime.metrics import Counter
 from controllers.endpoints.slices import Plan
 from controllers.runtime.client import Client, StatusError, is_reason
 from controllers.runtime.kinds import ENDPOINT_SLICES, Json
-from controllers.workloads.podcontrol import in_terminating_namespace
+from controllers.workloads.common.pod_control import in_terminating_namespace
 
 
 class SliceWriter:

@@ -13,8 +13,8 @@ from typing import Any, Final
 from apiserver.api.types.core.endpoints import EndpointPort, EndpointSubset
 from controllers.endpoints.services import addresses, has_endpoint, hostname, ports, target
 from controllers.runtime.kinds import Json
-from controllers.workloads.podstates import is_ready
-from controllers.workloads.templates import dumped
+from controllers.workloads.common.pod_states import is_ready
+from controllers.workloads.common.templates import dumped
 
 #: Addresses that Endpoints may have.
 CAPACITY: Final = 1000

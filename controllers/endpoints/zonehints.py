@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.api.quantity import Quantity
+from apiserver.api.values.quantity import Quantity
 from controllers.endpoints.slices import Plan, hint
 from controllers.runtime.conditions import condition_of
 from controllers.runtime.events import EventType

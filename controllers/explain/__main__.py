@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from apiserver.api.features import RELEASES
-from apiserver.api.status import StatusError
-from controllers.commandline import FlagError, OneLineParser, add_cluster, cluster, gates, release
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import RELEASES
+from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.findings import columns
-from controllers.explain.things import NotThereError, explain
 from controllers.explain.world import World
-from controllers.options import Options
+from controllers.options.command_line import FlagError, OneLineParser, add_cluster, cluster, gates, release
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import Json, Kind
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def options_of(given: argparse.Namespace, version: tuple[int, int]) -> Options:
     """Raises FlagError, ValueError, OSError."""
-    from controllers.scheduler.profiles import load
+    from controllers.scheduler.cycle.profiles import load
 
     options = Options(emulated_version=version, gates=gates(given.feature_gates), seed=0)
     if given.config is not None:

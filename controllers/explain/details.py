@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from apiserver.api.tolerations import tolerated
+from apiserver.api.helpers.tolerations import tolerated
 from controllers.explain.amounts import amount_text
 from controllers.explain.storage import volume_details
 from controllers.explain.world import Trial, World
 from controllers.runtime.kinds import Json
-from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.plugins.interpod import NAME as INTER_POD
 from controllers.scheduler.plugins.interpod import InterPodState
 from controllers.scheduler.plugins.placement import required_features
 from controllers.scheduler.plugins.resources import FIT
 from controllers.scheduler.plugins.spread import NAME as SPREAD
 from controllers.scheduler.plugins.spread import SpreadState
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Rejection
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
 
 __all__ = ["affinity_terms", "details", "pods_with_ports", "short", "taint_text"]
 

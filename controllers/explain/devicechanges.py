@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from apiserver.api.cel.sought import Sought, sought
+from apiserver.cel.environments.selector_synthesis import Sought, sought
 from controllers.allocator.explain import Explanation
-from controllers.claims import claim_names
 from controllers.explain.details import taint_text
 from controllers.explain.findings import plural
 from controllers.explain.nodechanges import Change
 from controllers.explain.world import Edit, Trial, World
+from controllers.resourceclaims import claim_names
 from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of
 
 __all__ = ["DeviceChanges"]

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Final
 
-from apiserver.api.codec import DecodeError
-from apiserver.api.defaulting import fill_defaults
-from apiserver.api.schema import Struct
-from apiserver.api.strictness import examine
-from apiserver.clock import now
+from apiserver.api.codec.codec import DecodeError
+from apiserver.api.codec.strictness import examine
+from apiserver.api.schema.defaulting import fill_defaults
+from apiserver.api.schema.language import Struct
+from apiserver.runtime.clock import now
 from controllers.runtime.kinds import Json
 from kubedra.manifests import Document, Manifest, documents
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.storageclasses import class_of, is_default_class
+from apiserver.api.helpers.storage_classes import class_of, is_default_class
 from controllers.explain.hypothetical import stored
 from controllers.explain.world import World
 from controllers.runtime.kinds import (

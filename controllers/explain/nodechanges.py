@@ -7,23 +7,23 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
-from apiserver.api.podrequests import amounts
-from apiserver.api.tolerations import tolerated
+from apiserver.api.helpers.pod_requests import amounts
+from apiserver.api.helpers.tolerations import tolerated
 from controllers.explain.amounts import amount_text
 from controllers.explain.details import affinity_terms, pods_with_ports, short, taint_text
 from controllers.explain.storage import size_of, waits_for_consumer, who_uses
 from controllers.explain.world import Edit, Trial, World
 from controllers.runtime.kinds import CSI_NODES, NODES, PODS, VOLUME_CLAIMS, VOLUMES, Json, key_of
-from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.framework.status import Code, Rejection
 from controllers.scheduler.plugins.interpod import NAME as INTER_POD
 from controllers.scheduler.plugins.interpod import NOT_NEAR, InterPodState
 from controllers.scheduler.plugins.resources import FIT
 from controllers.scheduler.plugins.spread import NAME as SPREAD
-from controllers.scheduler.plugins.volumebinding import NAME as BINDING
-from controllers.scheduler.plugins.volumebinding import VolumeState
-from controllers.scheduler.plugins.volumes import LIMITS, RESTRICTIONS, ZONE, zones_of
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Code, Rejection
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.storage.binding_plugin import NAME as BINDING
+from controllers.scheduler.storage.binding_plugin import VolumeState
+from controllers.scheduler.storage.limit_plugins import LIMITS, RESTRICTIONS, ZONE, zones_of
 from controllers.volumes import BIND_COMPLETED, class_name, is_fully_bound, mode
 
 __all__ = ["Change", "another_node", "node_changes"]

@@ -11,18 +11,18 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
-from controllers.claims.pods import group_key
 from controllers.explain.findings import NodeGroup, Possible, PreemptionState, change_lines, plural, unread_lines
 from controllers.explain.nodechanges import another_node
 from controllers.explain.pods import node_groups
 from controllers.explain.world import World, finish
+from controllers.resourceclaims.pods import group_key
 from controllers.runtime.kinds import POD_GROUPS, Json, key_of
-from controllers.scheduler.gangs import Gangs, PlacementError
-from controllers.scheduler.groupcycle import Fate, Outcome, in_order
-from controllers.scheduler.grouppreemption import GroupPreemption, Room
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queuedpod import QueuedPod
-from controllers.scheduler.status import SchedulingError
+from controllers.scheduler.framework.status import SchedulingError
+from controllers.scheduler.podgroups.cycle import Fate, Outcome, in_order
+from controllers.scheduler.podgroups.gangs import Gangs, PlacementError
+from controllers.scheduler.podgroups.preemption import GroupPreemption, Room
+from controllers.scheduler.queue.queued_pod import QueuedPod
+from controllers.scheduler.state.pod_info import PodInfo
 
 __all__ = ["LONG_AGO", "GroupFindings", "explain_group", "group_of"]
 

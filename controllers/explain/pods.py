@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from apiserver.api.cel.absent import find_absent
-from apiserver.api.times import timestamp
+from apiserver.api.values.times import timestamp
+from apiserver.cel.environments.missing_attributes import find_absent
 from controllers.allocator.explain import Explanation, RequestExplanation
-from controllers.claims import ClaimReferenceError, claim_reference
 from controllers.explain.changes import Changes, signature
 from controllers.explain.details import details
 from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, PreemptionState, QueueState
 from controllers.explain.storage import claim_states
 from controllers.explain.world import Trial, World
+from controllers.resourceclaims import ClaimReferenceError, claim_reference
 from controllers.runtime.kinds import RESOURCE_CLAIMS, Json
-from controllers.scheduler.claimstate import results_of
-from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
-from controllers.scheduler.events import ClusterEvent
-from controllers.scheduler.framework import hints_of
-from controllers.scheduler.plugins.preemption import NOT_HELPFUL
-from controllers.scheduler.queuedpod import Place, QueuedPod
+from controllers.scheduler.dra.claim_state import results_of
+from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCES
+from controllers.scheduler.framework.events import ClusterEvent
+from controllers.scheduler.framework.framework import hints_of
+from controllers.scheduler.preemption.default import NOT_HELPFUL
+from controllers.scheduler.queue.queued_pod import Place, QueuedPod
 
 __all__ = ["explain_pod", "node_groups", "queue_state"]
 

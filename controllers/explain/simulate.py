@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from apiserver.api.features import RELEASES
-from apiserver.api.status import StatusError
-from controllers.commandline import FlagError, OneLineParser, add_cluster, release
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import RELEASES
 from controllers.explain.__main__ import add_scheduler, options_of, read_world
 from controllers.explain.hypothetical import UNLIMITED, Hypothetical, bare_node, numbered
 from controllers.explain.podgroups import group_of
 from controllers.explain.simulation import Simulated, Simulation, has_node, nodes_named, plot, table
 from controllers.explain.world import World
+from controllers.options.command_line import FlagError, OneLineParser, add_cluster, release
 from controllers.runtime.kinds import (
     CSI_DRIVERS,
     CSI_NODES,

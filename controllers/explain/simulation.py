@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import count
 
-from controllers.claims.pods import group_key
 from controllers.explain.findings import PodFindings, columns, plural
 from controllers.explain.hypothetical import UNLIMITED, stored
 from controllers.explain.imagined import Imagined
 from controllers.explain.podgroups import LONG_AGO, GroupFindings, explain_group, group_of
 from controllers.explain.pods import explain_pod
 from controllers.explain.world import Trial, World, finish
-from controllers.generatedclaims import generated_claim
+from controllers.resourceclaims.generated_claims import generated_claim
+from controllers.resourceclaims.pods import group_key
 from controllers.runtime.kinds import (
     NODES,
     PODS,
@@ -28,17 +28,17 @@ from controllers.runtime.kinds import (
     Json,
     key_of,
 )
-from controllers.scheduler.claimstate import results_of
-from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
-from controllers.scheduler.dynamicstate import DynamicState
-from controllers.scheduler.extended import IN_MEMORY
-from controllers.scheduler.framework import Cycle
-from controllers.scheduler.groupcycle import Fate, Outcome, in_order
-from controllers.scheduler.nodes import NodeInfo
-from controllers.scheduler.plugins.volumebinding import NAME as VOLUME_BINDING
-from controllers.scheduler.plugins.volumebinding import VolumeState
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queuedpod import QueuedPod
+from controllers.scheduler.dra.claim_state import results_of
+from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCES
+from controllers.scheduler.dra.extended_resources import IN_MEMORY
+from controllers.scheduler.dra.state import DynamicState
+from controllers.scheduler.framework.framework import Cycle
+from controllers.scheduler.podgroups.cycle import Fate, Outcome, in_order
+from controllers.scheduler.queue.queued_pod import QueuedPod
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.storage.binding_plugin import NAME as VOLUME_BINDING
+from controllers.scheduler.storage.binding_plugin import VolumeState
 
 __all__ = ["NodeUse", "Placed", "Simulated", "Simulation"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from apiserver.api.nodeselector import InvalidNodeSelector
+from apiserver.api.selectors.node_selectors import InvalidNodeSelector
 from controllers.explain.findings import VolumeClaimState
 from controllers.explain.world import Trial, World
 from controllers.runtime.kinds import VOLUMES, Json
-from controllers.scheduler.nodes import NodeInfo
-from controllers.scheduler.plugins.volumebinding import NAME as BINDING
-from controllers.scheduler.plugins.volumebinding import VolumeState
-from controllers.scheduler.plugins.volumes import LIMITS, RESTRICTIONS, ZONE, Exclusive, attach_counts, zones_of
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Rejection
+from controllers.scheduler.framework.status import Rejection
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.storage.binding_plugin import NAME as BINDING
+from controllers.scheduler.storage.binding_plugin import VolumeState
+from controllers.scheduler.storage.limit_plugins import LIMITS, RESTRICTIONS, ZONE, Exclusive, attach_counts, zones_of
 from controllers.volumes import (
     NO_PROVISIONER,
     SELECTED_NODE,

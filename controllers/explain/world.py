@@ -16,26 +16,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from apiserver.api.tolerations import COMPARISON_GATE
+from apiserver.api.helpers.tolerations import COMPARISON_GATE
 from controllers.allocator import PodAllocator
 from controllers.allocator.explain import Explanation
-from controllers.options import Options
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Json, Kind
 from controllers.runtime.transport import NoTransport
-from controllers.scheduler.claims import ClaimWalkError
-from controllers.scheduler.configuration import SCHEDULER_NAME
-from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
-from controllers.scheduler.dynamicstate import DynamicState
-from controllers.scheduler.framework import Cycle, PluginError
-from controllers.scheduler.gangs import NAME as GANG_SCHEDULING
-from controllers.scheduler.nodes import NodeInfo
-from controllers.scheduler.plugins.preemption import NAME as PREEMPTION
-from controllers.scheduler.plugins.preemption import Plan
-from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.config.configuration import SCHEDULER_NAME
+from controllers.scheduler.dra.claims import ClaimWalkError
+from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCES
+from controllers.scheduler.dra.state import DynamicState
+from controllers.scheduler.framework.framework import Cycle, PluginError
+from controllers.scheduler.framework.status import NO_NODES, Diagnosis, Rejection, SchedulingError
+from controllers.scheduler.podgroups.gangs import NAME as GANG_SCHEDULING
+from controllers.scheduler.preemption.default import NAME as PREEMPTION
+from controllers.scheduler.preemption.default import Plan
 from controllers.scheduler.scheduler import Scheduler
-from controllers.scheduler.status import NO_NODES, Diagnosis, Rejection, SchedulingError
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
 
 __all__ = ["Edit", "Trial", "World", "finish"]
 

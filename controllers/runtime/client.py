@@ -1,6 +1,6 @@
 """The API as typed calls: get, list, create, update, patch, delete, bind, watch.
 
-Objects are dicts as they are on the wire. An answer of 400 or above is raised as `apiserver.api.status.StatusError`
+Objects are dicts as they are on the wire. An answer of 400 or above is raised as `apiserver.api.errors.status.StatusError`
 (`code`,
 `reason`, `message`, `details`); a broken connection as `TransportError`. Like client-go, a request that the server asks
 to
@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from apiserver.api.nesting import dumps, loads
-from apiserver.api.status import StatusError
+from apiserver.api.errors.nesting import dumps, loads
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.kinds import NEWEST, PODS, Json, Kind, at_release
 from controllers.runtime.transport import Headers, Transport
 

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import httptools
 
-from apiserver.clock import Timer, purpose, timers
+from apiserver.runtime.clock import Timer, purpose, timers
 from controllers.runtime.transport import TransportError
 
 #: Seconds.

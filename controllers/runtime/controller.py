@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from apiserver.api.metrics import Family
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime.metrics import Family
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import Json, key_of
 from controllers.runtime.workqueue import Workqueue

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from apiserver import clock
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.kinds import LEASES, Json
 from controllers.runtime.times import micro_time

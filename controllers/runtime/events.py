@@ -21,8 +21,8 @@ from itertools import count
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from apiserver import clock
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
 from controllers.runtime.client import Client
 from controllers.runtime.correlation import Correlator
 from controllers.runtime.kinds import CORE_EVENTS, EVENTS, Json, Kind

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
-from apiserver.api.metrics import CONTENT_TYPE
+from apiserver.runtime.metrics import CONTENT_TYPE
 
 _PLAIN = "text/plain; charset=utf-8"
 _HEALTH = ("/healthz", "/livez", "/readyz")

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import timedelta
 
-from apiserver import clock
-from apiserver.api.features import Features
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import Features
+from apiserver.runtime import clock
 from controllers.runtime.backoff import Backoff
 from controllers.runtime.client import Batch, Client, WatchEvent
 from controllers.runtime.index import Index

@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from apiserver.api.kubeconfigs import NOBODY, Credentials, KubeconfigError, read_kubeconfig
+from apiserver.api.credentials.kubeconfigs import NOBODY, Credentials, KubeconfigError, read_kubeconfig
 
 __all__ = ["Cluster", "KubeconfigError", "load_kubeconfig"]
 

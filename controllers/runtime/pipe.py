@@ -1,5 +1,5 @@
 """The components' end of the pipe to the server that forked them: a transport for their requests, and the calls that
-come from there. The server's end is `apiserver.pipe`.
+come from there. The server's end is `apiserver.components.pipe`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from apiserver.api.frames import WINDOW, Frames, Sort, frame, parts, two_parts
+from apiserver.runtime.frames import WINDOW, Frames, Sort, frame, parts, two_parts
 from controllers.runtime.transport import Headers, TransportError
 
 __all__ = ["Calls", "PipeTransport"]

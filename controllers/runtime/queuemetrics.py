@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from apiserver import clock
-from apiserver.api.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
+from apiserver.runtime import clock
+from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
 
 _BUCKETS = exponential(1e-8, 10, 10)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from apiserver.api.times import timestamp
+from apiserver.api.values.times import timestamp
 
 __all__ = ["go_time", "micro_time", "parse_time"]
 

@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from datetime import timedelta
 
-from apiserver.clock import Timer, purpose
+from apiserver.runtime.clock import Timer, purpose
 from controllers.runtime.queuemetrics import QueueMetrics
 
 

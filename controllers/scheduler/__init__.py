@@ -8,7 +8,7 @@ state) → `nodes`, `podinfo`, `requests`, `terms` (what is known) → `dynamic`
 
 from __future__ import annotations
 
-from controllers.options import Options
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.scheduler.scheduler import Scheduler

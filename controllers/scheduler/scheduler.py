@@ -15,33 +15,33 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from apiserver.api.metrics import Family
-from apiserver.api.podrequests import Counts
-from apiserver.api.status import StatusError
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from apiserver.api.helpers.pod_requests import Counts
+from apiserver.runtime.metrics import Family
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.transport import TransportError
-from controllers.scheduler.assembly import Shared
-from controllers.scheduler.configuration import SCHEDULER_NAME, Configuration
-from controllers.scheduler.extenders import NAME as EXTENDER
-from controllers.scheduler.extenders import ExtenderError
-from controllers.scheduler.framework import EVERY_EVENT, Cycle, Plugin, PluginError, hints_of
-from controllers.scheduler.groupcycle import GroupCycle
-from controllers.scheduler.groupstatus import GroupStatus
-from controllers.scheduler.inorder import InOrder
-from controllers.scheduler.measures import REFUSED
-from controllers.scheduler.metrics import SchedulerMetrics
-from controllers.scheduler.nodeallocatable import GATE as NODE_RESOURCES_GATE
-from controllers.scheduler.nodes import NodeInfo
-from controllers.scheduler.plugins.preemption import NAME as PREEMPTION
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.podwrites import PodWriter
-from controllers.scheduler.profiles import Profile
-from controllers.scheduler.queue import SchedulingQueue
-from controllers.scheduler.queuedpod import QueuedPod
-from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened, unexpected
-from controllers.scheduler.watching import Watching
+from controllers.scheduler.config.configuration import SCHEDULER_NAME, Configuration
+from controllers.scheduler.cycle.assembly import Shared
+from controllers.scheduler.cycle.metrics import SchedulerMetrics
+from controllers.scheduler.cycle.profiles import Profile
+from controllers.scheduler.cycle.watching import Watching
+from controllers.scheduler.dra.node_allocatable import GATE as NODE_RESOURCES_GATE
+from controllers.scheduler.framework.attempt_metrics import REFUSED
+from controllers.scheduler.framework.framework import EVERY_EVENT, Cycle, Plugin, PluginError, hints_of
+from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened, unexpected
+from controllers.scheduler.plugins.extenders import NAME as EXTENDER
+from controllers.scheduler.plugins.extenders import ExtenderError
+from controllers.scheduler.podgroups.cycle import GroupCycle
+from controllers.scheduler.podgroups.status import GroupStatus
+from controllers.scheduler.preemption.default import NAME as PREEMPTION
+from controllers.scheduler.queue.queue import SchedulingQueue
+from controllers.scheduler.queue.queued_pod import QueuedPod
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.writes.ordered import InOrder
+from controllers.scheduler.writes.pods import PodWriter
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector
-from apiserver.api.quantity import Quantity
-from apiserver.api.selectors import SelectorError, from_object
-from apiserver.api.storageclasses import class_of
+from apiserver.api.helpers.storage_classes import class_of
+from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector
+from apiserver.api.selectors.selectors import SelectorError, from_object
+from apiserver.api.values.quantity import Quantity
 
 Json = dict[str, Any]
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from apiserver.api.metrics import Family
-from apiserver.api.status import StatusError
-from apiserver.api.storageclasses import class_of, is_default_class
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from apiserver.api.helpers.storage_classes import class_of, is_default_class
+from apiserver.runtime.metrics import Family
+from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Json, key_of
 from controllers.runtime.newest import Newest
-from controllers.scheduler.podinfo import is_finished
+from controllers.scheduler.state.pod_info import is_finished
 from controllers.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable
 
-from apiserver.api.metrics import Counter, Family, Gauge
+from apiserver.runtime.metrics import Counter, Family, Gauge
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import Json
 from controllers.volumes import attributes_class, class_name

@@ -35,7 +35,7 @@ anything here: stage and default in each release, 🔒 where it cannot be switch
 
 def page() -> str:
     """The whole page."""
-    from apiserver.flags import parser
+    from apiserver.options.flags import parser
 
     flags = parser()
     parts = [_HEAD]
@@ -54,7 +54,7 @@ def _row(action: argparse.Action) -> str:
 
 
 def _gates() -> list[str]:
-    from apiserver.api.features import GATES, RELEASES
+    from apiserver.api.features.gates import GATES, RELEASES
 
     rows = [
         "\n| gate | "

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apiserver.api.schema import Field, Struct, Type
-    from apiserver.registry.resource import Resource, Version
+    from apiserver.api.schema.language import Field, Struct, Type
+    from apiserver.registry.definition.resource import Resource, Version
 
 DIRECTORY = Path(__file__).with_name("kinds")
 GROUPS = ("resource.k8s.io", "scheduling.k8s.io")
@@ -70,7 +70,7 @@ def _page(resource: Resource) -> str:
 
 
 def _since_gate(resource: Resource, version: Version) -> tuple[int, int]:
-    from apiserver.api.features import GATES
+    from apiserver.api.features.gates import GATES
 
     return max(version.introduced, GATES[resource.gate].stages[0][0]) if resource.gate else version.introduced
 
@@ -103,21 +103,21 @@ def fields(struct: Struct, at: str = "") -> Iterator[tuple[str, Struct, Field]]:
 
 
 def _suffix(type: Type) -> str:
-    from apiserver.api.schema import ListOf, MapOf
+    from apiserver.api.schema.language import ListOf, MapOf
 
     return "[]" if isinstance(type, ListOf) else "{}" if isinstance(type, MapOf) else ""
 
 
 def _inner(type: Type) -> Struct | None:
     """The type of this group that a field holds, directly or as items."""
-    from apiserver.api.schema import ListOf, MapOf, Struct
+    from apiserver.api.schema.language import ListOf, MapOf, Struct
 
     held = type.item if isinstance(type, ListOf) else type.value if isinstance(type, MapOf) else type
     return held if isinstance(held, Struct) and held.name.startswith(_OWN) else None
 
 
 def _type(type: Type) -> str:
-    from apiserver.api.schema import ListOf, MapOf, Struct
+    from apiserver.api.schema.language import ListOf, MapOf, Struct
 
     if isinstance(type, ListOf):
         return f"list of {_type(type.item)}"
@@ -145,7 +145,7 @@ def _row(path: str, item: Field) -> str:
 
 
 def _default(value: object) -> str:
-    from apiserver.api.schema import NOW, When
+    from apiserver.api.schema.language import NOW, When
 
     if isinstance(value, When):
         return f"{_default(value.then)} with `{value.value or value.field}`"
@@ -158,7 +158,7 @@ def _default(value: object) -> str:
 
 def _note(item: Field) -> str:
     """How a gate is another than most."""
-    from apiserver.api.features import OWN_GATES
+    from apiserver.api.features.gates import OWN_GATES
 
     if item.gate is None:
         return ""
@@ -168,7 +168,7 @@ def _note(item: Field) -> str:
 
 
 def _since(gates: tuple[str, ...]) -> str:
-    from apiserver.api.features import GATES
+    from apiserver.api.features.gates import GATES
 
     releases = [GATES[gate].stages[0][0] for gate in gates if gate in GATES]
     return "{}.{}".format(*max(releases)) if releases else ""

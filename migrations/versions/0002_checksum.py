@@ -1,4 +1,4 @@
-"""Every row carries a checksum of itself (apiserver.storage.rows)."""
+"""Every row carries a checksum of itself (apiserver.storage.log.rows)."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from apiserver.api.features import RELEASES, Features, Release
-from apiserver.api.status import StatusError
-from apiserver.messages import User
-from apiserver.registry.admission import Attributes, Operation, Plugin
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import RELEASES, Features, Release
+from apiserver.registry.store.admission import Attributes, Operation, Plugin
+from apiserver.request.messages import User
 
 Json = dict[str, Any]
 

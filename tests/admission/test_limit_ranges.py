@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.limit_ranger import LimitRanger
+from apiserver.admission.plugins.limit_ranger import LimitRanger
 from tests.admission.asking import Json, Situation, refusal
 
 PLUGIN = LimitRanger()

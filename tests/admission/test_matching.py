@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.matching import Covered, Matcher, Rule, labels_of
-from apiserver.admission.requests import Place
-from apiserver.api.status import StatusError
+from apiserver.admission.policies.matching import Covered, Matcher, Rule, labels_of
+from apiserver.admission.policies.requests import Place
+from apiserver.api.errors.status import StatusError
 from tests.admission.asking import Json, Situation
 
 RULE: Json = {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.certificates import (
+from apiserver.admission.plugins.certificates import (
     CertificateApproval,
     CertificateSigning,
     ClusterTrustBundleAttest,
 )
-from apiserver.admission.event_rate_limit import EventRateLimit, read_event_limits
-from apiserver.admission.jobs import JobValidation
-from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
-from apiserver.admission.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
-from apiserver.admission.storage_objects import StorageObjectInUseProtection
-from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
-from apiserver.messages import User
-from apiserver.registry.admission import Plugin
+from apiserver.admission.plugins.event_rate_limit import EventRateLimit, read_event_limits
+from apiserver.admission.plugins.job_validation import JobValidation
+from apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugins.pod_groups import PodGroupProtection, PodGroupWorkloadExists
+from apiserver.admission.plugins.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
+from apiserver.admission.plugins.storage_objects import StorageObjectInUseProtection
+from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.registry.store.admission import Plugin
+from apiserver.request.messages import User
 from tests.admission.asking import Json, Situation, refusal
 
 WORKLOADS = {"GenericWorkload": True}

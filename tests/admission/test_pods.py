@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
-from apiserver.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
-from apiserver.admission.pod_topology_labels import PodTopologyLabels
-from apiserver.admission.priority import Priority
-from apiserver.admission.runtime_class import RuntimeClass
-from apiserver.registry.admission import Operation, Plugin
+from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.plugins.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
+from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
+from apiserver.admission.plugins.priority import Priority
+from apiserver.admission.plugins.runtime_class import RuntimeClass
+from apiserver.registry.store.admission import Operation, Plugin
 from tests.admission.asking import Json, Situation, refusal
 
 

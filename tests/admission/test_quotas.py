@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.resource_quota import ResourceQuota
-from apiserver.api.status import StatusError
+from apiserver.admission.plugins.resource_quota import ResourceQuota
+from apiserver.api.errors.status import StatusError
 from tests.admission.asking import Json, Situation
 
 

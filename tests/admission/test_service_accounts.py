@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.service_accounts import ServiceAccount
-from apiserver.registry.admission import Attributes
+from apiserver.admission.plugins.service_accounts import ServiceAccount
+from apiserver.registry.store.admission import Attributes
 from tests.admission.asking import Json, Situation, refusal
 
 
@@ -148,7 +148,7 @@ def test_a_container_that_is_added_for_debugging_uses_no_other_secrets() -> None
 
 
 def test_the_default_account_is_waited_for_a_while_as_a_controller_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apiserver.admission.service_accounts._PAUSE", 0)
+    monkeypatch.setattr("apiserver.admission.plugins.service_accounts._PAUSE", 0)
     looks: list[int] = []
 
     async def made_after(number: int) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.node_restriction import NodeRestriction
-from apiserver.messages import User
+from apiserver.admission.plugins.node_restriction import NodeRestriction
+from apiserver.request.messages import User
 from tests.admission.asking import Json, Situation, refusal
 
 NODE = User("system:node:me", groups=("system:nodes",))

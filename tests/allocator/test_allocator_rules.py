@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from apiserver.api.features import Features as Gates
+from apiserver.api.features.gates import Features as Gates
 from controllers.allocator import AllocationError, Allocator, Features
 from controllers.allocator.allocated import Use
 from tests.allocator.builders import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from controllers.clusterroles import gathered
+from controllers.cluster.cluster_roles import gathered
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 

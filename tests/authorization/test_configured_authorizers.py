@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from apiserver.accessflags import read_access
-from apiserver.api.features import Features
+from apiserver.api.features.gates import Features
+from apiserver.api.helpers.config_files import ConfigurationError
 from apiserver.authorization.abac import PolicyFileError, read_policies
 from apiserver.authorization.configuration import read_authorizers
-from apiserver.configurations import ConfigurationError
-from apiserver.flags import parser
-from apiserver.messages import User
-from apiserver.registry.authority import Question
-from apiserver.reloading import Reloaded
+from apiserver.options.authorization import read_access
+from apiserver.options.flags import parser
+from apiserver.registry.definition.authority import Question
+from apiserver.request.messages import User
+from apiserver.runtime.reloading import Reloaded
 from tests.support.reviewers import Decider, decider
 from tests.support.server import HeldTime, serve
 

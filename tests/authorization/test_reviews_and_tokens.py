@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from apiserver.http.handlers.accountkeys import KeyPairs, SharedKey, encode
-from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens, TokenError
+from apiserver.authentication.tokens.service_account_keys import KeyPairs, SharedKey, encode
+from apiserver.authentication.tokens.service_account_tokens import ISSUER, AccountTokens, TokenError
 from tests.support.wire import Wire
 
 Make = Callable[[str, Any], Any]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.features import Features, parse_gates
+from apiserver.api.features.gates import Features, parse_gates
 from apiserver.authorization.policy import node_rules, policy
 from apiserver.authorization.roles import Grant, Rights
 from apiserver.authorization.rules import describe, missing_rights
-from apiserver.registry.authority import Question
+from apiserver.registry.definition.authority import Question
 
 ANY = Grant("RoleBinding", "ns", "b", "Role", "r", ())
 

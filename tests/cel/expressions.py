@@ -9,11 +9,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from apiserver.api import cel
-from apiserver.api.cel import CompileError, Device, EvaluationError, device_environment
-from apiserver.api.cel.devices import NEWEST, device_language
-from apiserver.api.cel.engine import Compiled, NotCompiled, compile_expression
-from apiserver.api.cel.types import Type
+from apiserver import cel
+from apiserver.cel import CompileError, Device, EvaluationError, device_environment
+from apiserver.cel.engine import Compiled, NotCompiled, compile_expression
+from apiserver.cel.environments.devices import NEWEST, device_language
+from apiserver.cel.language.types import Type
 
 Json = dict[str, Any]
 

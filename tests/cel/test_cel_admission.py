@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.cel.admission import (
+from apiserver.cel.engine import NotCompiled
+from apiserver.cel.environments.admission import (
     ANY_RESULT,
     APPLY_RESULT,
     BOOL_RESULT,
@@ -17,10 +18,9 @@ from apiserver.api.cel.admission import (
     compile_admission,
     with_variable,
 )
-from apiserver.api.cel.engine import NotCompiled
-from apiserver.api.cel.errors import EvaluationError
-from apiserver.api.cel.library.authorization import Authorizer, ResourceCheck
-from apiserver.api.cel.types import INT
+from apiserver.cel.errors import EvaluationError
+from apiserver.cel.language.types import INT
+from apiserver.cel.library.authorization import Authorizer, ResourceCheck
 
 ALL = Declared(params=True, patches=True, variables=True)
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from apiserver.api import cel
-from apiserver.api.cel import CompileError, Device, EvaluationError, device_environment
+from apiserver import cel
+from apiserver.cel import CompileError, Device, EvaluationError, device_environment
 
 ENVIRONMENT = device_environment((1, 36), {"DRAListTypeAttributes": True}, stored=True)
 DEVICE = Device("driver.example.com")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver import cel_command
+from apiserver.command import cel as cel_command
 from tests.support.server import Running, serve
 
 ATTRIBUTES = 'device.attributes["gpu.example.com"]'

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api import cel
-from apiserver.api.cel import CompileError, Device, Environment, Program, device_environment
+from apiserver import cel
+from apiserver.cel import CompileError, Device, Environment, Program, device_environment
 
 NEW = device_environment((1, 36), {"DRAConsumableCapacity": True}, stored=False)
 LISTS = device_environment((1, 36), {"DRAConsumableCapacity": True, "DRAListTypeAttributes": True}, stored=False)
@@ -237,11 +237,10 @@ def test_the_same_expression_is_compiled_once() -> None:
 
 def test_importing_the_package_does_not_load_the_engine() -> None:
     script = (
-        "import sys, apiserver.api.cel; print(*sorted(name for name in sys.modules if"
-        " name.startswith('apiserver.api.cel.')))"
+        "import sys, apiserver.cel; print(*sorted(name for name in sys.modules if name.startswith('apiserver.cel.')))"
     )
     assert set(
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     ) <= {
-        "apiserver.api.cel.errors",
+        "apiserver.cel.errors",
     }

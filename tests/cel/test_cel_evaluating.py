@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.api import cel
-from apiserver.api.cel import (
+from apiserver import cel
+from apiserver.cel import (
     COST_LIMIT,
     LIMIT_EXCEEDED,
     CompileError,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.fielderrors import Path
+from apiserver.api.errors.field_errors import Path
 from apiserver.resources.customresources.rulechecks import RuleChecks
 
 TEXTS = {"type": "array", "items": {"type": "string"}}

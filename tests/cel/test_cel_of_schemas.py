@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.cel.engine import EvaluationError
-from apiserver.api.cel.schemas import declared, value_of
+from apiserver.cel.checking.schemas import declared, value_of
+from apiserver.cel.engine import EvaluationError
 from apiserver.resources.customresources.compiledrules import CALL_LIMIT, compile_rule, language_of
 
 Json = dict[str, Any]

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.cel.engine import build_language, compile_expression
-from apiserver.api.cel.errors import EvaluationError
-from apiserver.api.cel.meter import Aside, Interrupted, Meter
-from apiserver.api.cel.regex import Pattern, compile_pattern
-from apiserver.api.cel.regex_machine import build
-from apiserver.api.cel.regex_syntax import parse
-from apiserver.api.cel.types import STRING
+from apiserver.cel.engine import build_language, compile_expression
+from apiserver.cel.errors import EvaluationError
+from apiserver.cel.language.time_limit import Aside, Interrupted, Meter
+from apiserver.cel.language.types import STRING
+from apiserver.cel.regex.machine import build
+from apiserver.cel.regex.regex import Pattern, compile_pattern
+from apiserver.cel.regex.syntax import parse
 
 ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "é", "^", "$", r"\b"])
 PATTERNS = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.quantity import Format, Quantity, canonical
+from apiserver.api.values.quantity import Format, Quantity, canonical
 
 SUFFIXES = {
     "n": Fraction(1, 10**9),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.semver import Semver, is_attribute_version
+from apiserver.api.values.semver import Semver, is_attribute_version
 
 # In the order that semver.org gives as example.
 ORDERED = [

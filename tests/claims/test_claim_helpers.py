@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.tolerations import tolerates
-from controllers.claims import (
+from apiserver.api.helpers.tolerations import tolerates
+from controllers.resourceclaims import (
     ClaimNotCreated,
     ClaimReference,
     ClaimReferenceError,

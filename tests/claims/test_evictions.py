@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.claims.evictions import Evictions, Reason
+from controllers.devicetaints.evictions import Evictions, Reason
 
 Json = dict[str, Any]
 DRIVER = "d.example.com"

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector, PreferredTerms, RequiredNodeAffinity
+from apiserver.api.selectors.node_selectors import (
+    InvalidNodeSelector,
+    NodeSelector,
+    PreferredTerms,
+    RequiredNodeAffinity,
+)
 
 NODE = {"metadata": {"name": "n1", "labels": {"zone": "a", "size": "5", "odd": "x"}}}
 

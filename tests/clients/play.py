@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apiserver import kubeconfig
-from apiserver.certificates import own_certificate
+from apiserver.command import kubeconfig
 from apiserver.http.server.web import Web
+from apiserver.tls.self_signed import own_certificate
 from tests.clients.table import PROGRAMS, Client, Program
 from tests.support.patience import run_command
 from tests.support.server import serve

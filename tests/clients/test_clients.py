@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver import kubeconfig
+from apiserver.command import kubeconfig
 from tests.clients import page
 from tests.clients.install import PYTHON
 from tests.clients.play import Servers, play, servers

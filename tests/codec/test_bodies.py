@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.api.codec import DecodeError, decode, encode, loads
-from apiserver.api.gojson import syntax_error
-from apiserver.api.nesting import copied, dumps
-from apiserver.api.times import micro_time, time
+from apiserver.api.codec.codec import DecodeError, decode, encode, loads
+from apiserver.api.errors.nesting import copied, dumps
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.resource.v1 import ResourceClaim
+from apiserver.api.values.go_json import syntax_error
+from apiserver.api.values.times import micro_time, time
 from tests.support.patience import run_command
 from tests.support.wire import environment
 
@@ -259,8 +259,8 @@ def test_deep_values_are_written_within_the_memory_that_they_have() -> None:
 
 _WRITES_DEEP = """
 from random import Random
-from apiserver.api.codec import encode_exactly
-from apiserver.api.nesting import dumps, loads
+from apiserver.api.codec.codec import encode_exactly
+from apiserver.api.errors.nesting import dumps, loads
 chance = Random(1)
 for _ in range(500):
     before, inside = b"p" * chance.randint(1, 5000), b"q" * chance.randint(1, 5000)

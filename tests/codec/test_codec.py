@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.api.codec import (
+from apiserver.api.codec.codec import (
     Body,
     DecodeError,
     decode,
@@ -24,7 +24,7 @@ from apiserver.api.codec import (
     loads,
     zero,
 )
-from apiserver.api.schema import INT32, INT64, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema.language import INT32, INT64, STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types.coordination import Lease
 from apiserver.api.types.core.configuration import ConfigMap, Secret
 from apiserver.api.types.core.events import Event

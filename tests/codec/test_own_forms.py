@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.codec import Decoded, DecodeError, decode, loads
+from apiserver.api.codec.codec import Decoded, DecodeError, decode, loads
 from apiserver.api.types.apiextensions import JSONSchemaProps
 
 TYPE_OF = "Go struct field JSONSchemaProps"

@@ -8,10 +8,10 @@ import re
 from collections.abc import Awaitable
 from typing import Any
 
-from apiserver.api.metrics import Family
-from controllers.node.dra.checkpoint import CheckpointError
-from controllers.node.dra.manager import DraError
-from controllers.node.grpc.plugins import PluginError
+from apiserver.runtime.metrics import Family
+from controllers.kubelet.dra.checkpoint import CheckpointError
+from controllers.kubelet.dra.manager import DraError
+from controllers.kubelet.grpc.plugins import PluginError
 from controllers.runtime.kinds import Json
 
 

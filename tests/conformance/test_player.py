@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.clock import Timer, outside, timers
+from apiserver.runtime.clock import Timer, outside, timers
 from tests.conformance.commonform import CommonForm, dig, in_any_order, leave_out
 from tests.conformance.compare import differences
 from tests.conformance.conversation import Conversation, Profile

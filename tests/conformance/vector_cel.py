@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api import cel
-from apiserver.api.cel import CompileError, Device, EvaluationError, device_environment
+from apiserver import cel
+from apiserver.cel import CompileError, Device, EvaluationError, device_environment
 from tests.conformance.vectors import Case, Difference, Skipped, expect
 
 _RELEASE = (1, 36)

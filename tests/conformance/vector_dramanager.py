@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from controllers.claims.pods import claim_names
-from controllers.node.dra.checkpoint import claims_of, document, open_document
-from controllers.node.dra.manager import DraFeatures
-from controllers.node.dra.metrics import DraMetrics
-from controllers.node.grpc.host import HostOptions, PluginHost
-from controllers.node.grpc.plugins import CALL_TIMEOUT
+from controllers.kubelet.dra.checkpoint import claims_of, document, open_document
+from controllers.kubelet.dra.manager import DraFeatures
+from controllers.kubelet.dra.metrics import DraMetrics
+from controllers.kubelet.grpc.host import HostOptions, PluginHost
+from controllers.kubelet.grpc.plugins import CALL_TIMEOUT
+from controllers.resourceclaims.pods import claim_names
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import RESOURCE_CLAIMS, Json
 from tests.conformance.draapi import Api

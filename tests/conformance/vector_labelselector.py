@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.selectors import (
+from apiserver.api.selectors.selectors import (
     FieldSelector,
     LabelSelector,
     SelectorError,

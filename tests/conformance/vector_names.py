@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api import names
-from apiserver.api.fielderrors import FieldError, Path
-from apiserver.api.limits import Limits
-from apiserver.api.schema import STRING, Struct, field
+from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.schema.language import STRING, Struct, field
+from apiserver.api.schema.limits import Limits
 from apiserver.api.validation.compile import Rules
+from apiserver.api.values import names
 from tests.conformance.vectors import Case, Skipped, expect
 
 _PATH = Path("name")

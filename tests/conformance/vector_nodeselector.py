@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector, PreferredTerms, RequiredNodeAffinity
+from apiserver.api.selectors.node_selectors import (
+    InvalidNodeSelector,
+    NodeSelector,
+    PreferredTerms,
+    RequiredNodeAffinity,
+)
 from tests.conformance.vectors import Case, Skipped, expect
 
 

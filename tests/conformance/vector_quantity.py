@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from apiserver.api.quantity import Quantity
+from apiserver.api.values.quantity import Quantity
 from tests.conformance.vectors import Case, Skipped, expect
 
 

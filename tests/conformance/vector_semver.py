@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apiserver.api.fielderrors import Path, invalid, too_long
-from apiserver.api.semver import Semver, is_attribute_version
+from apiserver.api.errors.field_errors import Path, invalid, too_long
+from apiserver.api.values.semver import Semver, is_attribute_version
 from tests.conformance.vectors import Case, Skipped, expect
 
 _VERSION_MAX_LENGTH = 64

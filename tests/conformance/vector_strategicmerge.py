@@ -6,16 +6,16 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.codec import DecodeError, decode
-from apiserver.api.gojson import syntax_error
+from apiserver.api.codec.codec import DecodeError, decode
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 from apiserver.api.types.apps import Deployment
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.core.nodes import Node
 from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.core.services import Service
 from apiserver.api.types.resource import v1
+from apiserver.api.values.go_json import syntax_error
 from apiserver.registry.body.convert import written
 from apiserver.registry.body.unstructured import misfit
 from tests.conformance.vectors import Case, Skipped, expect

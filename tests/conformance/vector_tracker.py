@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from controllers.claims import SliceChange, SliceTracker
+from controllers.resourceclaims import SliceChange, SliceTracker
 from tests.conformance.vectors import Case, Difference, Skipped, expect
 
 

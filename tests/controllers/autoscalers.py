@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from apiserver.api.metrics import lines_of
-from apiserver.api.status import StatusError
-from controllers.autoscaling.component import Autoscalers
-from controllers.options import AutoscalerOptions, Options
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime.metrics import lines_of
+from controllers.options.options import AutoscalerOptions, Options
 from controllers.runtime.kinds import AUTOSCALERS, PODS
+from controllers.workloads.autoscaling.component import Autoscalers
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.controllers.test_autoscaling_rules import ago
 from tests.support.virtual import run

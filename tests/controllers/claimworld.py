@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.claims.pods import FINALIZER, POD_CLAIM_NAME
-from controllers.options import Options
-from controllers.resourceclaim import ResourceClaims
+from apiserver.api.errors.status import StatusError
+from controllers.options.options import Options
+from controllers.resourceclaims.controller import ResourceClaims
+from controllers.resourceclaims.pods import FINALIZER, POD_CLAIM_NAME
 from controllers.runtime.client import Client
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.informer import Informers

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from apiserver.api.status import StatusError
-from controllers.deployment.component import Deployments
-from controllers.deployment.replicasets import DESIRED, HASH_LABEL, MAX_REPLICAS, REVISION
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from controllers.options.options import Options
 from controllers.runtime.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
+from controllers.workloads.deployment.component import Deployments
+from controllers.workloads.deployment.replicasets import DESIRED, HASH_LABEL, MAX_REPLICAS, REVISION
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 

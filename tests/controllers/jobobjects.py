@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.clock import now
+from apiserver.runtime.clock import now
 from controllers.runtime.kinds import CORE_EVENTS, JOBS, PODS
 from controllers.runtime.times import go_time
 from tests.scheduler.world import World

@@ -6,13 +6,13 @@ import copy
 from datetime import timedelta
 from typing import Any
 
-from apiserver.api.metrics import lines_of
-from apiserver.api.status import StatusError
-from controllers.jobs.component import Jobs
-from controllers.jobs.indexes import ANNOTATION
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime.metrics import lines_of
+from controllers.options.options import Options
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import JOBS, PODS
+from controllers.workloads.jobs.component import Jobs
+from controllers.workloads.jobs.indexes import ANNOTATION
 from tests.controllers.jobobjects import FINALIZER
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import Json, Kind, key_of

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.metrics import lines_of
-from controllers.autoscaling import texts
-from controllers.autoscaling.calculator import Tolerances, of_average, of_pods, of_value
-from controllers.autoscaling.limits import Past, limit
-from controllers.autoscaling.usage import MetricError
-from controllers.commandline import FlagError
-from controllers.flags import read
-from controllers.options import AutoscalerOptions
+from apiserver.runtime.metrics import lines_of
+from controllers.manager.flags import read
+from controllers.options.command_line import FlagError
+from controllers.options.options import AutoscalerOptions
 from controllers.runtime.kinds import AUTOSCALERS, CORE_EVENTS, DEPLOYMENTS
+from controllers.workloads.autoscaling import texts
+from controllers.workloads.autoscaling.calculator import Tolerances, of_average, of_pods, of_value
+from controllers.workloads.autoscaling.limits import Past, limit
+from controllers.workloads.autoscaling.usage import MetricError
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 

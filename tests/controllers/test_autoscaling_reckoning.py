@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.autoscaling.calculator import Starting, Tolerances, of_average, of_pods, of_value, requests_of
-from controllers.autoscaling.limits import Past, limit
-from controllers.autoscaling.usage import MetricError, Usage, shown
+from apiserver.api.errors.status import StatusError
+from controllers.workloads.autoscaling.calculator import (
+    Starting,
+    Tolerances,
+    of_average,
+    of_pods,
+    of_value,
+    requests_of,
+)
+from controllers.workloads.autoscaling.limits import Past, limit
+from controllers.workloads.autoscaling.usage import MetricError, Usage, shown
 from tests.controllers.autoscalers import (
     AT,
     BROKEN,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.autoscaling.usage import milli
+from apiserver.api.errors.status import StatusError
+from controllers.workloads.autoscaling.usage import milli
 from tests.controllers.autoscalers import (
     AT,
     BROKEN,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controllers.autoscaling.calculator import Tolerances, of_pods, of_value, requests_of
-from controllers.autoscaling.limits import Past, limit
-from controllers.autoscaling.usage import MetricError
+from controllers.workloads.autoscaling.calculator import Tolerances, of_pods, of_value, requests_of
+from controllers.workloads.autoscaling.limits import Past, limit
+from controllers.workloads.autoscaling.usage import MetricError
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

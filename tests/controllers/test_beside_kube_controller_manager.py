@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import NAMESPACES, PODS
 from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, differences, rest, state

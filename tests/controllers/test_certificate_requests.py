@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from apiserver.certificates import own_authority
-from controllers.certificates.authority import AuthorityError, Pair
-from controllers.certificates.purposes import SIGNERS
-from controllers.commandline import FlagError
-from controllers.flags import read
+from apiserver.tls.self_signed import own_authority
+from controllers.manager.flags import read
+from controllers.options.command_line import FlagError
+from controllers.signing.authority import AuthorityError, Pair
+from controllers.signing.purposes import SIGNERS
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 

@@ -12,20 +12,20 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from apiserver.api.status import StatusError
-from apiserver.certificates import own_authority
+from apiserver.api.errors.status import StatusError
+from apiserver.tls.self_signed import own_authority
 from controllers.certificates.approving import Approving
-from controllers.certificates.authority import Pair
 from controllers.certificates.cleaning import Cleaning, _ends
-from controllers.certificates.purposes import KUBELET_CLIENT
 from controllers.certificates.requests import condition, with_condition
-from controllers.certificates.settings import SigningOptions
 from controllers.certificates.signing import Signing
 from controllers.certificates.trustbundle import SIGNER, TrustBundle
-from controllers.options import Options
-from controllers.rootca import CONFIG_MAP, RootCertificates
+from controllers.cluster.root_ca import CONFIG_MAP, RootCertificates
+from controllers.options.options import Options
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import CONFIG_MAPS, NAMESPACES, SIGNING_REQUESTS, TRUST_BUNDLES
+from controllers.signing.authority import Pair
+from controllers.signing.options import SigningOptions
+from controllers.signing.purposes import KUBELET_CLIENT
 from tests.controllers.oneround import Noted, imagined
 from tests.controllers.test_certificate_requests import (
     CLIENT,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controllers.claims.pods import POD_CLAIM_NAME, ClaimReferenceError
-from controllers.generatedclaims import Remembered, base_name, generated_claim
+from controllers.resourceclaims.generated_claims import Remembered, base_name, generated_claim
+from controllers.resourceclaims.pods import POD_CLAIM_NAME, ClaimReferenceError
 from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json
 from tests.controllers.claimworld import (
     ALLOCATED,

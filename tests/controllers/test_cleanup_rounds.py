@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.clusterroles import ClusterRoles, gathered
-from controllers.namespace import Findings
-from controllers.options import Options
-from controllers.podgroupprotection import PodGroupProtection
+from apiserver.api.errors.status import StatusError
+from controllers.cleanup.namespaces import Findings
+from controllers.cluster.cluster_roles import ClusterRoles, gathered
+from controllers.cluster.service_accounts import ServiceAccounts
+from controllers.cluster.service_cidrs import FINALIZER, ServiceRanges, _usable
+from controllers.options.options import Options
+from controllers.protection.persistent_volume_claims import _uses
+from controllers.protection.persistent_volumes import build as volume_protection
+from controllers.protection.pod_groups import PodGroupProtection
+from controllers.protection.volume_attributes_classes import VolumeAttributesClassProtection, _classes
 from controllers.runtime.kinds import (
     CLUSTER_ROLES,
     IP_ADDRESSES,
@@ -25,11 +30,6 @@ from controllers.runtime.kinds import (
     VOLUME_ATTRIBUTES_CLASSES,
     VOLUMES,
 )
-from controllers.serviceaccount import ServiceAccounts
-from controllers.servicecidrs import FINALIZER, ServiceRanges, _usable
-from controllers.volumeattributesclassprotection import VolumeAttributesClassProtection, _classes
-from controllers.volumeclaimprotection import _uses
-from controllers.volumeprotection import build as volume_protection
 from tests.controllers.oneround import Noted, imagined
 from tests.controllers.test_ended_rounds import pod
 from tests.support.virtual import run

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from apiserver.certificates import own_authority
-from apiserver.clock import now
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime.clock import now
+from apiserver.tls.self_signed import own_authority
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import CORE_EVENTS, ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, NODES, PODS, Kind
 from controllers.runtime.times import go_time

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controllers.manager import COMPONENTS
-from controllers.options import Options
+from controllers.manager.manager import COMPONENTS
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.controller import Controller
 from controllers.runtime.informer import Informers

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from controllers.commandline import FlagError
-from controllers.flags import read
-from controllers.manager import COMPONENTS, UnknownComponentError, choose
-from controllers.names import CONCURRENT
+from controllers.manager.flags import read
+from controllers.manager.manager import COMPONENTS, UnknownComponentError, choose
+from controllers.options.command_line import FlagError
+from controllers.options.names import CONCURRENT
 from controllers.runtime.client import Client
 from controllers.runtime.health import answer
 from controllers.runtime.http import HttpTransport

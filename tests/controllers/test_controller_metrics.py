@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.metrics import lines_of
-from controllers.options import Options
+from apiserver.runtime.metrics import lines_of
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import (
@@ -21,7 +21,7 @@ from controllers.runtime.kinds import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
-from controllers.workloads.component import Workload
+from controllers.workloads.common.component import Workload
 from tests.controllers.test_endpoints import a_service, node, pod
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World

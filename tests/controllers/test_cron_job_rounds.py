@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.metrics import Histogram
-from apiserver.api.status import StatusError
-from controllers.cronjob import _Run, finished, job_for
-from controllers.cronjobtimes import Due, due, in_zone, is_too_late, next_look, schedule_of
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime.metrics import Histogram
 from controllers.runtime.times import go_time
+from controllers.workloads.cronjob.cronjob import _Run, finished, job_for
+from controllers.workloads.cronjob.times import Due, due, in_zone, is_too_late, next_look, schedule_of
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run
 

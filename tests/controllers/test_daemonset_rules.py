@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers.daemonset.nodes import (
+from controllers.workloads.daemonset.nodes import (
     Eligibility,
     for_node,
     in_order,
@@ -17,8 +17,8 @@ from controllers.daemonset.nodes import (
     template_generation,
     tolerations,
 )
-from controllers.daemonset.round import FailedPods, Round
-from controllers.daemonset.updating import update
+from controllers.workloads.daemonset.reconcile import FailedPods, Round
+from controllers.workloads.daemonset.updating import update
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers import namespace as module
+from apiserver.api.errors.status import StatusError
+from controllers.cleanup import namespaces as module
+from controllers.cleanup.namespaces import build
 from controllers.endpoints.legacy import build as endpoints
-from controllers.namespace import build
-from controllers.node.grpc.wiping import SliceWiper
-from controllers.options import Options
+from controllers.kubelet.grpc.wiping import SliceWiper
+from controllers.options.options import Options
 from controllers.runtime.kinds import (
     CONFIG_MAPS,
     ENDPOINTS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers.deployment.replicasets import DESIRED, HASH_LABEL, HISTORY, MAX_REPLICAS, REVISION
+from controllers.workloads.deployment.replicasets import DESIRED, HASH_LABEL, HISTORY, MAX_REPLICAS, REVISION
 from tests.controllers.deploymentrounds import Look, deployment, held
 
 Json = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controllers.deployment import rollouts, status
-from controllers.deployment.arithmetic import max_surge, max_unavailable, new_replicas
-from controllers.deployment.replicasets import HISTORY, REVISION, new_annotations, to_clean_up
+from controllers.workloads.deployment import rollouts, status
+from controllers.workloads.deployment.arithmetic import max_surge, max_unavailable, new_replicas
+from controllers.workloads.deployment.replicasets import HISTORY, REVISION, new_annotations, to_clean_up
 from tests.support.virtual import passes, run
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controllers.deployment.replicasets import DESIRED, MAX_REPLICAS, REVISION, ROLLBACK
+from controllers.workloads.deployment.replicasets import DESIRED, MAX_REPLICAS, REVISION, ROLLBACK
 from tests.controllers.deploymentrounds import AVAILABLE, BEFORE, NOW, Look, deployment, held, progress, template
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from itertools import permutations
 from typing import Any
 
-from apiserver.clock import now
+from apiserver.runtime.clock import now
 from controllers.runtime.kinds import (
     CORE_EVENTS,
     DEVICE_TAINT_RULES,

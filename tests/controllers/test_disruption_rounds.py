@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.disruption import Disruption
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from controllers.options.options import Options
 from controllers.runtime.kinds import DEPLOYMENTS, DISRUPTION_BUDGETS, PODS, REPLICA_SETS
+from controllers.workloads.disruption.disruption import Disruption
 from tests.controllers.autoscalers import Served
 from tests.controllers.oneround import Told, imagined
 from tests.support.virtual import run

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.options import Options
-from controllers.podgarbage import PERIOD, PodGarbage
+from apiserver.api.errors.status import StatusError
+from controllers.cleanup.pod_garbage_collector import PERIOD, PodGarbage
+from controllers.cleanup.ttl_after_finished import TtlAfterFinished
+from controllers.options.options import Options
 from controllers.runtime.kinds import (
     JOBS,
     NODES,
     PODS,
 )
-from controllers.ttlafterfinished import TtlAfterFinished
 from tests.controllers.oneround import Noted, imagined
 from tests.support.virtual import run
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.metrics import lines_of
+from apiserver.runtime.metrics import lines_of
 from controllers.endpoints import legacy, mirroring
 from controllers.endpoints.metrics import MirrorMetrics, ServiceSliceMetrics, SliceMetrics
 from controllers.endpoints.subsets import CAPACITY, count, repacked, subsets_of, truncated
-from controllers.options import Options
+from controllers.options.options import Options
 from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Kind, key_of
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.controllers.test_endpoints import PORTS, endpoints

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.clock import now
+from apiserver.runtime.clock import now
 from controllers.endpoints.slices import (
     Endpoints,
     Plan,

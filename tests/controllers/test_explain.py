@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from controllers.explain.__main__ import main, table
-from controllers.explain.things import NotThereError, explain
+from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.world import World
-from controllers.options import Options
+from controllers.options.options import Options
 from controllers.runtime.kinds import (
     CSI_DRIVERS,
     CSI_NODES,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.explain.__main__ import main, table
-from controllers.explain.things import NotThereError, explain
+from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.world import World
 from kubedra import ControlPlane
 from tests.controllers.test_explain import changes, claim, gpus, meta, slice_, world

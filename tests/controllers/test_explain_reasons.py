@@ -8,7 +8,7 @@ import pytest
 
 from controllers.explain.__main__ import table
 from controllers.explain.pods import WAKES
-from controllers.scheduler.events import ClusterEvent
+from controllers.scheduler.framework.events import ClusterEvent
 from tests.controllers.test_explain import changes, claim, gpus, meta, of_pod, pod, slice_, world
 from tests.controllers.test_explain import node as a_node
 

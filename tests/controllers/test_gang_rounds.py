@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from controllers.jobs.gangs import Gangs, is_gang, new_group, new_workload
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, WORKLOADS, Json, Kind, key_of
 from controllers.runtime.transport import NoTransport
-from controllers.workloads.references import controller_of
+from controllers.workloads.common.references import controller_of
+from controllers.workloads.jobs.gangs import Gangs, is_gang, new_group, new_workload
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run
 

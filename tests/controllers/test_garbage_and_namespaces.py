@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from controllers.garbage import PATIENCE
-from controllers.manager import Manager
-from controllers.options import Options
+from controllers.cleanup.garbage_collector import PATIENCE
+from controllers.manager.manager import Manager
+from controllers.options.options import Options
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import CONFIG_MAPS, Kind
 from tests.scheduler.world import World

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.garbage import GarbageCollector
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from controllers.cleanup.garbage_collector import GarbageCollector
+from controllers.options.options import Options
 from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, Kind
 from tests.controllers.oneround import Noted, Told, imagined
 

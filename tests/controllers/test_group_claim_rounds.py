@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.generatedclaims import generated_claim
+from controllers.resourceclaims.generated_claims import generated_claim
 from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json
 from tests.controllers.claimworld import (
     ALLOCATED,

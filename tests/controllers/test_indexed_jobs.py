@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.jobs.indexes import first_pending, format_indexes, parse_indexes
 from controllers.runtime.kinds import JOBS
+from controllers.workloads.jobs.indexes import first_pending, format_indexes, parse_indexes
 from tests.controllers.jobobjects import COMPONENT, a_job, conditions, end, index, numbers, set_phase, the_job, the_pods
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run

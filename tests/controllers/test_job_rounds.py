@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controllers.jobs.indexes import ANNOTATION
-from controllers.options import Options
+from controllers.options.options import Options
+from controllers.workloads.jobs.indexes import ANNOTATION
 from tests.controllers.jobobjects import FINALIZER
 from tests.controllers.jobrounds import FAILURES, IGNORED, NOW, Look, job, pod
 from tests.support.virtual import run

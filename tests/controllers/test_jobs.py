@@ -12,7 +12,7 @@ import pytest
 
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import JOBS, PODS
-from controllers.workloads.podcontrol import PodControl
+from controllers.workloads.common.pod_control import PodControl
 from tests.controllers.jobobjects import (
     COMPONENT,
     FINALIZER,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import (
     DISRUPTION_BUDGETS,

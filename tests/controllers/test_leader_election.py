@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.app import Server
-from apiserver.clock import now
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.inprocess import InProcess
-from apiserver.settings import read
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.in_process import InProcess
+from apiserver.options.settings import read
+from apiserver.runtime.clock import now
 from controllers.runtime.client import Client
 from controllers.runtime.election import Election, ElectionError, LeaderElector, LeaseLostError
 from controllers.runtime.kinds import LEASES

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import (
     CORE_EVENTS,

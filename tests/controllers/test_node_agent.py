@@ -2,8 +2,8 @@
 
 import pytest
 
-from controllers.node.addresses import Pool
-from controllers.node.annotations import devices_of
+from controllers.kubelet.emulation.addresses import Pool
+from controllers.kubelet.emulation.annotations import devices_of
 
 
 def pod(name: str = "p", *, annotations: dict | None = None, init: list | None = None, **spec) -> dict:

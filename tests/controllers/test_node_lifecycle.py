@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from apiserver import turns
-from apiserver.clock import now
-from controllers.nodelifecycle import NodeLifecycle
+from apiserver.runtime import offload as turns
+from apiserver.runtime.clock import now
+from controllers.nodelifecycle.controller import NodeLifecycle
 from controllers.runtime.kinds import CORE_EVENTS, LEASES, NODES, PODS
 from controllers.runtime.times import go_time, micro_time
 from tests.scheduler.objects import a_pod

@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.nodehealth import FULL, NORMAL, PARTIAL, Health, Limiter, silent_conditions, zone_of, zone_state
-from controllers.nodelifecycle import NodeLifecycle
-from controllers.nodetaints import has_taint, swap_taints, wanted_taints
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from controllers.nodelifecycle.controller import NodeLifecycle
+from controllers.nodelifecycle.health import (
+    FULL,
+    NORMAL,
+    PARTIAL,
+    Health,
+    Limiter,
+    silent_conditions,
+    zone_of,
+    zone_state,
+)
+from controllers.nodelifecycle.taint_eviction import TaintEviction, _tolerated_for
+from controllers.nodelifecycle.taints import has_taint, swap_taints, wanted_taints
+from controllers.options.options import Options
 from controllers.runtime.kinds import NODES, PODS
-from controllers.tainteviction import TaintEviction, _tolerated_for
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 

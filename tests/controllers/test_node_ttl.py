@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from controllers.nodettl import ANNOTATION
+from controllers.nodelifecycle.ttl import ANNOTATION
 from controllers.runtime.kinds import NODES
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run

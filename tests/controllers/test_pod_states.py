@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers.deployment.arithmetic import history_limit, progress_deadline
-from controllers.workloads.podstates import (
+from controllers.workloads.common.pod_states import (
     deletion_cost,
     is_active,
     is_available,
@@ -17,6 +16,7 @@ from controllers.workloads.podstates import (
     ready_since,
     restarts,
 )
+from controllers.workloads.deployment.arithmetic import history_limit, progress_deadline
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

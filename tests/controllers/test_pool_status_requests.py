@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from controllers.resourcepoolstatusrequest import allocated_devices, is_old, pools_of
+from controllers.resourceclaims.pool_status_requests import allocated_devices, is_old, pools_of
 from tests.support.patience import wait_until
 
 DRIVER = "d.example.com"

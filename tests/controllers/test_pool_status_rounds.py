@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.options import Options
-from controllers.resourcepoolstatusrequest import ATTEMPTS, GATE, Pool, build
+from apiserver.api.errors.status import StatusError
+from controllers.options.options import Options
+from controllers.resourceclaims.pool_status_requests import ATTEMPTS, GATE, Pool, build
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, Json

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from controllers.options.options import Options
 from controllers.runtime.kinds import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from controllers.volumes import PROVISIONED_BY, SELECTED_NODE
 from controllers.volumes.provisioner import DRIVER, FINALIZER, Provisioner, _keys_for_volume

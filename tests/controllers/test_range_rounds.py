@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from controllers.cluster.service_cidrs import FINALIZER, ServiceRanges
+from controllers.options.options import Options
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import IP_ADDRESSES, PODS, SERVICE_CIDRS, VOLUME_CLAIMS
-from controllers.servicecidrs import FINALIZER, ServiceRanges
 from controllers.volumes.ephemeral import EphemeralVolumes, ephemeral_claim
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.metrics import text
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime.metrics import text
 from controllers.endpoints.slices import Plan
 from controllers.endpoints.slicewrites import SliceWriter
-from controllers.options import Options
+from controllers.options.options import Options
+from controllers.resourceclaims.workload_references import GATE, build
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import (
@@ -28,8 +29,7 @@ from controllers.runtime.kinds import (
     key_of,
 )
 from controllers.runtime.transport import NoTransport
-from controllers.scales import Scale, ScaleError, Scales
-from controllers.workloadreferences import GATE, build
+from controllers.workloads.common.scales import Scale, ScaleError, Scales
 from tests.controllers.oneround import Noted, imagined
 from tests.support.virtual import run
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from apiserver import clock
-from apiserver.api.status import StatusError
-from controllers.options import Options
-from controllers.replicaset import BURST, NAME, ReplicaSets
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
+from controllers.options.options import Options
 from controllers.runtime.kinds import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Kind
 from controllers.runtime.times import go_time
+from controllers.workloads.replicaset.replicaset import BURST, NAME, ReplicaSets
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.clock import now
-from controllers.replicaset import MANY
+from apiserver.runtime.clock import now
 from controllers.runtime.kinds import PODS, REPLICA_SETS
 from controllers.runtime.times import go_time
+from controllers.workloads.replicaset.replicaset import MANY
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from controllers.generatedclaims import base_name, generated_claim
+from controllers.resourceclaims.generated_claims import base_name, generated_claim
 from controllers.runtime.kinds import PODS
 from tests.support.patience import wait_until
 

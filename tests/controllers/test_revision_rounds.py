@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.daemonset.nodes import HASH_LABEL
-from controllers.daemonset.revisions import Revisions
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS
-from controllers.workloads.history import (
+from controllers.workloads.common.history import (
     History,
     in_order,
     next_number,
@@ -22,6 +20,8 @@ from controllers.workloads.history import (
     template_patch,
     with_template,
 )
+from controllers.workloads.daemonset.nodes import HASH_LABEL
+from controllers.workloads.daemonset.revisions import Revisions
 from tests.controllers.oneround import Noted, imagined
 
 Json = dict[str, Any]

@@ -12,9 +12,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from apiserver.certificates import own_authority
-from controllers.certificates.authority import AlternativeNames, Authority, AuthorityError, Pair
-from controllers.certificates.purposes import KUBELET_CLIENT, SIGNERS, common_name
+from apiserver.tls.self_signed import own_authority
+from controllers.signing.authority import AlternativeNames, Authority, AuthorityError, Pair
+from controllers.signing.purposes import KUBELET_CLIENT, SIGNERS, common_name
 from tests.controllers.test_certificate_requests import (
     CLIENT,
     FOR_CLIENTS,

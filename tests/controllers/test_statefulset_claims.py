@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from apiserver import clock
-from apiserver.api.status import StatusError
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
+from controllers.options.options import Options
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS
 from controllers.runtime.times import go_time
-from controllers.statefulset.claims import ClaimError, Claims
-from controllers.statefulset.component import UNAVAILABLE_GATE, StatefulSets
-from controllers.workloads.history import template_patch
+from controllers.workloads.common.history import template_patch
+from controllers.workloads.statefulset.claims import ClaimError, Claims
+from controllers.workloads.statefulset.component import UNAVAILABLE_GATE, StatefulSets
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.statefulset.identity import (
+from apiserver.api.errors.status import StatusError
+from controllers.workloads.statefulset.identity import (
     has_identity,
     has_storage,
     is_member,
@@ -21,7 +21,7 @@ from controllers.statefulset.identity import (
     with_identity,
     with_storage,
 )
-from controllers.statefulset.turn import Turn
+from controllers.workloads.statefulset.reconcile import Turn
 from tests.controllers.oneround import Noted, Told
 
 Json = dict[str, Any]

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from apiserver import clock
-from apiserver.api.status import StatusError
-from controllers.claims.evictions import Eviction
-from controllers.devicetainteviction import GATE, RULES_GATE, build
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
+from controllers.devicetaints.eviction_controller import GATE, RULES_GATE, build
+from controllers.devicetaints.evictions import Eviction
+from controllers.devicetaints.rule_status import CONDITION, RuleStatuses
+from controllers.options.options import Options
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import DEVICE_TAINT_RULES, PODS, Json
 from controllers.runtime.times import go_time
-from controllers.taintrulestatus import CONDITION, RuleStatuses
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from controllers.options.options import Options
 from controllers.runtime.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, PROVISIONED_BY, SELECTED_NODE, VolumeError
 from controllers.volumes.binder import VolumeBinder

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from controllers.workloads import templates
-from controllers.workloads.expectations import Expectations
-from controllers.workloads.podcontrol import slow_start
-from controllers.workloads.podstates import next_availability, to_delete_first
-from controllers.workloads.remembered import Remembered
-from controllers.workloads.templates import go_json, pod_prefix, revision_name, template_hash
+from controllers.workloads.common import templates
+from controllers.workloads.common.expectations import Expectations
+from controllers.workloads.common.object_cache import Remembered
+from controllers.workloads.common.pod_control import slow_start
+from controllers.workloads.common.pod_states import next_availability, to_delete_first
+from controllers.workloads.common.templates import go_json, pod_prefix, revision_name, template_hash
 from tests.support.virtual import run
 
 Json = dict[str, Any]

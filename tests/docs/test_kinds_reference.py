@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from apiserver.api.features import GATES
+from apiserver.api.features.gates import GATES
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 

@@ -12,8 +12,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
-from apiserver.registry.resource import Resource, Version
+from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.registry.definition.resource import Resource, Version
 from tests.fuzz.requests import Requests
 
 Json = dict[str, Any]

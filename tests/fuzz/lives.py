@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from apiserver.registry.resource import Resource, Version
+from apiserver.registry.definition.resource import Resource, Version
 from tests.fuzz import patches, values
 from tests.fuzz.requests import Requests
 

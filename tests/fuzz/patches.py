@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 from tests.fuzz import values
 
 Json = dict[str, Any]

@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from apiserver.registry.resource import Resource, Version
+from apiserver.registry.definition.resource import Resource, Version
 from tests.conformance.compare import differences
 from tests.fuzz.beside import ALL_GATES, APART, FLAGS, TOKEN, Server, both, make_seeds
 from tests.fuzz.fields import FieldCase, cases

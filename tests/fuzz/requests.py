@@ -19,9 +19,9 @@ import orjson
 import yaml
 
 from apiserver.api import protobuf
-from apiserver.api.codec import decode
-from apiserver.api.schema import Struct
-from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.api.codec.codec import decode
+from apiserver.api.schema.language import Struct
+from apiserver.registry.definition.resource import Resource, Subresource, Version
 from apiserver.resources import CATALOG
 from tests.fuzz import patches, texts, values
 

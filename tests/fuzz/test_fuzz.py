@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.api.features import RELEASES
+from apiserver.api.features.gates import RELEASES
 from apiserver.resources import CATALOG
 from tests.fuzz import rules
 from tests.fuzz.connection import Connection

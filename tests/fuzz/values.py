@@ -12,7 +12,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any, Final
 
-from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from tests.fuzz.texts import expression, text
 
 Json = dict[str, Any]

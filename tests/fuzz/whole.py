@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from apiserver import data_command
+from apiserver.command import data as data_command
 from apiserver.resources import CATALOG
 from tests.fuzz.runner import FLAGS
 from tests.support.wire import Child, Wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.api import protobuf
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 from apiserver.api.types import discovery, meta
 from apiserver.registry.body.decode import Kinds
 from apiserver.resources import CATALOG

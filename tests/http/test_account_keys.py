@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from apiserver.http.handlers.accountkeys import KeyFileError, SharedKey, encode, read_key_files
-from apiserver.http.handlers.accounttokens import OF_SECRETS
+from apiserver.authentication.tokens.service_account_keys import KeyFileError, SharedKey, encode, read_key_files
+from apiserver.authentication.tokens.service_account_tokens import OF_SECRETS
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.admissionflags import read_admission
-from apiserver.api.features import Features
-from apiserver.api.kubeconfigs import Credentials, KubeconfigError, read_kubeconfig
+from apiserver.api.credentials.kubeconfigs import Credentials, KubeconfigError, read_kubeconfig
+from apiserver.api.features.gates import Features
+from apiserver.options.admission import read_admission
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.credentials import read_wallet
 from apiserver.webhooks.failures import WebhookError

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from apiserver.admissionfiles import FollowedManifests
-from apiserver.admissionflags import read_admission
-from apiserver.api.features import Features
+from apiserver.api.features.gates import Features
 from apiserver.app import Server
+from apiserver.controlplane.static_manifests import FollowedManifests
+from apiserver.options.admission import read_admission
 from apiserver.resources.admissionregistration.manifests import ManifestError, Manifests
 from tests.http.test_admission_webhooks import ALLOW, MAPS, RULE, Asked, asked, config_map, patch
 from tests.http.test_live_catalog import created, run, running

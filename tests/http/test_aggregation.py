@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import httpx
 import pytest
 
-from apiserver.aggregation import link
 from apiserver.aggregation.client import RemoteClient
 from apiserver.aggregation.servers import RemoteServers
+from apiserver.http.handlers import aggregated as link
 from tests.conformance.webhook import _certificate
 from tests.http.test_live_catalog import created, run, running
 from tests.http.widgets import AGGREGATED

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from apiserver.http.audit.policy import Level, Policy, PolicyError, read_policy
-from apiserver.messages import User
-from apiserver.requestinfo import request_info
+from apiserver.request.info import request_info
+from apiserver.request.messages import User
 from tests.support.patience import wait_until
 from tests.support.wire import Child
 

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
-from apiserver.api import cbor
+from apiserver.api.codec import cbor
 from apiserver.http.handlers.cbor import Cbor
-from apiserver.messages import Request, Stream
-from apiserver.requestinfo import request_info
+from apiserver.request.info import request_info
+from apiserver.request.messages import Request, Stream
 from tests.support.server import serve
 from tests.support.wire import Wire
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from apiserver.certificates import own_certificate
-from apiserver.flags import SettingsError
-from apiserver.http.handlers.certificates import ClientCertificates
-from apiserver.https import Https, HttpsError
-from apiserver.reloading import Followed
-from apiserver.settings import read
+from apiserver.authentication.x509.client_certificates import ClientCertificates
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
+from apiserver.runtime.reloading import Followed
+from apiserver.tls.listener import Https, HttpsError
+from apiserver.tls.self_signed import own_certificate
 from tests.http.authorities import Authority
 from tests.support.patience import wait_until
 from tests.support.server import serve

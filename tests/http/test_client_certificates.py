@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.flags import SettingsError
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from tests.http.authorities import Authority
 from tests.support.wire import Child
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from apiserver.compaction import compact_regularly
-from apiserver.storage.types import StorageUnavailable
+from apiserver.controlplane.compaction import compact_regularly
+from apiserver.storage.log.types import StorageUnavailable
 
 
 class Log:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from apiserver.componenthealth import ComponentHealth
+from apiserver.controlplane.component_statuses import ComponentHealth
 from tests.support.server import serve
 from tests.support.wire import Wire
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.dropping import DroppedField
-from apiserver.registry.dropped import MOST_FIELDS, DroppedFields
+from apiserver.api.schema.dropping import DroppedField
+from apiserver.registry.definition.dropped_fields import MOST_FIELDS, DroppedFields
 from tests.support.server import Running, serve
 
 Json = dict[str, Any]

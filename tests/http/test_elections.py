@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.elections import Elections
+from apiserver.controlplane.lease_candidates import Elections
 from tests.support.patience import wait_until
 from tests.support.server import HeldTime, Running, serve
 

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 
 from apiserver.app import Server
-from apiserver.expiry import PACE
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.messages import Request, Response, Stream
-from apiserver.settings import read
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.controlplane.event_ttl import PACE
+from apiserver.options.settings import read
+from apiserver.request.messages import Request, Response, Stream
 from tests.support.virtual import passes, run
 
 Json = dict[str, Any]

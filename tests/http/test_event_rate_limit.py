@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.event_rate_limit import EventRateLimit
-from apiserver.api.status import StatusError
-from apiserver.flags import SettingsError
-from apiserver.settings import read
+from apiserver.admission.plugins.event_rate_limit import EventRateLimit
+from apiserver.api.errors.status import StatusError
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from tests.support.server import HeldTime, serve
 
 Json = dict[str, Any]

@@ -23,11 +23,10 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 
 from apiserver.app import Server
-from apiserver.flags import SettingsError
-from apiserver.http.handlers.accountkeys import KeyFileError, encode
-from apiserver.http.handlers.externalkeys import ExternalKeys
-from apiserver.http.handlers.signerchannel import SignerChannel
-from apiserver.http.handlers.signermessages import (
+from apiserver.authentication.tokens.external_signer import ExternalKeys
+from apiserver.authentication.tokens.service_account_keys import KeyFileError, encode
+from apiserver.authentication.tokens.signer_channel import SignerChannel
+from apiserver.authentication.tokens.signer_messages import (
     SERVICE,
     Empty,
     PublicKey,
@@ -36,7 +35,8 @@ from apiserver.http.handlers.signermessages import (
     SignerMetadata,
     ToSign,
 )
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from kubedra.driver.sockets import SocketServer
 from tests.support.server import Running, serve
 from tests.support.wire import Wire

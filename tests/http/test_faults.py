@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.inprocess import InProcess
-from apiserver.messages import Request
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.in_process import InProcess
+from apiserver.request.messages import Request
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import PODS
 from controllers.runtime.transport import TransportError

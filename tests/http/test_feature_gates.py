@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.features import GATES, RELEASES, FeatureError, Features, parse_gates, parse_release
+from apiserver.api.features.gates import GATES, RELEASES, FeatureError, Features, parse_gates, parse_release
 
 releases = st.sampled_from(RELEASES)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.flags import SettingsError, parser
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError, parser
+from apiserver.options.settings import read
 
 FILES = sorted(
     name

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.gathering import gather
 from apiserver.http.formats.negotiation import JSON, YAML
-from apiserver.turns import SLICE
+from apiserver.runtime.offload import SLICE
 
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text()
 values = st.recursive(

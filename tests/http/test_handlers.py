@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.api.status import StatusError
-from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.api.errors.status import StatusError
+from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.handlers.chain import Handler, HandlerChain, Link
-from apiserver.messages import Request, Response
-from apiserver.requestinfo import request_info
+from apiserver.request.info import request_info
+from apiserver.request.messages import Request, Response
 from tests.support.server import Running, serve
 
 MAPS = "/api/v1/namespaces/default/configmaps"

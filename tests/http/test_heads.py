@@ -7,7 +7,7 @@ import time
 import pytest
 
 from apiserver.http.server import heads
-from apiserver.messages import Request
+from apiserver.request.messages import Request
 
 
 def fields(**headers: str) -> dict[str, str]:

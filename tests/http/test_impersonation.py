@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.authorization.configuration import of_modes
 from apiserver.http.handlers.impersonation import Impersonation, impersonate, requested_identity
-from apiserver.messages import User
-from apiserver.registry.authority import Decision, Question
+from apiserver.registry.definition.authority import Decision, Question
+from apiserver.request.messages import User
 from tests.support.server import Running, serve
 
 MASTER = User("root", "", ("system:masters", "system:authenticated"))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.certificates import own_certificate
-from apiserver.flags import SettingsError
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
+from apiserver.tls.self_signed import own_certificate
 from tests.http.authorities import Authority
 from tests.support.server import Running, serve
 from tests.support.wire import Answer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.http.kubelets import Kubelets
+from apiserver.http.kubelet.sockets import Kubelets
 
 
 @pytest.mark.parametrize("node", ["../secret", "/dev/null", "..", ".", "", "a/b", "a\0b", "a" * 300])

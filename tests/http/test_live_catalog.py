@@ -14,13 +14,13 @@ import orjson
 import pytest
 
 from apiserver.app import Server
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.inprocess import InProcess
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.in_process import InProcess
 from apiserver.openapi.gnostic import entries
-from apiserver.registry.catalog import CatalogError
-from controllers import garbage
-from controllers.manager import Manager
-from controllers.options import Options
+from apiserver.registry.catalog.catalog import CatalogError
+from controllers.cleanup import garbage_collector as garbage
+from controllers.manager.manager import Manager
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from tests.http.widgets import (
     AGGREGATED,

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.metrics import Histogram
 from apiserver.http.sinks.metrics import Metrics
-from apiserver.turns import LONG, in_thread, on_loop
+from apiserver.runtime.metrics import Histogram
+from apiserver.runtime.offload import LONG, in_thread, on_loop
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.api.metrics import Counter, Gauge, Histogram, text
-from apiserver.flags import SettingsError
-from apiserver.http.sinks.shownmetrics import Shown
-from apiserver.settings import read
+from apiserver.http.sinks.metric_filters import Shown
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
+from apiserver.runtime.metrics import Counter, Gauge, Histogram, text
 
 
 def shown(*flags: str) -> str:

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from apiserver.api.features import Features
-from apiserver.configurations import ConfigurationError
-from apiserver.flags import SettingsError
-from apiserver.http.handlers.accountkeys import encode
-from apiserver.oidc.configuration import read_again, read_authenticators
-from apiserver.settings import read
+from apiserver.api.features.gates import Features
+from apiserver.api.helpers.config_files import ConfigurationError
+from apiserver.authentication.oidc.configuration import read_again, read_authenticators
+from apiserver.authentication.tokens.service_account_keys import encode
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from tests.conformance.webhook import _certificate
 from tests.support.patience import wait_until
 from tests.support.reviewers import decider

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from apiserver.about import server_id
+from apiserver.controlplane.about import server_id
 from tests.support.server import HeldTime, serve
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.http.server.pace import Pace
+from apiserver.http.server.coalesce import Pace
 
 
 async def rests(pace: Pace, delays: list[float], streams: int) -> float:

@@ -13,11 +13,11 @@ from uuid import UUID
 
 import pytest
 
-from apiserver.api.metrics import text
-from apiserver.api.status import PlainError
+from apiserver.api.errors.status import PlainError
 from apiserver.http.fairness.handler import Fairness
-from apiserver.messages import Request, Response, User
-from apiserver.requestinfo import request_info
+from apiserver.request.info import request_info
+from apiserver.request.messages import Request, Response, User
+from apiserver.runtime.metrics import text
 from tests.support.patience import wait_until
 from tests.support.server import serve
 

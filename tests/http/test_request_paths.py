@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver import requestinfo
-from apiserver.requestinfo import RequestInfo, request_info
+from apiserver.request import info as requestinfo
+from apiserver.request.info import RequestInfo, request_info
 
 #: Parts of paths: those that mean something, names, and what stands in places that may mislead.
 PARTS = st.sampled_from(

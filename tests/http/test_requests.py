@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.in_process import InProcess
 from apiserver.http.sinks.ring import Ring
-from apiserver.inprocess import InProcess
 from tests.support.patience import wait_until
 from tests.support.server import Running, serve
 from tests.support.wire import Child, Wire, refused

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from apiserver.http.admin.idle import Rest, Resting
 from apiserver.http.handlers.chain import RequestRecord
-from apiserver.http.rest import Rest, Resting
-from apiserver.messages import Request, Stream
+from apiserver.request.messages import Request, Stream
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

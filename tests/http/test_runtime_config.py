@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.api.features import RELEASES, Features
+from apiserver.api.features.gates import RELEASES, Features
+from apiserver.options.settings import read
+from apiserver.registry.catalog.served import RuntimeConfigError, parse_runtime_config, served
 from apiserver.resources import CATALOG
-from apiserver.serving import RuntimeConfigError, parse_runtime_config, served
-from apiserver.settings import read
 
 NOW, BEFORE = (1, 36), (1, 33)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.flags import SettingsError
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from tests.support.server import Running, serve
 from tests.support.wire import Answer, Wire
 

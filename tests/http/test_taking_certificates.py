@@ -13,14 +13,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from OpenSSL import SSL
 
-from apiserver import clock
-from apiserver.certificates import own_certificate
-from apiserver.http.handlers import certificates as handlers
-from apiserver.http.handlers.certificates import ClientCertificates, Shown
-from apiserver.https import Https, HttpsError
-from apiserver.messages import Peer
-from apiserver.openssl import TakingConnection
-from apiserver.settings import read
+from apiserver.authentication.x509 import client_certificates as handlers
+from apiserver.authentication.x509.client_certificates import ClientCertificates, Shown
+from apiserver.options.settings import read
+from apiserver.request.messages import Peer
+from apiserver.runtime import clock
+from apiserver.tls.listener import Https, HttpsError
+from apiserver.tls.pyopenssl import TakingConnection
+from apiserver.tls.self_signed import own_certificate
 from tests.http.authorities import Authority
 
 

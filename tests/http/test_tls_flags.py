@@ -9,9 +9,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from apiserver.certificates import own_certificate
-from apiserver.flags import SettingsError
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
+from apiserver.tls.self_signed import own_certificate
 
 
 def context(*flags: str) -> ssl.SSLContext:

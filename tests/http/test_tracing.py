@@ -14,8 +14,8 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from apiserver.flags import SettingsError
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from tests.support.server import serve
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"

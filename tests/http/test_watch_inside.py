@@ -10,9 +10,9 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from apiserver.api.status import StatusError
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.inprocess import InProcess
+from apiserver.api.errors.status import StatusError
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.in_process import InProcess
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import RESOURCE_CLAIMS, Kind
 from controllers.runtime.transport import Transport

@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from apiserver.flags import SettingsError
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 

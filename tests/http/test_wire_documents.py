@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.settings import read
-from apiserver.storage.room import bytes_of
+from apiserver.options.settings import read
+from apiserver.storage.sqlite.size import bytes_of
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 import yaml
 
-from apiserver import warming
+from apiserver.runtime import lazy_imports as warming
 from tests.support.patience import communicate, ended, run_command
 from tests.support.wire import Child, Wire, command, environment, refused
 
@@ -61,7 +61,7 @@ MISTAKES: Final = [
 #: goes out.
 START_EACH: Final = """
 import contextlib, io, json, sys
-from apiserver.__main__ import main
+from apiserver.command.start import main
 outcomes = []
 for flags in json.load(sys.stdin):
     errors = io.StringIO()
@@ -294,5 +294,5 @@ def test_what_requests_may_need_is_loaded_once_the_server_is_at_rest(monkeypatch
     time = SimpleNamespace(process_time=lambda: next(worked), sleep=lambda seconds: steps.append("look"))
     monkeypatch.setattr(warming, "time", time)
     monkeypatch.setattr(warming, "importlib", SimpleNamespace(import_module=steps.append))
-    warming._when_at_rest(("apiserver.api.cel.devices",))
-    assert steps == ["look", "look", "look", "apiserver.api.cel.devices"]
+    warming._when_at_rest(("apiserver.cel.environments.devices",))
+    assert steps == ["look", "look", "look", "apiserver.cel.environments.devices"]

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.api import protobuf
-from apiserver.api.codec import decode
-from apiserver.api.status import expired
+from apiserver.api.codec.codec import decode
+from apiserver.api.errors.status import expired
 from apiserver.api.types import meta
 from apiserver.http.formats.negotiation import ResponseFormat
 from apiserver.http.formats.protobuf import Frames
 from apiserver.http.formats.view import View
 from apiserver.registry.body.decode import scheme_of
-from apiserver.registry.resource import api_version
-from apiserver.registry.results import WatchEvent
+from apiserver.registry.definition.resource import api_version
+from apiserver.registry.store.results import WatchEvent
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
 from tests.http.protobufs import (

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from apiserver.app import Server
 from apiserver.http.server.web import Web
-from apiserver.messages import Request, Response, Stream
+from apiserver.request.messages import Request, Response, Stream
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 

@@ -12,14 +12,14 @@ from typing import Any
 import httpx
 import orjson
 
-from apiserver.api.schema import INT32, STRING, Struct, field
+from apiserver.api.schema.language import INT32, STRING, Struct, field
 from apiserver.api.types.meta import TYPE_META, ObjectMeta
 from apiserver.app import Server
 from apiserver.http.server.web import Web
-from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.scales import SCALE
-from apiserver.settings import read
+from apiserver.options.settings import read
+from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.scales import SCALE
 
 Json = dict[str, Any]
 GROUP = "example.com"

@@ -78,7 +78,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/resources",
         _RECORDED,
     ),
-    "apiserver/api/cel": ("tests/cel", "tests/registry/test_admission.py", _WRITTEN),
+    "apiserver/cel": ("tests/cel", "tests/registry/test_admission.py", _WRITTEN),
     "apiserver/registry": (
         "tests/registry",
         "tests/resources",

@@ -73,7 +73,7 @@ def fork(flags: list[str], *, env: Mapping[str, str], stderr: IO[str], cwd: Path
 
 
 def _main(flags: list[str]) -> int:
-    from apiserver.__main__ import main
+    from apiserver.command.start import main
 
     if TRACE is None:
         return main(flags)

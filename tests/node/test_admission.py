@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controllers.node.admission import Room
+from controllers.kubelet.pods.admission import Room
 from tests.scheduler.objects import a_node, a_pod
 
 Json = dict[str, Any]

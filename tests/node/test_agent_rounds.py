@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.node.agent import NodeAgent
-from controllers.node.dra.drivers import ClaimId
-from controllers.options import Options, PluginDirs, Processes
+from apiserver.api.errors.status import StatusError
+from controllers.kubelet.agent import NodeAgent
+from controllers.kubelet.dra.drivers import ClaimId
+from controllers.options.options import Options, PluginDirs, Processes
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json, Kind, key_of

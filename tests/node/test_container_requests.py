@@ -26,8 +26,8 @@ from wsproto.events import (
     TextMessage,
 )
 
-from controllers.node.run.containers import ProcessContainers
-from controllers.node.run.server import RunServer
+from controllers.kubelet.run.containers import ProcessContainers
+from controllers.kubelet.run.server import RunServer
 from tests.controllers.oneround import Noted
 from tests.support.patience import become, patience
 

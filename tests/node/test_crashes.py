@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controllers.node.dra.checkpoint import FileCheckpoint
-from controllers.node.dra.manager import DraError
+from controllers.kubelet.dra.checkpoint import FileCheckpoint
+from controllers.kubelet.dra.manager import DraError
 from tests.node.test_dra_manager import GPU, NIC, Node, Scripted, pod
 from tests.support.virtual import run
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from controllers.node.annotations import devices_of, missing_images
-from controllers.node.devicefaults import NONE, DeviceFaults, device_faults
-from controllers.node.dra.cache import ClaimCache, ClaimInfo
-from controllers.node.dra.checkpoint import CheckpointError, FileCheckpoint, claims_of, document, open_document
-from controllers.node.dra.drivers import PreparedDevice
+from controllers.kubelet.dra.cache import ClaimCache, ClaimInfo
+from controllers.kubelet.dra.checkpoint import CheckpointError, FileCheckpoint, claims_of, document, open_document
+from controllers.kubelet.dra.drivers import PreparedDevice
+from controllers.kubelet.emulation.annotations import devices_of, missing_images
+from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults, device_faults
 from kubedra.driver.pools import Pool
 
 Json = dict[str, Any]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controllers.node.dra.cache import ClaimCache, ClaimInfo
-from controllers.node.dra.drivers import PreparedDevice
-from controllers.node.dra.health import FILE_NAME, TIMEOUT, Health, HealthCache, container_statuses, pods_of, report
+from controllers.kubelet.dra.cache import ClaimCache, ClaimInfo
+from controllers.kubelet.dra.drivers import PreparedDevice
+from controllers.kubelet.dra.health import FILE_NAME, TIMEOUT, Health, HealthCache, container_statuses, pods_of, report
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

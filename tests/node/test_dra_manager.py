@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.node.dra.checkpoint import CheckpointError, FileCheckpoint
-from controllers.node.dra.drivers import ClaimId, DriverCallError, DriverMissingError, Prepared, PreparedDevice
-from controllers.node.dra.manager import DraError, DraFeatures, DraManager
-from controllers.node.dra.metrics import DraMetrics
+from apiserver.api.errors.status import StatusError
+from controllers.kubelet.dra.checkpoint import CheckpointError, FileCheckpoint
+from controllers.kubelet.dra.drivers import ClaimId, DriverCallError, DriverMissingError, Prepared, PreparedDevice
+from controllers.kubelet.dra.manager import DraError, DraFeatures, DraManager
+from controllers.kubelet.dra.metrics import DraMetrics
 
 Json = dict[str, Any]
 GPU, NIC = "gpu.example.com", "nic.example.com"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from apiserver import clock
-from apiserver.api.status import StatusError
-from controllers.node.addresses import PodAddresses
-from controllers.node.containers import EMULATED, EmulatedContainers, End
-from controllers.node.dra.manager import DraError
-from controllers.node.kubelet import Host, Kubelet, Timings, node_address
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
+from controllers.kubelet.dra.manager import DraError
+from controllers.kubelet.emulation.addresses import PodAddresses
+from controllers.kubelet.kubelet import Host, Kubelet, Timings, node_address
+from controllers.kubelet.pods.containers import EMULATED, EmulatedContainers, End
 from controllers.runtime.times import go_time, parse_time
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.node.addresses import PodAddresses
-from controllers.node.agent import NodeAgent
-from controllers.node.dra.checkpoint import NoCheckpoint
-from controllers.node.dra.emulated import EmulatedDrivers
-from controllers.node.dra.manager import DraFeatures, DraManager
-from controllers.node.dra.metrics import DraMetrics
-from controllers.node.kubelet import Host, Kubelet
-from controllers.node.registration import Registration
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from controllers.kubelet.agent import NodeAgent
+from controllers.kubelet.dra.checkpoint import NoCheckpoint
+from controllers.kubelet.dra.emulated import EmulatedDrivers
+from controllers.kubelet.dra.manager import DraFeatures, DraManager
+from controllers.kubelet.dra.metrics import DraMetrics
+from controllers.kubelet.emulation.addresses import PodAddresses
+from controllers.kubelet.emulation.registration import Registration
+from controllers.kubelet.kubelet import Host, Kubelet
+from controllers.options.options import Options
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import LEASES, NODES, PODS, RESOURCE_CLAIMS, Json

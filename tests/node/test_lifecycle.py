@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controllers.node import podstatus
-from controllers.node.containers import EmulatedContainers
-from controllers.node.lifecycle import step
+from controllers.kubelet.pods import status as podstatus
+from controllers.kubelet.pods.containers import EmulatedContainers
+from controllers.kubelet.pods.lifecycle import step
 
 Json = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)

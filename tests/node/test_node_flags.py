@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from controllers import flags as components
-from controllers.commandline import FlagError, Given, address
-from controllers.node import __main__ as node
-from controllers.options import AutoscalerOptions, NodeLifecycleOptions, Options, Processes
+from controllers.kubelet import __main__ as node
+from controllers.manager import flags as components
+from controllers.options.command_line import FlagError, Given, address
+from controllers.options.options import AutoscalerOptions, NodeLifecycleOptions, Options, Processes
 
 SERVER = "--server=http://127.0.0.1:1/"
 
@@ -118,7 +118,7 @@ def test_a_node_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setenv("KUBEDRA_PROG", "kubedra node run")
     assert node.main(["n1"]) == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("python -m controllers.node: ")
+    assert first.startswith("python -m controllers.kubelet: ")
     assert second.startswith("kubedra node run: ")
 
 

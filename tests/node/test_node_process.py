@@ -284,8 +284,8 @@ def test_a_node_needs_no_more_than_a_nodes_own_credentials(tmp_path_factory: pyt
 
 @pytest.mark.parametrize("flags", [("--registry-dir=x",), ("--plugin-dir=x", "--nodes=0")])
 def test_directories_without_a_node_are_a_mistake(flags: tuple[str, ...]) -> None:
-    from apiserver.flags import SettingsError
-    from apiserver.settings import read
+    from apiserver.options.flags import SettingsError
+    from apiserver.options.settings import read
 
     with pytest.raises(SettingsError, match="--plugin-dir"):
         read(flags)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from controllers.node.dra.manager import DraError
-from controllers.node.dra.metrics import DraMetrics
-from controllers.node.grpc.host import HostOptions, PluginHost
-from controllers.node.grpc.plugins import Plugin, Plugins
+from controllers.kubelet.dra.manager import DraError
+from controllers.kubelet.dra.metrics import DraMetrics
+from controllers.kubelet.grpc.host import HostOptions, PluginHost
+from controllers.kubelet.grpc.plugins import Plugin, Plugins
 from controllers.runtime.client import Client
 from tests.conformance.draapi import Api
 from tests.node.driver_process import DriverProcess

@@ -12,9 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509 import load_der_x509_csr
 
-from apiserver import clock
 from apiserver.resources.certificates.podkeys import check_key
-from controllers.node.podcertificates import PodCertificates, make_key
+from apiserver.runtime import clock
+from controllers.kubelet.pods.certificates import PodCertificates, make_key
 from controllers.runtime.times import go_time
 from kubedra import private
 from tests.node.test_kubelet_rounds import NODE, Node, at, pod

@@ -13,12 +13,12 @@ from typing import Any, Self
 
 import pytest
 
-from controllers.node.dra.cache import ClaimInfo
-from controllers.node.dra.drivers import DriverCallError, PreparedDevice
-from controllers.node.dra.manager import DraError
-from controllers.node.grpc.connection import Connection
-from controllers.node.grpc.plugins import _unusable
-from controllers.node.grpc.podresources import SERVICE, PodName, PodResources
+from controllers.kubelet.dra.cache import ClaimInfo
+from controllers.kubelet.dra.drivers import DriverCallError, PreparedDevice
+from controllers.kubelet.dra.manager import DraError
+from controllers.kubelet.grpc.connection import Connection
+from controllers.kubelet.grpc.plugins import _unusable
+from controllers.kubelet.grpc.podresources import SERVICE, PodName, PodResources
 from kubedra.driver.messages import Empty
 from tests.node.grpcio_driver import M
 from tests.support.patience import become, patience

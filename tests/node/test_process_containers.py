@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from apiserver import clock
-from apiserver.api.status import StatusError
-from controllers.node.containers import KILLED, ContainerError, End
-from controllers.node.dra.manager import DraError
-from controllers.node.run.containers import ProcessContainers
-from controllers.node.run.process import Process
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
+from controllers.kubelet.dra.manager import DraError
+from controllers.kubelet.pods.containers import KILLED, ContainerError, End
+from controllers.kubelet.run.containers import ProcessContainers
+from controllers.kubelet.run.process import Process
 from tests.controllers.oneround import Noted
 from tests.support.patience import become
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.flags import SettingsError
-from apiserver.settings import read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from kubedra import ControlPlane, profiles
 from kubedra.cli import main
 from kubedra.driver.pools import check

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controllers.manager import COMPONENTS
+from controllers.manager.manager import COMPONENTS
 from controllers.runtime.kinds import NODES, PODS, Kind
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from controllers.node.publishing import EmulatedSlices
+from apiserver.api.errors.status import StatusError
+from controllers.kubelet.emulation.publishing import EmulatedSlices
 from controllers.runtime.kinds import RESOURCE_SLICES, Json, key_of
 from tests.controllers.oneround import Noted, imagined
 from tests.support.virtual import run

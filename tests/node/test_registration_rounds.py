@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from apiserver import clock
-from apiserver.api.status import StatusError
-from controllers.node.registration import CAPACITY, Registration
-from controllers.options import Options
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
+from controllers.kubelet.emulation.registration import CAPACITY, Registration
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.times import go_time, micro_time

@@ -15,11 +15,11 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, Request
 
-from apiserver.flags import SettingsError
-from apiserver.settings import read
-from controllers.node.containers import ContainerError
-from controllers.node.run.cdi import edits_of
-from controllers.node.run.environment import environment, expanded
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
+from controllers.kubelet.pods.containers import ContainerError
+from controllers.kubelet.pods.environment import environment, expanded
+from controllers.kubelet.run.cdi import edits_of
 from kubedra import ControlPlane
 from kubedra.client import ApiError, Client
 from kubedra.driver import Driver
@@ -287,7 +287,7 @@ def test_processes_are_for_one_machine(flags: tuple[str, ...], text: str, tmp_pa
 
 
 def test_a_node_runs_nothing_for_a_server_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    from controllers.node.__main__ import main
+    from controllers.kubelet.__main__ import main
 
     assert main(["n1", "--run", "--plugin-dir=/tmp/x", "--server=http://192.0.2.1:80"]) == 2
     assert "--run with the server http://192.0.2.1:80" in capsys.readouterr().err

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controllers.node.containers import ContainerError
-from controllers.node.run.environment import environment, field_of, references, resource_of
-from controllers.node.run.volumes import furnish
+from controllers.kubelet.pods.containers import ContainerError
+from controllers.kubelet.pods.environment import environment, field_of, references, resource_of
+from controllers.kubelet.run.volumes import furnish
 
 Json = dict[str, Any]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from apiserver import clock
-from controllers.node.containers import ContainerError
-from controllers.node.dra.requests import claim_names, container_claim_names, container_requests, extended_claim_of
-from controllers.node.run import process as module
-from controllers.node.run.cdi import edits_of
-from controllers.node.run.process import Log, Process
+from apiserver.runtime import clock
+from controllers.kubelet.dra.requests import claim_names, container_claim_names, container_requests, extended_claim_of
+from controllers.kubelet.pods.containers import ContainerError
+from controllers.kubelet.run import process as module
+from controllers.kubelet.run.cdi import edits_of
+from controllers.kubelet.run.process import Log, Process
 from tests.support.patience import patience
 
 Json = dict[str, Any]

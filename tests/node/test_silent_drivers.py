@@ -10,8 +10,8 @@ import pytest
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 
-from controllers.node.dra.drivers import DriverCallError
-from controllers.node.grpc.connection import Connection
+from controllers.kubelet.dra.drivers import DriverCallError
+from controllers.kubelet.grpc.connection import Connection
 from kubedra.driver.messages import Empty, PluginInfo
 from kubedra.driver.sockets import SocketServer
 

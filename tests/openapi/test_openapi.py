@@ -11,15 +11,15 @@ from typing import Any
 import orjson
 import pytest
 
-from apiserver.api.features import Features
+from apiserver.api.features.gates import Features
 from apiserver.http.documents.openapi import OpenApi
-from apiserver.messages import Request, Response
 from apiserver.openapi.__main__ import DIRECTORY, main
 from apiserver.openapi.documents import build
 from apiserver.openapi.gnostic import entries
 from apiserver.openapi.phrases import tag_of
+from apiserver.registry.catalog.served import known
+from apiserver.request.messages import Request, Response
 from apiserver.resources import CATALOG
-from apiserver.serving import known
 
 WRITTEN = known(CATALOG, Features())
 FILES = build(WRITTEN)
@@ -334,7 +334,7 @@ def test_what_is_not_served_is_not_described() -> None:
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    from apiserver.api.status import StatusError
+    from apiserver.api.errors.status import StatusError
 
     with pytest.raises(StatusError, match=r"openapi/v2\.json is missing from this installation"):
         get(OpenApi(EVERYTHING, WRITTEN, RELEASE, tmp_path), "/openapi/v2")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.garbage import THRESHOLDS
+from apiserver.runtime.gc_tuning import THRESHOLDS
 from kubedra import process
 from kubedra.client import Client
 from tests.support.patience import ended, run_command, wait_until
@@ -159,8 +159,8 @@ def test_a_mistake_that_only_components_notice_is_one_line(tmp_path: Path) -> No
 #: A server with one component, whose `run` is what comes first among the flags.
 WITH_A_COMPONENT = """
 import asyncio, sys, textwrap
-import controllers.nodettl as module
-from apiserver.__main__ import main
+import controllers.nodelifecycle.ttl as module
+from apiserver.command.start import main
 from controllers.runtime.transport import TransportError
 
 class Own:

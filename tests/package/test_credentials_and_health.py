@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from apiserver import credentials as credentials_command
+from apiserver.command import credentials as credentials_command
 from kubedra import process
 from kubedra.kubeconfig import read
 from tests.support.patience import run_command

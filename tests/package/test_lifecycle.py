@@ -76,7 +76,7 @@ def test_a_record_of_a_process_that_is_gone_counts_for_nothing(tmp_path):
 
 def test_log_records_are_lines_of_json_where_that_is_asked_for(tmp_path):
     code = (
-        "import logging; from apiserver.logs import configure; configure('json', 0);"
+        "import logging; from apiserver.options.logs import configure; configure('json', 0);"
         " logging.getLogger('a').warning('two\\nlines')"
     )
     done = subprocess.run(

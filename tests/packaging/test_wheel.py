@@ -97,7 +97,7 @@ def test_a_hosts_packages_of_the_same_names_and_ours_do_not_meet(installed, host
 def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed, hostile):
     server = installed / "kubedra" / "_server"
     code = (
-        f"import sys; sys.path.insert(0, {str(server)!r}); import apiserver.__main__ as m; sys.path.insert(0,"
+        f"import sys; sys.path.insert(0, {str(server)!r}); import apiserver.command.start as m; sys.path.insert(0,"
         f" {str(hostile)!r}); sys.exit(m.main([]))"
     )
     done = run(installed, hostile, "-P", "-c", code)

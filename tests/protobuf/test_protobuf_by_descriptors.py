@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.api import protobuf
-from apiserver.api.codec import decode
-from apiserver.api.schema import BYTES, INT32, INT64, STRING, Field, ListOf, MapOf, Scalar, Struct, Type, field
+from apiserver.api.codec.codec import decode
+from apiserver.api.schema.language import BYTES, INT32, INT64, STRING, Field, ListOf, MapOf, Scalar, Struct, Type, field
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import arbitrary, full
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.api import protobuf
-from apiserver.api.codec import decode, decode_exactly, encode_exactly
+from apiserver.api.codec.codec import decode, decode_exactly, encode_exactly
 from apiserver.api.protobuf import WireError
-from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema.language import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types import meta
 from apiserver.registry.body.decode import Kinds
 from apiserver.resources import CATALOG

@@ -14,21 +14,20 @@ from typing import Any
 import orjson
 import pytest
 
-from apiserver.admission.plugins import build
-from apiserver.api.features import Features
-from apiserver.api.status import StatusError
+from apiserver.admission.plugins.registered import build
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import Features
 from apiserver.api.types.coordination import Lease
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.core.namespaces import Namespace
 from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.resource.v1 import ResourceClaim
-from apiserver.messages import Request, User
-from apiserver.registry.catalog import Catalog
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
-from apiserver.registry.store import Registry, Store
-from apiserver.registry.strategy import Strategy
+from apiserver.registry.catalog.catalog import Catalog
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.registry.store.results import DeleteResult, Listing, Result, WatchEvent
+from apiserver.registry.store.store import Registry, Store
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.delete import delete
 from apiserver.registry.verbs.deletecollection import delete_collection
@@ -37,9 +36,10 @@ from apiserver.registry.verbs.list import list_
 from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
+from apiserver.request.messages import Request, User
 from apiserver.storage import open_log
-from apiserver.storage.cache import Entry
-from apiserver.storage.watchcache import WatchCache
+from apiserver.storage.watchcache.cache import Entry
+from apiserver.storage.watchcache.watchcache import WatchCache
 
 Json = dict[str, Any]
 ADMIN = User("admin", groups=("system:masters",))

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
-from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.admission.plugins import BUILT, DEFAULT_ON, ORDER, build, conflicting, select
-from apiserver.admission.priority import Priority
-from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
-from apiserver.api.status import StatusError
-from apiserver.registry.admission import Attributes, Chain, Plugin
+from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugins.priority import Priority
+from apiserver.admission.plugins.registered import BUILT, DEFAULT_ON, ORDER, build, conflicting, select
+from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.store.admission import Attributes, Chain, Plugin
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

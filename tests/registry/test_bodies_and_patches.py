@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
+from apiserver.api.errors.status import StatusError
 from apiserver.api.patch.goformat import go_format
-from apiserver.api.schema import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
-from apiserver.api.status import StatusError
+from apiserver.api.schema.language import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.registry.body.decode import summary, warnings_of
 from apiserver.registry.body.unstructured import misfit, restored
 from apiserver.registry.verbs.patch import JsonPatch

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.schema import STRING, Struct, field
+from apiserver.api.schema.language import STRING, Struct, field
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.registry.catalog import Catalog, CatalogError, CatalogEvent
-from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.storage.types import Write
+from apiserver.registry.catalog.catalog import Catalog, CatalogError, CatalogEvent
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.storage.log.types import Write
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from apiserver.registry.changes import set_on_change
+from apiserver.registry.store.changes import set_on_change
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from typing import Any
 
-from apiserver.messages import User
-from apiserver.registry.context import Context
+from apiserver.registry.definition.context import Context
+from apiserver.request.messages import User
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 GIVEN: dict[str, Any] = {

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.objects import Hub
-from apiserver.api.schema import STRING, Struct, field
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.api.schema.language import STRING, Struct, field
+from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import read
-from apiserver.registry.catalog import Catalog
-from apiserver.registry.conversion import Shown, marked, stored_as, unmarked
-from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.storage.entry import Event
+from apiserver.registry.catalog.catalog import Catalog
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.registry.store.conversion import Shown, marked, stored_as, unmarked
+from apiserver.storage.watchcache.entry import Event
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.objects import Hub
-from apiserver.api.schema import (
+from apiserver.api.schema.language import (
     ANY,
     BOOL,
     BYTES,
@@ -22,6 +21,7 @@ from apiserver.api.schema import (
     TIME,
     Scalar,
 )
+from apiserver.api.schema.objects import Hub
 from apiserver.registry.body.convert import encode_stored
 from apiserver.registry.body.unstructured import misfit, restored
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from apiserver.api.times import timestamp
-from apiserver.messages import User
-from apiserver.registry.admission import Attributes, Handlers, Plugin
-from apiserver.registry.body.options import DeleteOptions
+from apiserver.api.errors.status import StatusError
+from apiserver.api.values.times import timestamp
+from apiserver.registry.definition.options import DeleteOptions
+from apiserver.registry.store.admission import Attributes, Handlers, Plugin
 from apiserver.registry.verbs.delete import delete_object
-from apiserver.storage.types import Write
+from apiserver.request.messages import User
+from apiserver.storage.log.types import Write
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

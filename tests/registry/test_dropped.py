@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from apiserver.api.dropping import DroppedField
-from apiserver.registry.dropped import MOST_FIELDS, DroppedFields
+from apiserver.api.schema.dropping import DroppedField
+from apiserver.registry.definition.dropped_fields import MOST_FIELDS, DroppedFields
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 FIELD = DroppedField("spec.a", "Gate")

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.schema import DEDUCED, INT32, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema.language import DEDUCED, INT32, STRING, ListOf, MapOf, Struct, field
 from apiserver.registry.body.convert import written
 from apiserver.registry.fields.set import contains, difference, intersection, of_paths, ordered, paths, union, without
 from apiserver.registry.fields.walk import compare, stated

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.selection import labels_of
 

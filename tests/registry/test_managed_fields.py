@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.definition.metadata import manager_name, validate_metadata
 from apiserver.registry.fields.managers import (
     MAX_UPDATE_MANAGERS,
     Manager,
@@ -16,7 +17,6 @@ from apiserver.registry.fields.managers import (
     encode,
     fold_old_updates,
 )
-from apiserver.registry.metadata import manager_name, validate_metadata
 from apiserver.registry.verbs.update import _keep_times
 
 Json = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.fielderrors import FieldError, Path
-from apiserver.api.status import StatusError
-from apiserver.registry import metadata as rules
+from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.definition import metadata as rules
 
 Json = dict[str, Any]
 

@@ -7,10 +7,10 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from apiserver.api.numbers import parse_int64, parse_uint64
-from apiserver.api.status import StatusError
-from apiserver.messages import Request, User
-from apiserver.registry.body import options as read
+from apiserver.api.errors.status import StatusError
+from apiserver.api.values.numbers import parse_int64, parse_uint64
+from apiserver.registry.definition import options as read
+from apiserver.request.messages import Request, User
 
 Json = dict[str, Any]
 Params = dict[str, list[str]]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from apiserver.messages import User
+from apiserver.api.errors.status import StatusError
 from apiserver.registry.verbs.replace import replace_object
-from apiserver.storage.types import KeyMissing, RevisionConflict
+from apiserver.request.messages import User
+from apiserver.storage.log.types import KeyMissing, RevisionConflict
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -142,7 +142,7 @@ def test_who_replaces_an_object_does_that_after_the_write_that_is_under_way(play
 
 
 def test_who_was_refused_waits_until_the_reason_is_seen_here(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apiserver.registry.store.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("apiserver.registry.store.store.WAIT_SECONDS", 0.01)
 
     async def scenario(world: Any) -> None:
         registry = world.registry

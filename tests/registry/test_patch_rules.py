@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from apiserver.registry.verbs.patch import _problems_of_operations
 
 Json = dict[str, Any]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from apiserver.api import protobuf
-from apiserver.api.codec import DecodeError
-from apiserver.api.schema import STRING, Struct, field
-from apiserver.api.status import StatusError
+from apiserver.api.codec.codec import DecodeError
+from apiserver.api.errors.status import StatusError
+from apiserver.api.schema.language import STRING, Struct, field
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.registry.body import decode as bodies
-from apiserver.registry.resource import Subresource, Version
+from apiserver.registry.definition.resource import Subresource, Version
 
 THING = Struct("io.test.v1.Thing", (field("text", 1, STRING),))
 OTHER = Struct("io.test.v2.Thing", (field("text", 1, STRING),))

@@ -11,13 +11,13 @@ from typing import Any
 import orjson
 import pytest
 
-from apiserver.admission.plugins import build
-from apiserver.api.features import Features
-from apiserver.api.status import StatusError
-from apiserver.registry.catalog import Catalog
-from apiserver.registry.store import Registry
+from apiserver.admission.plugins.registered import build
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import Features
+from apiserver.registry.catalog.catalog import Catalog
+from apiserver.registry.store.store import Registry
 from apiserver.storage import open_log
-from apiserver.storage.watchcache import WatchCache
+from apiserver.storage.watchcache.watchcache import WatchCache
 from tests.registry.conftest import CATALOG, Clock, World
 
 Json = dict[str, Any]

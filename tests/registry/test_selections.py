@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from apiserver.api.selectors import parse_fields, parse_labels
-from apiserver.api.status import StatusError
-from apiserver.registry.body.options import ListOptions
+from apiserver.api.errors.status import StatusError
+from apiserver.api.selectors.selectors import parse_fields, parse_labels
+from apiserver.registry.definition.options import ListOptions
 from apiserver.registry.verbs.selection import check_fields, index_terms, labels_of, select
 
 Json = dict[str, Any]

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from apiserver.api.features import Features
-from apiserver.api.shards import ShardError, parse_shards
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import Features
+from apiserver.registry.verbs.shards import ShardError, parse_shards
 
 Json = dict[str, Any]
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]

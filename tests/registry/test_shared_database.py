@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 
 
 def test_two_servers_are_one(postgres_url: str, new_world: Callable[..., AbstractAsyncContextManager[Any]]) -> None:

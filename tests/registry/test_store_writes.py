@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.api.schema.language import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import normalizer_of, written
 from apiserver.registry.body.size import _message_size, encode_large
-from apiserver.registry.chance import Chance
-from apiserver.registry.metadata import generate_name
+from apiserver.registry.definition.metadata import generate_name
+from apiserver.registry.definition.random_source import Chance
 from tests.registry.conftest import shown
 
 Json = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from apiserver.registry.catalog import Catalog
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.catalog.catalog import Catalog
 from tests.registry.conftest import CATALOG
 
 Json = dict[str, Any]

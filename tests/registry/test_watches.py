@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
-from apiserver.messages import User
-from apiserver.registry.body.options import ListOptions
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.definition.options import ListOptions
 from apiserver.registry.verbs.watch import open_watch
-from apiserver.storage.types import StorageUnavailable
+from apiserver.request.messages import User
+from apiserver.storage.log.types import StorageUnavailable
 from tests.support import virtual
 
 ADMIN = User("admin")

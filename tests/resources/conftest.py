@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.codec import decode
-from apiserver.api.features import Features
-from apiserver.messages import User
+from apiserver.api.codec.codec import decode
+from apiserver.api.features.gates import Features
 from apiserver.registry.body.convert import normalizer_of
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Resource
+from apiserver.registry.catalog.served import known
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Resource
+from apiserver.request.messages import User
 from apiserver.resources import CATALOG
-from apiserver.serving import known
 
 Json = dict[str, Any]
 

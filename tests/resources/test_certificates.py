@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import NameOID
 
-from apiserver.admission.certificates import (
+from apiserver.admission.plugins.certificates import (
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
     ClusterTrustBundleAttest,
 )
-from apiserver.api.status import StatusError
-from apiserver.registry.admission import Attributes, Plugin
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.store.admission import Attributes, Plugin
 from tests.resources.conftest import NOW, Judge
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.resources import CATALOG
-from apiserver.resources.events import from_hub, to_hub
+from apiserver.resources.core.events import from_hub, to_hub
 from tests.resources.conftest import find
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.schedules import ScheduleError, check_location, parse_schedule
+from apiserver.api.values.cron_schedules import ScheduleError, check_location, parse_schedule
 from tests.resources.conftest import Judge
 
 Json = dict[str, Any]

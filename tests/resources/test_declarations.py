@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.features import RELEASES
+from apiserver.api.features.gates import RELEASES
 from apiserver.resources import CATALOG
 from tests.support.server import Running, serve
 

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from apiserver.api.dropping import ITEMS, VALUES, Place, places_of
-from apiserver.api.features import GATES, Features
-from apiserver.api.schema import ListOf, MapOf, Struct, Type
-from apiserver.registry.resource import Resource, Version
+from apiserver.api.features.gates import GATES, Features
+from apiserver.api.schema.dropping import ITEMS, VALUES, Place, places_of
+from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
+from apiserver.registry.definition.resource import Resource, Version
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
 from tests.resources.conftest import Judge

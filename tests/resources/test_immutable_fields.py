@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from apiserver.api.features import GATES
-from apiserver.api.limits import Immutable
-from apiserver.api.schema import ListOf, MapOf, Struct, Type
-from apiserver.registry.resource import Resource
+from apiserver.api.features.gates import GATES
+from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
+from apiserver.api.schema.limits import Immutable
+from apiserver.registry.definition.resource import Resource
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import FULL
 from tests.resources.conftest import Judge

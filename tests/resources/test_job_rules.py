@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.registry.body.options import DeleteOptions
+from apiserver.registry.definition.options import DeleteOptions
 from tests.resources.conftest import Judge, find
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.registry.table import row_of
+from apiserver.registry.definition.table import row_of
 from tests.resources.conftest import NOW, Judge, find
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.names import object_name
+from apiserver.api.values.names import object_name
 from tests.resources.conftest import Judge
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.messages import User
+from apiserver.request.messages import User
 from apiserver.resources.devices.claims import _node_of_allocation, authorize_devices
 from tests.resources.conftest import Judge
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.resources.nodes import NODES
+from apiserver.resources.core.nodes import NODES
 from apiserver.resources.pods.warnings import pod_warnings, status_warnings
 from tests.resources.pods import errors, pod
 from tests.resources.test_tolerations import templates

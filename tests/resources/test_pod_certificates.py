@@ -13,9 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from apiserver.admission.pod_certificates import pod_certificate_request
-from apiserver.api.status import StatusError
-from apiserver.registry.admission import Attributes
+from apiserver.admission.plugins.pod_certificates import pod_certificate_request
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.store.admission import Attributes
 from tests.resources.conftest import NOW, Judge
 
 Json = dict[str, Any]

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.codec import decode, encode
-from apiserver.api.features import Features
+from apiserver.api.codec.codec import decode, encode
+from apiserver.api.features.gates import Features
 from apiserver.api.protobuf import decode as from_protobuf
 from apiserver.api.protobuf import encode as to_protobuf
+from apiserver.registry.catalog.served import parse_runtime_config, served
 from apiserver.resources import CATALOG
-from apiserver.serving import parse_runtime_config, served
 from tests.codec.schema_objects import full
 from tests.resources.conftest import Judge, find
 from tests.support.server import Running, serve

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.fielderrors import FieldError, Path, required
+from apiserver.api.errors.field_errors import FieldError, Path, required
 from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.validspecs import MIRROR, ValidSpecs
 from tests.resources.conftest import find

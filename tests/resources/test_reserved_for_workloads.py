@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.codec import decode
-from apiserver.api.features import FeatureError, Features
+from apiserver.api.codec.codec import decode
+from apiserver.api.features.gates import FeatureError, Features
 from apiserver.api.protobuf import decode as from_protobuf
 from apiserver.api.protobuf import encode as to_protobuf
 from tests.resources.conftest import find

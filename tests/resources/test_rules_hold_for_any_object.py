@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.api.cel import compile as compile_expression
-from apiserver.api.cel import device_environment
-from apiserver.api.codec import decode
-from apiserver.api.schema import ListOf, MapOf, Struct, Type
+from apiserver.api.codec.codec import decode
+from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
+from apiserver.cel import compile as compile_expression
+from apiserver.cel import device_environment
 from apiserver.resources import CATALOG
 from tests.resources.conftest import NOW, Judge
 

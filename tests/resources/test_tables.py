@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from apiserver.registry.table import row_of, row_of_entry, table_of
+from apiserver.registry.definition.table import row_of, row_of_entry, table_of
 from apiserver.resources import CATALOG
-from apiserver.storage.entry import Entry
-from apiserver.storage.types import Record
+from apiserver.storage.log.types import Record
+from apiserver.storage.watchcache.entry import Entry
 from tests.resources.conftest import find
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.tolerations import COMPARISON_GATE, tolerates
+from apiserver.api.helpers.tolerations import COMPARISON_GATE, tolerates
 from tests.resources.pods import errors, pod
 
 Json = dict[str, Any]

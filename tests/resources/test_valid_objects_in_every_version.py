@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.api.cel import compile as compile_expression
-from apiserver.api.cel import device_environment
-from apiserver.api.codec import decode, encode, loads
-from apiserver.api.features import GATES
+from apiserver.api.codec.codec import decode, encode, loads
+from apiserver.api.features.gates import GATES
+from apiserver.cel import compile as compile_expression
+from apiserver.cel import device_environment
 from tests.resources.conftest import NOW, Judge, find
 from tests.resources.valid_objects import SPECS
 

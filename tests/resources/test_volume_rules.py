@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.internal import internal
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeSpec
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
-from apiserver.registry.table import row_of
+from apiserver.api.validation.internal_values import internal
+from apiserver.registry.definition.table import row_of
 from tests.resources.conftest import NOW, Judge, find
 
 Json = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.codec import DecodeError
-from apiserver.registry.table import row_of
+from apiserver.api.codec.codec import DecodeError
+from apiserver.registry.definition.table import row_of
 from tests.resources.conftest import NOW, Judge, find
 
 Json = dict[str, Any]

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from apiserver.garbage import THRESHOLDS
-from controllers import __main__ as module
-from controllers.commandline import FlagError, Given
-from controllers.flags import read
-from controllers.instance import CredentialsError, Instance
-from controllers.node.dra.checkpoint import CheckpointError
+from apiserver.runtime.gc_tuning import THRESHOLDS
+from controllers.kubelet.dra.checkpoint import CheckpointError
+from controllers.manager import start as module
+from controllers.manager.flags import read
+from controllers.manager.instance import CredentialsError, Instance
+from controllers.options.command_line import FlagError, Given
 from controllers.runtime.election import LeaseLostError
 from controllers.runtime.kubeconfig import KubeconfigError
 from tests.support.patience import become, wait_until
@@ -195,7 +195,7 @@ def test_it_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert second.startswith("kubedra controllers: ")
 
 
-@pytest.mark.parametrize("name", ["controllers", "controllers.node"])
+@pytest.mark.parametrize("name", ["controllers", "controllers.kubelet"])
 def test_a_process_of_components_collects_garbage_in_small_rounds_and_sets_aside_what_lives(name: str) -> None:
     script = (
         "import contextlib, gc, io, json, runpy, sys\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.frames import Frames, Sort, frame, parts, two_parts
+from apiserver.runtime.frames import Frames, Sort, frame, parts, two_parts
 
 FRAMES = st.lists(st.tuples(st.sampled_from(Sort), st.integers(0, 2**32 - 1), st.binary(max_size=40)))
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from apiserver.api.kubeconfigs import Credentials
+from apiserver.api.credentials.kubeconfigs import Credentials
 from controllers.runtime import connection as connections
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kubeconfig import Cluster

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import PODS, RESOURCE_SLICES

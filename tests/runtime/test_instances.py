@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from apiserver.app import Server
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.inprocess import InProcess
-from apiserver.settings import read as read_settings
-from controllers.instance import CredentialsError, Instance
-from controllers.node.dra.checkpoint import CheckpointError
-from controllers.options import Options
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.in_process import InProcess
+from apiserver.options.settings import read as read_settings
+from controllers.kubelet.dra.checkpoint import CheckpointError
+from controllers.manager.instance import CredentialsError, Instance
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.election import Election, LeaseLostError
 from controllers.runtime.kinds import LEASES, NAMESPACES, SERVICE_ACCOUNTS, Kind
@@ -219,7 +219,7 @@ def test_what_a_component_fails_with_ends_all(identity: str, monkeypatch: pytest
         raise CheckpointError("torn")
 
     async def scenario(town: Town) -> None:
-        monkeypatch.setattr("controllers.instance.Manager.run", fails)
+        monkeypatch.setattr("controllers.manager.instance.Manager.run", fails)
         running = Running(town.transport, identity).start()
         await passes(1)
         assert isinstance(running.end, CheckpointError)

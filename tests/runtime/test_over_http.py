@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.kubeconfigs import Credentials
-from apiserver.api.status import StatusError
-from controllers.__main__ import main
-from controllers.manager import COMPONENTS, UnknownComponentError, choose
+from apiserver.api.credentials.kubeconfigs import Credentials
+from apiserver.api.errors.status import StatusError
+from controllers.manager.manager import COMPONENTS, UnknownComponentError, choose
+from controllers.manager.start import main
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, key_of

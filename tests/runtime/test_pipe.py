@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.api.frames import WINDOW
-from apiserver.api.metrics import Counter, Gauge, text
-from apiserver.api.status import StatusError
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.http.server.pace import Pace
-from apiserver.messages import Stream
-from apiserver.pipe import Pipe, PipeClosed
+from apiserver.api.errors.status import StatusError
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.pipe import Pipe, PipeClosed
+from apiserver.http.server.coalesce import Pace
+from apiserver.request.messages import Stream
+from apiserver.runtime.frames import WINDOW
+from apiserver.runtime.metrics import Counter, Gauge, text
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import CONFIG_MAPS, PODS
 from controllers.runtime.pipe import PipeTransport

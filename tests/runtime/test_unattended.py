@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from apiserver.resources import CATALOG
-from controllers.manager import COMPONENTS
-from controllers.names import UNBUILT
-from controllers.unattended import PARTS, unattended
+from controllers.manager.manager import COMPONENTS
+from controllers.manager.unattended import PARTS, unattended
+from controllers.options.names import UNBUILT
 from kubedra import ControlPlane
 from tests.support.wire import Wire
 

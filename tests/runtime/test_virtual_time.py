@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.clock import Timer, now, outside, purpose, stopwatch, timers
-from apiserver.virtualloop import START, VirtualLoop
+from apiserver.runtime.clock import Timer, now, outside, purpose, stopwatch, timers
+from apiserver.runtime.virtual_loop import START, VirtualLoop
 from controllers.runtime.times import go_time, micro_time, parse_time
 from tests.support.virtual import passes, run
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.metrics import text
-from apiserver.clock import now
+from apiserver.runtime.clock import now
+from apiserver.runtime.metrics import text
 from controllers.runtime.controller import Controller, NotYetError
 from controllers.runtime.workqueue import Resync, Workqueue
 from tests.support import virtual

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.podrequests import pod_requests
-from apiserver.storage.types import Record
+from apiserver.api.helpers.pod_requests import pod_requests
+from apiserver.storage.log.types import Record
 from controllers.allocator import Allocated
 from controllers.allocator.devices import DeviceID
-from controllers.claims.pods import FINALIZER
-from controllers.scheduler.claims import ClaimCache
+from controllers.resourceclaims.pods import FINALIZER
+from controllers.scheduler.dra.claims import ClaimCache
 
 Json = dict[str, Any]
 _OVER = ("Succeeded", "Failed")

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.features import Features
-from apiserver.api.selectors import LabelSelector, from_labels
+from apiserver.api.features.gates import Features
+from apiserver.api.selectors.selectors import LabelSelector, from_labels
 from controllers.allocator import Allocator
-from controllers.scheduler.arguments import DEFAULTS, Arguments
-from controllers.scheduler.claims import ClaimCache
-from controllers.scheduler.configuration import PluginSet, ProfileSettings
-from controllers.scheduler.dynamic import DynamicResources
-from controllers.scheduler.evaluate import Evaluator
-from controllers.scheduler.extended import ClassNames
-from controllers.scheduler.framework import Cycle, Plugin
-from controllers.scheduler.nodes import Cache, Nominator
-from controllers.scheduler.plugins import Parts, default_plugins
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.profiles import arrange
-from controllers.scheduler.reach import DeviceReach
-from controllers.scheduler.status import FitError
+from controllers.scheduler.config.arguments import DEFAULTS, Arguments
+from controllers.scheduler.config.configuration import PluginSet, ProfileSettings
+from controllers.scheduler.cycle.evaluate import Evaluator
+from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.profiles import arrange
+from controllers.scheduler.dra.claims import ClaimCache
+from controllers.scheduler.dra.dynamic_resources import DynamicResources
+from controllers.scheduler.dra.extended_resources import ClassNames
+from controllers.scheduler.framework.framework import Cycle, Plugin
+from controllers.scheduler.framework.status import FitError
+from controllers.scheduler.state.affected_nodes import DeviceReach
+from controllers.scheduler.state.nodes import Cache, Nominator
+from controllers.scheduler.state.pod_info import PodInfo
 
 Json = dict[str, Any]
 

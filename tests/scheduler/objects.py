@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.state.pod_info import PodInfo
 
 Json = dict[str, Any]
 _numbers = count(1)

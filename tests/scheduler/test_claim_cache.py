@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError, conflict
+from apiserver.api.errors.status import StatusError, conflict
 from controllers.allocator import Allocated
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from controllers.scheduler.claims import ClaimCache
+from controllers.scheduler.dra.claims import ClaimCache
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import passes, run

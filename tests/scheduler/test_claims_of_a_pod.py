@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from apiserver import clock
+from apiserver.runtime import clock
 from controllers.runtime.times import go_time
-from controllers.scheduler.claimstate import has_binding_conditions, is_deallocation, readiness
-from controllers.scheduler.dynamic import DynamicResources
-from controllers.scheduler.dynamicstate import DynamicState
-from controllers.scheduler.events import ClusterEvent, Event
-from controllers.scheduler.framework import SKIP, PluginError
-from controllers.scheduler.nodes import NodeInfo
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Rejection
+from controllers.scheduler.dra.claim_state import has_binding_conditions, is_deallocation, readiness
+from controllers.scheduler.dra.dynamic_resources import DynamicResources
+from controllers.scheduler.dra.state import DynamicState
+from controllers.scheduler.framework.events import ClusterEvent, Event
+from controllers.scheduler.framework.framework import SKIP, PluginError
+from controllers.scheduler.framework.status import Rejection
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_pod, info
 from tests.scheduler.test_evaluate import devices, with_claim

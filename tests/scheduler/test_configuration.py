@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver.api.features import Features
+from apiserver.api.features.gates import Features
 from controllers.runtime.kinds import EVENTS, PODS
-from controllers.scheduler.arguments import Arguments, read_arguments
-from controllers.scheduler.configuration import Configuration, ConfigurationError, parse
-from controllers.scheduler.framework import Plugin
-from controllers.scheduler.plugins import Parts, default_plugins
-from controllers.scheduler.profiles import arrange, check, load
+from controllers.scheduler.config.arguments import Arguments, read_arguments
+from controllers.scheduler.config.configuration import Configuration, ConfigurationError, parse
+from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.profiles import arrange, check, load
+from controllers.scheduler.framework.framework import Plugin
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.world import World

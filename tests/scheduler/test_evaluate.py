@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from controllers.scheduler.evaluate import Evaluator
-from controllers.scheduler.framework import Cycle, Plugin, PluginError
-from controllers.scheduler.nodes import Nominator
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Diagnosis, SchedulingError
+from controllers.scheduler.cycle.evaluate import Evaluator
+from controllers.scheduler.framework.framework import Cycle, Plugin, PluginError
+from controllers.scheduler.framework.status import Diagnosis, SchedulingError
+from controllers.scheduler.state.nodes import Nominator
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info, node_affinity, term
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
-from controllers.scheduler.events import ClusterEvent, Event
-from controllers.scheduler.extended import ClassNames, RequestBuilder, special_claim
-from controllers.scheduler.framework import Plugin
+from controllers.scheduler.dra.extended_resources import ClassNames, RequestBuilder, special_claim
+from controllers.scheduler.framework.events import ClusterEvent, Event
+from controllers.scheduler.framework.framework import Plugin
 from controllers.scheduler.plugins.resources import node_resources_fit
-from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
 from tests.scheduler.world import World

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from controllers.scheduler.configuration import ConfigurationError, parse
-from controllers.scheduler.evaluate import Evaluator
-from controllers.scheduler.extenders import ExtenderError, Extenders
-from controllers.scheduler.framework import Cycle
-from controllers.scheduler.status import Code, FitError, SchedulingError
+from controllers.scheduler.config.configuration import ConfigurationError, parse
+from controllers.scheduler.cycle.evaluate import Evaluator
+from controllers.scheduler.framework.framework import Cycle
+from controllers.scheduler.framework.status import Code, FitError, SchedulingError
+from controllers.scheduler.plugins.extenders import ExtenderError, Extenders
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.extenderserver import extender
 from tests.scheduler.objects import a_node, info

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.handlers.faults import Faults, Match, Rule
 from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from controllers.scheduler.framework import Plugin, PluginError
-from controllers.scheduler.nodes import NodeInfo
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.podwrites import PodWriter
-from controllers.scheduler.status import Rejection
+from controllers.scheduler.framework.framework import Plugin, PluginError
+from controllers.scheduler.framework.status import Rejection
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.writes.pods import PodWriter
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import passes, run

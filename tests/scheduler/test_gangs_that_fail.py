@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controllers.runtime.kinds import NODES, POD_GROUPS, PODS
-from controllers.scheduler.framework import Plugin, PluginError
-from controllers.scheduler.nodes import NodeInfo
-from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.framework.framework import Plugin, PluginError
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.objects import a_node
 from tests.scheduler.test_configuration import document, parse, profile
 from tests.scheduler.test_gangs import GATES, TOPOLOGY, condition, group, member, nodes

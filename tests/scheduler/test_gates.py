@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.tolerations import COMPARISON_GATE
-from controllers.daemonset.nodes import Eligibility
-from controllers.node.admission import Room
+from apiserver.api.helpers.tolerations import COMPARISON_GATE
+from controllers.kubelet.pods.admission import Room
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -18,12 +17,13 @@ from controllers.runtime.kinds import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
-from controllers.scheduler.events import ClusterEvent, Event
-from controllers.scheduler.framework import hints_of
+from controllers.scheduler.framework.events import ClusterEvent, Event
+from controllers.scheduler.framework.framework import hints_of
 from controllers.scheduler.plugins.resources import node_resources_fit
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import SchedulingQueue
-from controllers.scheduler.queuedpod import Place
+from controllers.scheduler.queue.queue import SchedulingQueue
+from controllers.scheduler.queue.queued_pod import Place
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.workloads.daemonset.nodes import Eligibility
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
 from tests.scheduler.situations import priority_class

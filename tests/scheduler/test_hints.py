@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.selectors import from_object
-from controllers.scheduler.events import ClusterEvent, Event, node_events, pod_events
-from controllers.scheduler.framework import hints_of
+from apiserver.api.selectors.selectors import from_object
+from controllers.scheduler.framework.events import ClusterEvent, Event, node_events, pod_events
+from controllers.scheduler.framework.framework import hints_of
 from controllers.scheduler.plugins.spread import pod_topology_spread
-from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, near, node_affinity, term
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.inprocess import InProcess
-from controllers.manager import Manager
-from controllers.options import Options
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.in_process import InProcess
+from controllers.manager.manager import Manager
+from controllers.options.options import Options
 from controllers.runtime.client import Client, StatusError
 from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from controllers.runtime.transport import Headers, Transport, TransportError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.podrequests import CLAIM_STATUSES
+from apiserver.api.helpers.pod_requests import CLAIM_STATUSES
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_class, a_node, a_pod, a_slice
 from tests.scheduler.situations import priority_class

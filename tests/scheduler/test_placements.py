@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from controllers.runtime.kinds import POD_GROUPS, PODS
-from controllers.scheduler.arguments import DEFAULTS, Arguments
-from controllers.scheduler.framework import Placement
-from controllers.scheduler.gangs import pods_count
-from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.config.arguments import DEFAULTS, Arguments
+from controllers.scheduler.framework.framework import Placement
 from controllers.scheduler.plugins.resources import node_resources_fit
+from controllers.scheduler.podgroups.gangs import pods_count
+from controllers.scheduler.state.nodes import NodeInfo
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.test_gangs import TOPOLOGY, group, member, nodes
 from tests.scheduler.world import World

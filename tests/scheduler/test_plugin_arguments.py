@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controllers.scheduler.arguments import CPU_AND_MEMORY, Arguments, read_arguments
-from controllers.scheduler.configuration import ConfigurationError, ProfileSettings
+from controllers.scheduler.config.arguments import CPU_AND_MEMORY, Arguments, read_arguments
+from controllers.scheduler.config.configuration import ConfigurationError, ProfileSettings
 
 Json = dict[str, Any]
 STORAGE = "StorageCapacityScoring"

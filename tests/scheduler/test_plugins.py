@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from controllers.runtime.kinds import NODES, PODS
-from controllers.scheduler.events import ClusterEvent, Event
-from controllers.scheduler.framework import SKIP, Plugin, Reads, hints_of, node_field, pod_field
-from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.cycle.watching import node_comparison
+from controllers.scheduler.framework.events import ClusterEvent, Event
+from controllers.scheduler.framework.framework import SKIP, Plugin, Reads, hints_of, node_field, pod_field
+from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.plugins.placement import NODE_NAME
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import SchedulingQueue
-from controllers.scheduler.queuedpod import Place
-from controllers.scheduler.status import Rejection
-from controllers.scheduler.watching import node_comparison
+from controllers.scheduler.queue.queue import SchedulingQueue
+from controllers.scheduler.queue.queued_pod import Place
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled

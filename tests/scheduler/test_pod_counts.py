@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from apiserver.api.selectors import from_labels
-from controllers.scheduler import podcounts
-from controllers.scheduler.nodes import Cache
-from controllers.scheduler.podcounts import PodCounts, selected
-from controllers.scheduler.podinfo import PodInfo
+from apiserver.api.selectors.selectors import from_labels
+from controllers.scheduler.state import pod_counts as podcounts
+from controllers.scheduler.state.nodes import Cache
+from controllers.scheduler.state.pod_counts import PodCounts, selected
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.objects import a_node, a_pod
 
 NODES = [f"n{number}" for number in range(5)]

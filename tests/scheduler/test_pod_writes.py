@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controllers.scheduler.configuration import ConfigurationError
-from controllers.scheduler.extenderconfig import _pem, _server
-from controllers.scheduler.podwrites import PodWriter
+from controllers.scheduler.config.configuration import ConfigurationError
+from controllers.scheduler.config.extenders import _pem, _server
+from controllers.scheduler.writes.pods import PodWriter
 from tests.controllers.oneround import Noted
 from tests.scheduler.objects import a_pod
 from tests.support.virtual import run

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controllers.scheduler.nodes import Nominator
+from controllers.scheduler.state.nodes import Nominator
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info, near
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from controllers.scheduler.arguments import DEFAULTS
-from controllers.scheduler.evictions import REASON
-from controllers.scheduler.framework import Cycle
-from controllers.scheduler.nodes import NodeInfo, Nominator
-from controllers.scheduler.plugins.preemption import Candidate, Preemption
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import FitError, Rejection
+from controllers.scheduler.config.arguments import DEFAULTS
+from controllers.scheduler.framework.framework import Cycle
+from controllers.scheduler.framework.status import FitError, Rejection
+from controllers.scheduler.preemption.default import Candidate, Preemption
+from controllers.scheduler.state.nodes import NodeInfo, Nominator
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.writes.evictions import REASON
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info, near
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.kinds import EVENTS, PODS
-from controllers.scheduler.evictions import Evictions
-from controllers.scheduler.nodes import Nominator
-from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.state.nodes import Nominator
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.writes.evictions import Evictions
 from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World

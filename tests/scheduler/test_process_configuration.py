@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver.api.features import Features
-from controllers.commandline import FlagError, Given
-from controllers.flags import read
-from controllers.runtime.pace import Paced
-from controllers.scheduler.arguments import Arguments, read_arguments
-from controllers.scheduler.configuration import ConfigurationError, parse
-from controllers.scheduler.plugins import Parts, default_plugins
-from controllers.scheduler.profiles import arrange, load
+from apiserver.api.features.gates import Features
+from controllers.manager.flags import read
+from controllers.options.command_line import FlagError, Given
+from controllers.runtime.rate_limit import Paced
+from controllers.scheduler.config.arguments import Arguments, read_arguments
+from controllers.scheduler.config.configuration import ConfigurationError, parse
+from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.profiles import arrange, load
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.test_configuration import document
 from tests.support.virtual import passes, run

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.allocator import Allocated, allocated
-from controllers.scheduler import reach
-from controllers.scheduler.reach import DeviceReach, TouchLog
+from controllers.scheduler.state import affected_nodes as reach
+from controllers.scheduler.state.affected_nodes import DeviceReach, TouchLog
 from tests.scheduler.objects import a_claim, a_slice
 
 Json = dict[str, Any]

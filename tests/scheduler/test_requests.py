@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.podrequests import ASSUMED, pod_requests
+from apiserver.api.helpers.pod_requests import ASSUMED, pod_requests
 
 Json = dict[str, Any]
 

@@ -7,16 +7,16 @@ from contextlib import suppress
 
 import pytest
 
-from apiserver.api.metrics import text
-from apiserver.clock import now
+from apiserver.runtime.clock import now
+from apiserver.runtime.metrics import text
 from controllers.runtime.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
-from controllers.scheduler.events import ClusterEvent, Event, label_of
-from controllers.scheduler.measures import Measures, Points
-from controllers.scheduler.metrics import SchedulerMetrics
-from controllers.scheduler.nodes import Cache
-from controllers.scheduler.queue import SchedulingQueue
-from controllers.scheduler.queuedpod import Place, QueuedPod
-from controllers.scheduler.status import Diagnosis, FitError, SchedulingError
+from controllers.scheduler.cycle.metrics import SchedulerMetrics
+from controllers.scheduler.framework.attempt_metrics import Measures, Points
+from controllers.scheduler.framework.events import ClusterEvent, Event, label_of
+from controllers.scheduler.framework.status import Diagnosis, FitError, SchedulingError
+from controllers.scheduler.queue.queue import SchedulingQueue
+from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.state.nodes import Cache
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_extended_resources import asking, cluster_with_devices

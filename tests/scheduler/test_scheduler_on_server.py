@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
     EVENTS,
@@ -18,7 +18,7 @@ from controllers.runtime.kinds import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
-from controllers.scheduler.podwrites import PodWriter
+from controllers.scheduler.writes.pods import PodWriter
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, near
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import run

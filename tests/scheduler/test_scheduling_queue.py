@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from apiserver.clock import now
-from apiserver.virtualloop import VirtualLoop
-from controllers.scheduler.events import ClusterEvent, Event
-from controllers.scheduler.framework import hints_of
-from controllers.scheduler.plugins import SCHEDULING_GATES
+from apiserver.runtime.clock import now
+from apiserver.runtime.virtual_loop import VirtualLoop
+from controllers.scheduler.cycle.plugins import SCHEDULING_GATES
+from controllers.scheduler.framework.events import ClusterEvent, Event
+from controllers.scheduler.framework.framework import hints_of
 from controllers.scheduler.plugins.resources import node_resources_fit
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.queue import SchedulingQueue
-from controllers.scheduler.queuedpod import Place, QueuedPod
+from controllers.scheduler.queue.queue import SchedulingQueue
+from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.support import virtual
 from tests.support.virtual import passes

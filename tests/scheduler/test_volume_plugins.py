@@ -20,13 +20,13 @@ from controllers.runtime.kinds import (
     key_of,
 )
 from controllers.runtime.transport import NoTransport
-from controllers.scheduler.framework import SKIP, Plugin, PluginError
-from controllers.scheduler.nodes import Cache
-from controllers.scheduler.plugins.volumebinding import VolumeBinding
-from controllers.scheduler.plugins.volumes import node_volume_limits, volume_restrictions, volume_zone
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Rejection
-from controllers.scheduler.volumes import VolumeCache
+from controllers.scheduler.framework.framework import SKIP, Plugin, PluginError
+from controllers.scheduler.framework.status import Rejection
+from controllers.scheduler.state.nodes import Cache
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.storage.binding_plugin import VolumeBinding
+from controllers.scheduler.storage.limit_plugins import node_volume_limits, volume_restrictions, volume_zone
+from controllers.scheduler.storage.volumes import VolumeCache
 from tests.scheduler.objects import a_node, a_pod
 
 Json = dict[str, Any]

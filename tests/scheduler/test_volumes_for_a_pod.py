@@ -13,13 +13,13 @@ import pytest
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import STORAGE_CAPACITIES, key_of
 from controllers.runtime.transport import NoTransport
-from controllers.scheduler.framework import PluginError
-from controllers.scheduler.nodes import Cache
-from controllers.scheduler.plugins.volumebinding import Found, VolumeBinding, VolumeState
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Rejection
-from controllers.scheduler.volumes import VolumeCache
-from controllers.scheduler.volumewrites import VolumeWriter
+from controllers.scheduler.framework.framework import PluginError
+from controllers.scheduler.framework.status import Rejection
+from controllers.scheduler.state.nodes import Cache
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.storage.binding_plugin import Found, VolumeBinding, VolumeState
+from controllers.scheduler.storage.volume_writes import VolumeWriter
+from controllers.scheduler.storage.volumes import VolumeCache
 from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.test_volume_plugins import KINDS, known, storage_class, thing, using

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import PODS
 from tests.scheduler.changesituations import Change, Changing, changes

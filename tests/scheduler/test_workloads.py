@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from controllers.runtime.kinds import PODS, SERVICES
-from controllers.scheduler.arguments import DEFAULTS
-from controllers.scheduler.nodes import Nominator
-from controllers.scheduler.plugins.preemption import Candidate, Preemption, best
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import FitError
+from controllers.scheduler.config.arguments import DEFAULTS
+from controllers.scheduler.framework.status import FitError
+from controllers.scheduler.preemption.default import Candidate, Preemption, best
+from controllers.scheduler.state.nodes import Nominator
+from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.situations import OTHERS, budget, controlled, priority_class, service

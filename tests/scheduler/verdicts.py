@@ -22,7 +22,7 @@ from controllers.runtime.kinds import (
     Kind,
     key_of,
 )
-from controllers.scheduler.claimstate import results_of
+from controllers.scheduler.dra.claim_state import results_of
 from tests.scheduler.situations import OTHERS, Situation
 from tests.scheduler.world import scheduled
 from tests.support.patience import patience

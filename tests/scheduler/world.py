@@ -9,16 +9,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from apiserver.app import Server
-from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.inprocess import InProcess
-from apiserver.settings import read
-from controllers.manager import Manager
-from controllers.options import Options
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.in_process import InProcess
+from apiserver.options.settings import read
+from controllers.manager.manager import Manager
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
 from controllers.scheduler import Scheduler
-from controllers.scheduler.configuration import Configuration
-from controllers.scheduler.framework import Plugin
+from controllers.scheduler.config.configuration import Configuration
+from controllers.scheduler.framework.framework import Plugin
 from tests.support.virtual import passes
 
 Json = dict[str, Any]

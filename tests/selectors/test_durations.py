@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apiserver.api.durations import age, go_seconds, human_duration
+from apiserver.api.values.durations import age, go_seconds, human_duration
 
 
 @pytest.mark.parametrize(

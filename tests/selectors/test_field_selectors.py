@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.selectors import FieldRequirement, FieldSelector, SelectorError, parse_fields
+from apiserver.api.selectors.selectors import FieldRequirement, FieldSelector, SelectorError, parse_fields
 
 
 def test_a_term_selects_equal_or_unequal() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.labelrequirements import Operator
-from apiserver.api.selectors import (
+from apiserver.api.selectors.label_requirements import Operator
+from apiserver.api.selectors.selectors import (
     EVERYTHING,
     NOTHING,
     LabelSelector,

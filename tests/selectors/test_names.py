@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.api import names
+from apiserver.api.values import names
 
 
 @pytest.mark.parametrize("value", ["a", "a-b", "0", "a" * 63])

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 import pytest
 
 from apiserver.app import Server
-from apiserver.settings import read
+from apiserver.options.settings import read
 from apiserver.storage import UnusableDatabase
 from tests.support.patience import wait_until
 from tests.support.postgres import Database, fresh_schema

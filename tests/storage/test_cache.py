@@ -8,7 +8,7 @@ import json
 import pytest
 
 from apiserver.storage import WatchCache, Write
-from apiserver.storage.types import Expired
+from apiserver.storage.log.types import Expired
 from tests.storage.caches import a_store, names, value, with_store
 
 

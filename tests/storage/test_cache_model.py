@@ -7,8 +7,9 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.storage import WatchCache, Write, keys, open_log
-from apiserver.storage.keys import SortedKeys, end_of
+from apiserver.storage import WatchCache, Write, open_log
+from apiserver.storage.watchcache import keys
+from apiserver.storage.watchcache.keys import SortedKeys, end_of
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=4)
 

@@ -12,7 +12,7 @@ from apiserver.storage import (
     Write,
     open_log,
 )
-from apiserver.storage.types import Expired
+from apiserver.storage.log.types import Expired
 from tests.storage.caches import a_store, with_store
 
 
@@ -56,7 +56,7 @@ def test_each_past_state_can_be_read_from_any_key_in_pages_of_any_size(kept):
 
 @pytest.mark.parametrize("at_once", [1, 2, 5000])
 def test_every_cache_that_is_there_at_the_start_has_its_own_rows(at_once, monkeypatch):
-    monkeypatch.setattr("apiserver.storage.watchcache.LOAD_ROWS", at_once)
+    monkeypatch.setattr("apiserver.storage.watchcache.watchcache.LOAD_ROWS", at_once)
 
     async def run(prefixes: list[str]) -> None:
         log = await open_log("memory:", durability="off")
@@ -83,7 +83,7 @@ def test_every_cache_that_is_there_at_the_start_has_its_own_rows(at_once, monkey
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 99])
 def test_a_state_is_read_in_pages_and_cut_where_it_was_asked_to_be(at_once, monkeypatch):
-    monkeypatch.setattr("apiserver.storage.sqlite.PAGE", at_once)
+    monkeypatch.setattr("apiserver.storage.sqlite.log.PAGE", at_once)
 
     async def run() -> None:
         log = await open_log("memory:")
@@ -118,7 +118,7 @@ def test_caches_that_are_closed_hear_nothing_more():
 
 @pytest.mark.parametrize(("since", "had"), [(1, None), (2, None), (3, [4, 5]), (4, [5]), (5, []), (6, [])])
 def test_a_past_is_brought_back_where_it_is_not_longer_than_a_window_may_be(since, had, monkeypatch):
-    monkeypatch.setattr("apiserver.storage.cache.HISTORY_ROWS", 2)
+    monkeypatch.setattr("apiserver.storage.watchcache.cache.HISTORY_ROWS", 2)
 
     @with_store
     async def run(store):

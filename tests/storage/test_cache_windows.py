@@ -8,10 +8,10 @@ import json
 import pytest
 
 from apiserver.storage import Compacted, Expired, FutureRevision, Write
-from apiserver.storage import window as windows
-from apiserver.storage.entry import Entry, Event
-from apiserver.storage.types import Record
-from apiserver.storage.window import Cursor, Progress, Window
+from apiserver.storage.log.types import Record
+from apiserver.storage.watchcache import window as windows
+from apiserver.storage.watchcache.entry import Entry, Event
+from apiserver.storage.watchcache.window import Cursor, Progress, Window
 from tests.storage.caches import a_store, names, value, with_store
 
 
@@ -283,8 +283,8 @@ async def test_of_what_the_log_has_no_more_a_hundred_events_stay_of_each_kind(st
 
 
 def test_a_window_is_bounded_by_bytes():
-    from apiserver.storage.entry import Entry, Event
-    from apiserver.storage.types import Record
+    from apiserver.storage.log.types import Record
+    from apiserver.storage.watchcache.entry import Entry, Event
 
     progress = Progress(0)
     window = Window(progress, max_events=1000, max_bytes=10_000)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from apiserver import data_command
+from apiserver.command import data as data_command
 from apiserver.storage import DamagedRow, Durability, Record, UnusableDatabase, Write, open_log
-from apiserver.storage.rows import record_of, row_of
-from apiserver.storage.sqlite_mark import FILE, Mark
+from apiserver.storage.log.rows import record_of, row_of
+from apiserver.storage.sqlite.commit_marker import FILE, Mark
 
 FLIPS = 100
 KEYS = 60

@@ -15,8 +15,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 from sqlalchemy.dialects import postgresql, sqlite
 
-from apiserver.storage import open_log, schema, tables
-from apiserver.storage.upgrade import MIGRATIONS, alchemy_url, upgrade
+from apiserver.storage import open_log
+from apiserver.storage.log import schema, tables
+from apiserver.storage.log.upgrade import MIGRATIONS, alchemy_url, upgrade
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from apiserver.storage import UnusableDatabase, Write, open_log, schema
+from apiserver.storage import UnusableDatabase, Write, open_log
+from apiserver.storage.log import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -136,7 +137,7 @@ sys.exit(f"imported: {{heavy}}" if heavy else 0)
 
 
 def test_a_postgres_url_without_the_driver_is_one_line_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "apiserver.storage.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "apiserver.storage.postgres.log", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     assert "pip install 'kubedra[postgres]'" in refusal("postgresql://somewhere/kubedra")
 

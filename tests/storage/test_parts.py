@@ -9,24 +9,17 @@ import sqlite3
 
 import pytest
 
-from apiserver.storage import (
-    Compacted,
-    FutureRevision,
-    StorageUnavailable,
-    UnusableDatabase,
-    Write,
-    open_log,
-    queries,
-)
-from apiserver.storage.entry import Batch, Entry, Event, FleetingEvent
-from apiserver.storage.room import bytes_of
-from apiserver.storage.rows import Heads, Publisher, check_past
-from apiserver.storage.sqlite import _sweep
-from apiserver.storage.sqlite_guard import Guard
-from apiserver.storage.sqlite_open import connect, identity_of
-from apiserver.storage.sqlite_room import RESERVE, Reserve
-from apiserver.storage.sqlite_write import _commit
-from apiserver.storage.types import Durability, Expired, Record, Snapshot, WriteRefused
+from apiserver.storage import Compacted, FutureRevision, StorageUnavailable, UnusableDatabase, Write, open_log
+from apiserver.storage.log import queries
+from apiserver.storage.log.rows import Heads, Publisher, check_past
+from apiserver.storage.log.types import Durability, Expired, Record, Snapshot, WriteRefused
+from apiserver.storage.sqlite.disk_reserve import RESERVE, Reserve
+from apiserver.storage.sqlite.file_watchdog import Guard
+from apiserver.storage.sqlite.log import _sweep
+from apiserver.storage.sqlite.opening import connect, identity_of
+from apiserver.storage.sqlite.size import bytes_of
+from apiserver.storage.sqlite.writer import _commit
+from apiserver.storage.watchcache.entry import Batch, Entry, Event, FleetingEvent
 from tests.storage.caches import a_store, with_store
 
 
@@ -234,7 +227,7 @@ def test_a_reserve_is_taken_where_twice_its_size_is_free_and_given_back(tmp_path
     def pretend(blocks: int):
         return lambda _: type("Found", (), {"f_bavail": blocks, "f_frsize": 1})()
 
-    monkeypatch.setattr("apiserver.storage.sqlite_room.RESERVE", 4096)
+    monkeypatch.setattr("apiserver.storage.sqlite.disk_reserve.RESERVE", 4096)
     monkeypatch.setattr(os, "statvfs", pretend(2 * 4096 - 1))
     assert (reserve.take(), file.exists()) == (False, False)
     monkeypatch.setattr(os, "statvfs", pretend(2 * 4096))

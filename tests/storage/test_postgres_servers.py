@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from apiserver.storage import Expired, Record, StorageUnavailable, WatchCache, Write, WriteRefused, open_log
-from apiserver.storage.rows import row_of
+from apiserver.storage.log.rows import row_of
 from tests.support.patience import patience
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.storage.sqlite_room import Found, find_room
-from apiserver.storage.types import Compacted, Expired, FutureRevision, RevisionUnavailable
+from apiserver.storage.log.types import Compacted, Expired, FutureRevision, RevisionUnavailable
+from apiserver.storage.sqlite.disk_reserve import Found, find_room
 
 
 class NoDisk:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from apiserver.storage import Write, open_log
-from apiserver.storage.keys import SortedKeys
-from apiserver.storage.salvage import Findings, _counter, _report, _structure, _unused
-from apiserver.storage.sqlite_room import Found, Room, again, find_room, with_room
-from apiserver.storage.types import Record, StorageFull, StorageUnavailable
+from apiserver.storage.log.types import Record, StorageFull, StorageUnavailable
+from apiserver.storage.sqlite.disk_reserve import Found, Room, again, find_room, with_room
+from apiserver.storage.sqlite.salvage import Findings, _counter, _report, _structure, _unused
+from apiserver.storage.watchcache.keys import SortedKeys
 
 
 def failure(code: int = sqlite3.SQLITE_FULL) -> sqlite3.Error:
@@ -92,7 +92,7 @@ class Looks:
 
 
 def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apiserver.storage.sqlite_room.LOOK_SECONDS", 0)
+    monkeypatch.setattr("apiserver.storage.sqlite.disk_reserve.LOOK_SECONDS", 0)
 
     async def run() -> None:
         engine, reserve = Looks(), Reserved(there=True)
@@ -156,7 +156,7 @@ def test_a_sweep_without_room_takes_smaller_steps_and_gives_up_at_one() -> None:
 
 
 def test_sorted_keys_stay_sorted_while_their_pieces_grow_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apiserver.storage.keys.PIECE", 2)
+    monkeypatch.setattr("apiserver.storage.watchcache.keys.PIECE", 2)
     random, there, ordered = Random(5), set[str](), SortedKeys()
     for _ in range(300):
         key = f"{random.randrange(40):02}"

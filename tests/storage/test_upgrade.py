@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.storage import UnusableDatabase, Write, open_log, schema, upgrade
+from apiserver.storage import UnusableDatabase, Write, open_log
+from apiserver.storage.log import schema, upgrade
 
 ROOT = Path(__file__).resolve().parents[2]
 #: A release after this one: a table that is altered (on SQLite: copied), one that is made, rows that are moved.

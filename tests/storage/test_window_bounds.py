@@ -8,9 +8,9 @@ import json
 import pytest
 
 from apiserver.storage import Expired, FutureRevision
-from apiserver.storage.entry import Entry, Event
-from apiserver.storage.types import Record
-from apiserver.storage.window import Cursor, Progress, Window
+from apiserver.storage.log.types import Record
+from apiserver.storage.watchcache.entry import Entry, Event
+from apiserver.storage.watchcache.window import Cursor, Progress, Window
 
 
 def sized(revision: int, size: int) -> Event:
@@ -134,7 +134,7 @@ def test_events_that_are_not_among_the_newest_let_go_of_what_can_be_made_again(m
     each = bytes_of(100)
     for limit, most in (("WARM_EVENTS", 3), ("WARM_BYTES", 3 * each)):
         with monkeypatch.context() as patched:
-            patched.setattr(f"apiserver.storage.window.{limit}", most)
+            patched.setattr(f"apiserver.storage.watchcache.window.{limit}", most)
             forgotten.clear()
             window = Window(Progress(0))
             for revision in range(11, 16):
@@ -143,7 +143,7 @@ def test_events_that_are_not_among_the_newest_let_go_of_what_can_be_made_again(m
 
 
 def test_what_was_compacted_goes_but_for_the_newest_events(monkeypatch):
-    monkeypatch.setattr("apiserver.storage.window.MIN_EVENTS", 2)
+    monkeypatch.setattr("apiserver.storage.watchcache.window.MIN_EVENTS", 2)
     progress = Progress(0)
     window, other = Window(progress), Window(progress)
     for revision in range(1, 6):

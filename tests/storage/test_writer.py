@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from apiserver.storage import Durability, StorageUnavailable, Write, open_log
-from apiserver.storage.sqlite_mark import Mark
-from apiserver.storage.sqlite_open import connect
-from apiserver.storage.sqlite_write import LoopEngine, ThreadEngine, append_rows, fail
-from apiserver.storage.types import KeyExists, Record, StorageFull
+from apiserver.storage.log.types import KeyExists, Record, StorageFull
+from apiserver.storage.sqlite.commit_marker import Mark
+from apiserver.storage.sqlite.opening import connect
+from apiserver.storage.sqlite.writer import LoopEngine, ThreadEngine, append_rows, fail
 
 
 class Held:

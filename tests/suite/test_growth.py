@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from apiserver.app import Server
-from apiserver.messages import Request
+from apiserver.request.messages import Request
 from benchmarks.growth import cases, fields
 from benchmarks.growth.measure import Case, asked, measured, nothing
 

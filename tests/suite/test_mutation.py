@@ -112,7 +112,7 @@ def test_a_server_that_a_test_starts_has_what_was_changed_before(tmp_path: Path)
             return servers.fork(flags, env=os.environ, stderr=log)
 
     def work(_: object) -> None:
-        import apiserver.__main__ as server
+        import apiserver.command.start as server
 
         sound = started()
         assert "url" in sound.stdout.readline()

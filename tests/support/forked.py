@@ -38,7 +38,7 @@ from typing import IO, Any, Final, NoReturn
 from kubedra import process
 
 #: What runs: `python -P -m MODULE FLAGS`.
-MODULES: Final = ("apiserver", "controllers", "controllers.node")
+MODULES: Final = ("apiserver", "controllers", "controllers.kubelet")
 #: Who starts such processes.
 _STARTING: Final = ("kubedra.control_plane", "kubedra.node_process", "tests.support.wire")
 #: What an interpreter reads at its own start: with other values it has to be one of its own.
@@ -307,8 +307,8 @@ def _out_of_the_way(file: int) -> int:
 def _prepare() -> None:
     """Imports what processes need, and has a server answer: schemas are compiled when they are first used."""
     from apiserver.app import Server
-    from apiserver.messages import Request
-    from apiserver.settings import read
+    from apiserver.options.settings import read
+    from apiserver.request.messages import Request
 
     import_all()
 

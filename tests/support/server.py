@@ -19,10 +19,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from apiserver.app import Server
-from apiserver.clock import virtual_loops
 from apiserver.http.server.web import Web
-from apiserver.settings import read
-from apiserver.virtualloop import VirtualLoop
+from apiserver.options.settings import read
+from apiserver.runtime.clock import virtual_loops
+from apiserver.runtime.virtual_loop import VirtualLoop
 from tests.support.patience import CLOCK
 from tests.support.virtual import OneClock
 from tests.support.wire import Wire

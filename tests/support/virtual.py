@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from apiserver.clock import Timer
-from apiserver.virtualloop import VirtualLoop
+from apiserver.runtime.clock import Timer
+from apiserver.runtime.virtual_loop import VirtualLoop
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.defaulting import fill_defaults
-from apiserver.api.schema import BOOL, INT32, NOW, STRING, TIME, ListOf, MapOf, Struct, When, field
-from apiserver.registry.resource import Version
+from apiserver.api.schema.defaulting import fill_defaults
+from apiserver.api.schema.language import BOOL, INT32, NOW, STRING, TIME, ListOf, MapOf, Struct, When, field
+from apiserver.registry.definition.resource import Version
 from apiserver.resources import CATALOG
 
 Json = dict[str, Any]

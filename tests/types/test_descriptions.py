@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from apiserver.api import types
-from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
+from apiserver.api.schema.language import Field, ListOf, MapOf, Struct, Type
 from apiserver.api.types.meta import ObjectMeta, TypeMeta
 from apiserver.resources.customresources.published import METADATA
 

@@ -7,14 +7,14 @@ import gc
 
 import pytest
 
-from apiserver.api import cel
-from apiserver.api.remembering import remembered
-from apiserver.api.scalars import canonical_quantity
-from apiserver.api.status import StatusError
+from apiserver import cel
+from apiserver.api.errors.status import StatusError
+from apiserver.api.schema.scalars import canonical_quantity
 from apiserver.api.validation.formats import FORMATS
+from apiserver.api.values.bounded_cache import remembered
 from apiserver.http.formats.negotiation import negotiate
 from apiserver.http.server.incoming import header_name
-from apiserver.registry.metadata import validate_metadata
+from apiserver.registry.definition.metadata import validate_metadata
 
 
 def test_texts_are_remembered_until_they_are_too_long_together() -> None:

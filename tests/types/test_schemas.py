@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.api.types import apps, authentication, batch, coordination, events, meta, policy, scheduling, version
 from apiserver.api.types.core import configuration, namespaces, nodes, pods, services
 from apiserver.api.types.core import events as core_events
@@ -141,7 +141,7 @@ def test_v1beta2_has_the_shape_of_v1() -> None:
 
 _IMPORT_ALL = """
 import sys, importlib
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 built = []
 whole = Struct.fields.func
 Struct.fields = property(lambda self: built.append(self.name) or whole(self))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.fielderrors import FieldError, Path
-from apiserver.api.limits import FIXED, FIXED_UNSHOWN, Immutable, Limits
-from apiserver.api.schema import QUANTITY, STRING, ListOf, Struct, Type, field, string
+from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.schema.language import QUANTITY, STRING, ListOf, Struct, Type, field, string
+from apiserver.api.schema.limits import FIXED, FIXED_UNSHOWN, Immutable, Limits
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import Rules, unchanged
 

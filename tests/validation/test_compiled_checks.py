@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
-from apiserver.api.limits import Limits
-from apiserver.api.schema import (
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.schema.language import (
     BOOL,
     INT32,
     INT_OR_STRING,
@@ -22,6 +21,7 @@ from apiserver.api.schema import (
     field,
     string,
 )
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.meta import UID
 from apiserver.api.validation.compile import At, Rules
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.validation.structural import ABSENT, Structural
 from apiserver.api.validation.textforms import text_form
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.admission.podsecurity.subjects import Finding, Json, PodToCheck, count, named, quoted, setters
-from apiserver.api.fielderrors import go_quote
+from apiserver.api.errors.field_errors import go_quote
 
 __all__ = [
     "app_armor",

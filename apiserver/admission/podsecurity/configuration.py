@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from apiserver.admission.podsecurity.policies import Policy, standard_of
-from apiserver.api.fielderrors import FieldError, duplicate, invalid
-from apiserver.api.fielderrors import Path as Where
-from apiserver.api.names import dns_label, dns_subdomain
-from apiserver.api.schema import STRING, ListOf, Struct, field
+from apiserver.api.errors.field_errors import FieldError, duplicate, invalid
+from apiserver.api.errors.field_errors import Path as Where
+from apiserver.api.helpers.config_files import ConfigurationError, read_configuration
+from apiserver.api.schema.language import STRING, ListOf, Struct, field
 from apiserver.api.types.meta import TYPE_META
-from apiserver.configurations import ConfigurationError, read_configuration
+from apiserver.api.values.names import dns_label, dns_subdomain
 
 __all__ = ["PodSecurityConfiguration", "read_pod_security"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.admission.podsecurity.policies import LATEST, PRIVILEGED, Standard
-from apiserver.api.metrics import Counter, Family
-from apiserver.registry.admission import Attributes
+from apiserver.registry.store.admission import Attributes
+from apiserver.runtime.metrics import Counter, Family
 
 __all__ = ["Evaluations"]
 

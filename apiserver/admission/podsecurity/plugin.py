@@ -13,13 +13,13 @@ from apiserver.admission.podsecurity.configuration import PodSecurityConfigurati
 from apiserver.admission.podsecurity.counting import Evaluations
 from apiserver.admission.podsecurity.policies import PREFIX, PRIVILEGED, Policy, Standard, policy_of
 from apiserver.admission.podsecurity.subjects import Finding, PodToCheck
-from apiserver.api.fielderrors import aggregate
-from apiserver.api.status import forbidden, invalid
-from apiserver.registry.admission import Attributes, Plugin
-from apiserver.registry.resource import Resource
+from apiserver.api.errors.field_errors import aggregate
+from apiserver.api.errors.status import forbidden, invalid
+from apiserver.registry.definition.resource import Resource
+from apiserver.registry.store.admission import Attributes, Plugin
 
 if TYPE_CHECKING:
-    from apiserver.registry.store import Registry
+    from apiserver.registry.store.store import Registry
 
 __all__ = ["PodSecurity"]
 

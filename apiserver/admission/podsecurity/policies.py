@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
 
 __all__ = ["LATEST", "PREFIX", "PRIVILEGED", "RESTRICTED", "Policy", "Standard", "policy_of", "standard_of"]
 

@@ -15,18 +15,18 @@ from uuid import uuid4
 
 import orjson
 
-from apiserver.admission.requests import Place, View
+from apiserver.admission.policies.requests import Place, View
 from apiserver.admission.webhooks.hooks import Concerned, Hook
 from apiserver.admission.webhooks.reviews import Verdict, review_of, unreadable, verdict_of, version_for
-from apiserver.api.fielderrors import go_quote
-from apiserver.api.metrics import Counter, Family, Histogram
-from apiserver.api.status import PlainError, StatusError, bad_request, internal_error
-from apiserver.registry.admission import forbidden
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import PlainError, StatusError, bad_request, internal_error
+from apiserver.registry.store.admission import forbidden
+from apiserver.runtime.metrics import Counter, Family, Histogram
 from apiserver.webhooks.failures import WebhookError
 
 if TYPE_CHECKING:
-    from apiserver.registry.admission import Attributes
-    from apiserver.registry.store import Registry
+    from apiserver.registry.store.admission import Attributes
+    from apiserver.registry.store.store import Registry
     from apiserver.webhooks.client import Webhooks
 
 __all__ = ["CallFailed", "Caller", "Rejected", "noted_at"]
@@ -100,8 +100,8 @@ class Caller:
         place = hook.matcher.match(concerned.covered, attributes)
         if place is None or not hook.has_conditions:
             return place
-        from apiserver.admission.aside import metered
-        from apiserver.admission.expressions import Bindings, ExpressionError
+        from apiserver.admission.policies.deadline import metered
+        from apiserver.admission.policies.expressions import Bindings, ExpressionError
 
         bindings = Bindings(view(place), self.registry)
         try:

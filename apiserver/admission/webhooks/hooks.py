@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apiserver.admission.matching import Covered, Matcher
-from apiserver.admission.policyindex import GROUP, FromFiles, is_long
-from apiserver.admission.requests import Place, equivalents, is_exempt, place_of
-from apiserver.turns import call_on_loop
+from apiserver.admission.policies.index import GROUP, FromFiles, is_long
+from apiserver.admission.policies.matching import Covered, Matcher
+from apiserver.admission.policies.requests import Place, equivalents, is_exempt, place_of
+from apiserver.runtime.offload import call_on_loop
 from apiserver.webhooks.client import Target, target_of
 from apiserver.webhooks.credentials import EMPTY, Wallet
 
 if TYPE_CHECKING:
-    from apiserver.admission.expressions import MatchConditions
-    from apiserver.api.cel.meter import Meter
-    from apiserver.registry.admission import Attributes, Operation
-    from apiserver.registry.resource import Resource
-    from apiserver.registry.store import Registry
-    from apiserver.storage.cache import Cursor
+    from apiserver.admission.policies.expressions import MatchConditions
+    from apiserver.cel.language.time_limit import Meter
+    from apiserver.registry.definition.resource import Resource
+    from apiserver.registry.store.admission import Attributes, Operation
+    from apiserver.registry.store.store import Registry
+    from apiserver.storage.watchcache.cache import Cursor
 
 __all__ = ["GROUP", "Hook", "Hooks"]
 
@@ -60,7 +60,7 @@ class Hook:
         """Its match conditions, compiled when a request matches all else. Raises what the meter raises."""
         if self._compiled is None:
             # Conditions bring in CEL, which is loaded when it is needed.
-            from apiserver.admission.expressions import MatchConditions
+            from apiserver.admission.policies.expressions import MatchConditions
 
             meter.look()
             if is_long(self._conditions):

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.admission.changes import take_over
-from apiserver.admission.policyindex import FromFiles
-from apiserver.admission.requests import Place, View, is_exempt
+from apiserver.admission.policies.index import FromFiles
+from apiserver.admission.policies.request_changes import take_over
+from apiserver.admission.policies.requests import Place, View, is_exempt
 from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts, noted_at
 from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
 from apiserver.admission.webhooks.reviews import Verdict
-from apiserver.api.codec import DecodeError, loads
-from apiserver.api.fielderrors import go_quote
-from apiserver.api.gojson import go_kind
+from apiserver.api.codec.codec import DecodeError, loads
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import internal_error
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.jsonpatch import json_patch
-from apiserver.api.status import internal_error
-from apiserver.registry.admission import Attributes, Plugin, Reinvocation
+from apiserver.api.values.go_json import go_kind
 from apiserver.registry.body.convert import copy_of
 from apiserver.registry.fields.managers import decode as decode_managers
+from apiserver.registry.store.admission import Attributes, Plugin, Reinvocation
 
 if TYPE_CHECKING:
-    from apiserver.registry.resource import Resource
+    from apiserver.registry.definition.resource import Resource
 from apiserver.webhooks.credentials import EMPTY, Wallet
 
 __all__ = ["MutatingAdmissionWebhook"]

@@ -10,9 +10,9 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from apiserver.admission.requests import View
-from apiserver.api.codec import encode_exactly
-from apiserver.api.fielderrors import go_quote
+from apiserver.admission.policies.requests import View
+from apiserver.api.codec.codec import encode_exactly
+from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.types.reviews import ADMISSION_REVIEWS
 from apiserver.webhooks.client import Answer
 from apiserver.webhooks.failures import WebhookError

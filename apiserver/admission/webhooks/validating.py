@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.policyindex import FromFiles
-from apiserver.admission.requests import Place, View, is_exempt
+from apiserver.admission.policies.index import FromFiles
+from apiserver.admission.policies.requests import Place, View, is_exempt
 from apiserver.admission.webhooks.calls import Caller, Counts
 from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
 from apiserver.admission.webhooks.reviews import Verdict
-from apiserver.registry.admission import Attributes, Plugin
-from apiserver.turns import on_loop
+from apiserver.registry.store.admission import Attributes, Plugin
+from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:
-    from apiserver.registry.resource import Resource
+    from apiserver.registry.definition.resource import Resource
 from apiserver.webhooks.credentials import EMPTY, Wallet
 
 __all__ = ["ValidatingAdmissionWebhook"]

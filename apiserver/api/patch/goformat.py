@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.nesting import Folded
-from apiserver.api.numbers import go_float
+from apiserver.api.errors.nesting import Folded
+from apiserver.api.values.numbers import go_float
 
 __all__ = ["go_format", "go_text", "go_type"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import go_quote
-from apiserver.api.gojson import unmarshal_error
-from apiserver.api.nesting import Folded, copied, dumps
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.nesting import Folded, copied, dumps
 from apiserver.api.patch.errors import PatchError
+from apiserver.api.values.go_json import unmarshal_error
 
 __all__ = ["json_patch"]
 

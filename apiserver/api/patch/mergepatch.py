@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.nesting import Folded
+from apiserver.api.errors.nesting import Folded
 from apiserver.api.patch.errors import PatchError
 
 __all__ = ["merge_patch"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.nesting import Folded, dumps
+from apiserver.api.errors.nesting import Folded, dumps
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_type
 

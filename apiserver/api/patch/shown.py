@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.nesting import LEVELS, dumps
-from apiserver.api.schema import ListOf, MapOf, Struct, Type
+from apiserver.api.errors.nesting import LEVELS, dumps
+from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
 
 __all__ = ["shown_json_patched", "shown_merged"]
 

@@ -17,11 +17,11 @@ from heapq import heappop, heappush
 from operator import is_
 from typing import Any, Final
 
-from apiserver.api.nesting import rebuilt
+from apiserver.api.errors.nesting import rebuilt
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_text, go_type
 from apiserver.api.patch.ordering import by_presence, element_key, identity, ordered, same
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, go_name
+from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, Type, go_name
 
 __all__ = ["strategic_merge_patch"]
 

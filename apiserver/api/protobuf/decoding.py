@@ -22,7 +22,7 @@ from apiserver.api.protobuf.values import (
     read_string,
 )
 from apiserver.api.protobuf.wire import BYTES, EOF, WireError, length, skip, varint
-from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
+from apiserver.api.schema.language import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
 
 __all__ = ["decode"]
 

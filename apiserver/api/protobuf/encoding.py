@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from struct import pack
 from typing import Any, Final
 
-from apiserver.api.gojson import RawObject
-from apiserver.api.nesting import dumps
+from apiserver.api.errors.nesting import dumps
 from apiserver.api.protobuf.wire import BYTES, FIXED64, VARINT, header, tag, write_varint
-from apiserver.api.remembering import remembered
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.values.bounded_cache import remembered
+from apiserver.api.values.go_json import RawObject
 
 __all__ = ["encode"]
 

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.codec import DecodeError, loads
-from apiserver.api.gojson import RawObject
-from apiserver.api.nesting import dumps
+from apiserver.api.codec.codec import DecodeError, loads
+from apiserver.api.errors.nesting import dumps
 from apiserver.api.protobuf.wire import BYTES, END, EOF, FIXED64, VARINT, WireError, length, skip, varint
-from apiserver.api.scalars import canonical_quantity
+from apiserver.api.schema.scalars import canonical_quantity
+from apiserver.api.values.go_json import RawObject
 
 __all__ = [
     "SCALARS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.api.codec import DecodeError
+from apiserver.api.codec.codec import DecodeError
 
 __all__ = ["BYTES", "FIXED64", "VARINT", "WireError", "header", "length", "skip", "tag", "varint", "write_varint"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import STRING, ListOf, Struct, field
+from apiserver.api.schema.language import STRING, ListOf, Struct, field
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 
 __all__ = ["V1", "V1BETA1", "Family"]

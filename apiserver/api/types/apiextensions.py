@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.schema import (
+from apiserver.api.schema.language import (
     BOOL,
     BYTES,
     FLOAT64,

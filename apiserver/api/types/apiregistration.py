@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, BYTES, INT32, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.language import BOOL, BYTES, INT32, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 APIServiceConditionType = string("v1.APIServiceConditionType")

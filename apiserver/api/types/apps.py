@@ -4,9 +4,21 @@ history.
 
 from __future__ import annotations
 
-from apiserver.api.gating import EVERY_GATE, gated
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, RAW, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.features.gated_fields import EVERY_GATE, gated
+from apiserver.api.schema.language import (
+    BOOL,
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    RAW,
+    STRING,
+    TIME,
+    ListOf,
+    Struct,
+    field,
+    string,
+)
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
 from apiserver.api.types.core.pods import ConditionStatus, PodTemplateSpec
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of

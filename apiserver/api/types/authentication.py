@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT64, STRING, TIME, ListOf, MapOf, Struct, field
+from apiserver.api.schema.language import BOOL, INT64, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.api.types.meta import TYPE_META, UID, ObjectMeta
 
 BoundObjectReference = Struct("io.k8s.api.authentication.v1.BoundObjectReference", lambda: (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, STRING, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.language import BOOL, STRING, ListOf, MapOf, Struct, field, string
 from apiserver.api.types.meta import TYPE_META, LabelSelectorRequirement, ObjectMeta
 
 _GROUP = "authorization.k8s.io"

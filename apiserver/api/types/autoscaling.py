@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import INT32, INT64, STRING, TIME, Struct, field
+from apiserver.api.schema.language import INT32, INT64, STRING, TIME, Struct, field
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 ScaleSpec = Struct("io.k8s.api.autoscaling.v1.ScaleSpec", lambda: (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.schema import INT32, INT64, QUANTITY, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import INT32, INT64, QUANTITY, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.types.core.containers import ResourceName
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.limits import FIXED, Immutable, Limits
-from apiserver.api.schema import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.limits import FIXED, Immutable, Limits
 from apiserver.api.types.core.pods import ConditionStatus, PodConditionType, PodTemplateSpec
 from apiserver.api.types.core.references import ObjectReference
 from apiserver.api.types.meta import TYPE_META, UID, LabelSelector, ObjectMeta, list_of

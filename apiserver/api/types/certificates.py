@@ -4,8 +4,8 @@ before that.
 
 from __future__ import annotations
 
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import BYTES, INT32, STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.language import BYTES, INT32, STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.authentication import ExtraValue
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.meta import TYPE_META, UID, Condition, ObjectMeta, list_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import INT32, MICRO_TIME, STRING, Struct, field, string
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import INT32, MICRO_TIME, STRING, Struct, field, string
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 CoordinatedLeaseStrategy = string("v1.CoordinatedLeaseStrategy")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import STRING, ListOf, Struct, field
+from apiserver.api.schema.language import STRING, ListOf, Struct, field
 from apiserver.api.types.meta import TYPE_META, ListMeta, ObjectMeta
 
 GroupVersionKind = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionKind", lambda: (

@@ -6,9 +6,8 @@ here.
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import (
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import (
     ANY,
     BOOL,
     FIELDS_V1,
@@ -24,6 +23,7 @@ from apiserver.api.schema import (
     field,
     string,
 )
+from apiserver.api.schema.limits import FIXED, Limits
 
 UID = string("types.UID")
 ManagedFieldsOperationType = string("v1.ManagedFieldsOperationType")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import INT32, INT_OR_STRING, STRING, ListOf, Struct, field, string
+from apiserver.api.schema.language import INT32, INT_OR_STRING, STRING, ListOf, Struct, field, string
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.core.containers import Protocol
 from apiserver.api.types.core.references import TypedLocalObjectReference
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of

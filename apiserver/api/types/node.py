@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema.language import STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.core.resources import ResourceList
 from apiserver.api.types.core.scheduling import Toleration
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import Immutable, Limits
-from apiserver.api.schema import STRING, ListOf, Struct, field
+from apiserver.api.schema.language import STRING, ListOf, Struct, field
+from apiserver.api.schema.limits import Immutable, Limits
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
 
 _GROUP = "rbac.authorization.k8s.io"

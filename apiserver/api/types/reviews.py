@@ -4,7 +4,7 @@ v1beta1. Neither is served.
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, BYTES, RAW, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema.language import BOOL, BYTES, RAW, STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types.meta import TYPE_META, Status
 
 __all__ = ["ADMISSION_REVIEWS", "CONVERSION_REVIEWS"]

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import EVERY_GATE, gated
-from apiserver.api.limits import FIXED, Immutable, Limits
-from apiserver.api.schema import BOOL, INT32, INT64, QUANTITY, STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.features.gated_fields import EVERY_GATE, gated
+from apiserver.api.schema.language import (
+    BOOL,
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    TIME,
+    ListOf,
+    MapOf,
+    Struct,
+    field,
+    string,
+)
+from apiserver.api.schema.limits import FIXED, Immutable, Limits
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeReclaimPolicy, PersistentVolumeSpec
 from apiserver.api.types.core.volumes import TOO_LONG_A_LIFE, TOO_SHORT_A_LIFE
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.language import INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 StorageVersionSpec = Struct("io.k8s.api.apiserverinternal.v1alpha1.StorageVersionSpec", lambda: (),

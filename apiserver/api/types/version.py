@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import STRING, Struct, field
+from apiserver.api.schema.language import STRING, Struct, field
 
 Info = Struct("io.k8s.apimachinery.pkg.version.Info", lambda: (
     field("major", 1, STRING, omit=False, required=True,

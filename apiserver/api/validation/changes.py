@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid
-from apiserver.api.internal import internal
-from apiserver.api.limits import Immutable
-from apiserver.api.schema import Field, Scalar, Struct
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid
+from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.schema.language import Field, Scalar, Struct
+from apiserver.api.schema.limits import Immutable
+from apiserver.api.validation.internal_values import internal
 
 __all__ = ["Changes", "changes"]
 

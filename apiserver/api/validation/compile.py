@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     FieldError,
     Named,
     Path,
@@ -24,8 +24,8 @@ from apiserver.api.fielderrors import (
     required,
     too_many,
 )
-from apiserver.api.limits import Limits
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct
+from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct
+from apiserver.api.schema.limits import Limits
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.formats import FORMATS, Format
 from apiserver.api.validation.scalars import FieldCheck, bounds, detail, says_nothing_unset, scalar_check

@@ -9,7 +9,16 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid, not_supported, required, too_long, too_many
+from apiserver.api.errors.field_errors import (
+    FieldError,
+    Path,
+    go_quote,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from apiserver.api.patch.goformat import go_format
 
 __all__ = [

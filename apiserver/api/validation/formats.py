@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from apiserver.api import names
-from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required, too_long
-from apiserver.api.networks import legacy_ip
-from apiserver.api.remembering import remembered
+from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required, too_long
+from apiserver.api.values import names
+from apiserver.api.values.bounded_cache import remembered
+from apiserver.api.values.networks import legacy_ip
 
 __all__ = ["FORMATS", "Format", "driver_name", "no_backsteps"]
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.api.fielderrors import Path
+from apiserver.api.errors.field_errors import Path
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.validation.findings import (
     Finding,
@@ -97,7 +97,7 @@ class Leaf:
     def _compiled(pattern: str) -> Callable[[str], bool] | None:
         if not pattern:
             return None
-        from apiserver.api.cel.regex import compile_pattern
+        from apiserver.cel.regex.regex import compile_pattern
 
         return compile_pattern(pattern).found_in
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.api.fielderrors import Path
+from apiserver.api.errors.field_errors import Path
 from apiserver.api.validation.findings import Result, general, many, missing, plain
 from apiserver.api.validation.leaves import leaf_of
 

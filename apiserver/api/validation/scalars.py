@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     FieldError,
     Named,
     Path,
@@ -14,12 +14,12 @@ from apiserver.api.fielderrors import (
     required,
     too_long,
 )
-from apiserver.api.gojson import RawObject
-from apiserver.api.limits import Limits
-from apiserver.api.nesting import dumps
-from apiserver.api.quantity import Quantity
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar
+from apiserver.api.errors.nesting import dumps
+from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar
+from apiserver.api.schema.limits import Limits
 from apiserver.api.validation.formats import FORMATS
+from apiserver.api.values.go_json import RawObject
+from apiserver.api.values.quantity import Quantity
 
 __all__ = ["FieldCheck", "bounds", "detail", "raw_size", "says_nothing_unset", "scalar_check"]
 

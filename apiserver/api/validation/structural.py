@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
-from apiserver.api.names import dns1035_label
+from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, required
 from apiserver.api.validation.nodes import ABSENT, Node, node_of, same
+from apiserver.api.values.names import dns1035_label
 
 __all__ = ["ABSENT", "RuleHook", "Structural", "blocking"]
 

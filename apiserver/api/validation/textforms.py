@@ -14,8 +14,8 @@ from datetime import date
 from typing import Final
 from urllib.parse import urlsplit
 
-from apiserver.api import names
-from apiserver.api.durations import go_duration_problem
+from apiserver.api.values import names
+from apiserver.api.values.durations import go_duration_problem
 
 __all__ = ["YOUNG_FORMATS", "text_form"]
 

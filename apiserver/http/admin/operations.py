@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from apiserver.http.rest import Resting
+from apiserver.http.admin.idle import Resting
 from apiserver.http.sinks.ring import Ring
-from apiserver.messages import Request
-from apiserver.registry.dropped import Loss
+from apiserver.registry.definition.dropped_fields import Loss
+from apiserver.request.messages import Request
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.faults import Faults

@@ -9,13 +9,13 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api import protobuf
-from apiserver.api.status import StatusError
-from apiserver.api.yamlbody import YamlError, load
-from apiserver.clock import now
-from apiserver.http.audit.ids import audit_id
+from apiserver.api.codec.yaml_bodies import YamlError, load
+from apiserver.api.errors.status import StatusError
 from apiserver.http.audit.policy import Audited, Level
-from apiserver.messages import Request, Response, User
 from apiserver.registry.body.decode import PROTOBUF, Kinds, media_type
+from apiserver.request.audit_ids import audit_id
+from apiserver.request.messages import Request, Response, User
+from apiserver.runtime.clock import now
 
 __all__ = ["Event", "Write"]
 

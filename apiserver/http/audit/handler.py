@@ -13,10 +13,10 @@ from apiserver.http.audit.policy import Level, Policy
 from apiserver.http.formats.errors import error_response
 from apiserver.http.handlers.authorization import question_of
 from apiserver.http.handlers.chain import Handler, anew
-from apiserver.messages import ConnectionClosed, Request, Response, Stream
-from apiserver.registry.authority import Decision
 from apiserver.registry.body.decode import Kinds
-from apiserver.settling import Unsettled, settle_again
+from apiserver.registry.definition.authority import Decision
+from apiserver.request.messages import ConnectionClosed, Request, Response, Stream
+from apiserver.runtime.external_facts import Unsettled, settle_again
 
 __all__ = ["Audit", "AuditOfStrangers"]
 

@@ -11,8 +11,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from apiserver.messages import User
-from apiserver.requestinfo import RequestInfo
+from apiserver.request.info import RequestInfo
+from apiserver.request.messages import User
 
 __all__ = ["Audited", "Level", "Policy", "PolicyError", "read_policy"]
 

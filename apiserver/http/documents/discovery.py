@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.versionorder import version_order
+from apiserver.api.values.version_order import version_order
 from apiserver.http.documents.priorities import FIRST, group_priority, version_priority
-from apiserver.registry.resource import Release, Resource, Subresource, Version, api_version
+from apiserver.registry.definition.resource import Release, Resource, Subresource, Version, api_version
 
 if TYPE_CHECKING:
     from apiserver.aggregation.servers import Server

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from apiserver.api.metrics import Counter, Gauge, text
-from apiserver.api.status import PlainError
-from apiserver.messages import Request, Response
+from apiserver.api.errors.status import PlainError
+from apiserver.request.messages import Request, Response
+from apiserver.runtime.metrics import Counter, Gauge, text
 
 #: Gives "" when all is well, else what is wrong.
 Check = Callable[[], Awaitable[str]]

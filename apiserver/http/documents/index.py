@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.metrics import CONTENT_TYPE
-from apiserver.api.status import PlainError, method_not_allowed, unknown_resource
+from apiserver.api.errors.status import PlainError, method_not_allowed, unknown_resource
 from apiserver.http.documents.discovery import AGGREGATED, Discovery
 from apiserver.http.documents.health import HEALTH, Health
 from apiserver.http.documents.issuer import PATHS, Issuer
@@ -24,7 +23,8 @@ from apiserver.http.formats.negotiation import (
     is_pretty,
     negotiate_plain,
 )
-from apiserver.messages import Request, Response
+from apiserver.request.messages import Request, Response
+from apiserver.runtime.metrics import CONTENT_TYPE
 
 _NO_PAGE: Final = "404 page not found"
 

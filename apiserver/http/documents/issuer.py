@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.http.formats.negotiation import check_produced
-from apiserver.messages import Request, Response
+from apiserver.request.messages import Request, Response
 
 Json = dict[str, Any]
 

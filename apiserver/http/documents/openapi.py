@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.features import Release
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import Release
 from apiserver.http.documents.issuer import PATHS
 from apiserver.http.formats.negotiation import JSON, clauses
-from apiserver.messages import Request, Response
-from apiserver.registry.resource import Resource, Version
-from apiserver.turns import in_turns
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.request.messages import Request, Response
+from apiserver.runtime.offload import in_turns
 
 if TYPE_CHECKING:
     from apiserver.aggregation.servers import Server

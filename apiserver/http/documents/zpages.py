@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from apiserver.api.times import timestamp
-from apiserver.clock import now
+from apiserver.api.values.times import timestamp
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON, YAML, Clause, clauses, not_acceptable
-from apiserver.messages import Request, Response
+from apiserver.request.messages import Request, Response
+from apiserver.runtime.clock import now
 
 __all__ = ["About", "ZPages"]
 

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final
 
-from apiserver.api.durations import parse_duration
-from apiserver.api.metrics import Counter, Family, Gauge, Histogram, Labels
-from apiserver.api.status import PlainError
+from apiserver.api.errors.status import PlainError
+from apiserver.api.values.durations import parse_duration
 from apiserver.http.fairness.levels import Level, Rejected, share_seats
 from apiserver.http.handlers.chain import Handler
-from apiserver.messages import Request, Response, Stream, User
-from apiserver.requestinfo import LONG_RUNNING
+from apiserver.request.info import LONG_RUNNING
+from apiserver.request.messages import Request, Response, Stream, User
+from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, Labels
 
 __all__ = ["Fairness"]
 

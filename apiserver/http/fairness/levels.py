@@ -15,7 +15,7 @@ from math import ceil
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.clock import Timer, purpose
+from apiserver.runtime.clock import Timer, purpose
 
 if TYPE_CHECKING:
     from apiserver.http.fairness.handler import Flow

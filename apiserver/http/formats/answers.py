@@ -5,20 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from apiserver.api.types.meta import PartialObjectMetadata
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.gathering import gather
 from apiserver.http.formats.negotiation import JSON, PLAIN, PROTOBUF, ResponseFormat
 from apiserver.http.formats.table import in_rows, included, row, table
 from apiserver.http.formats.view import PARTIAL, View, list_meta, partial
-from apiserver.messages import Request, Response
 from apiserver.registry.body.decode import Kinds
-from apiserver.registry.resource import go_package
-from apiserver.registry.results import Listing
-from apiserver.registry.table import table_of
-from apiserver.storage.entry import Entry
-from apiserver.turns import in_turns
+from apiserver.registry.definition.resource import go_package
+from apiserver.registry.definition.table import table_of
+from apiserver.registry.store.results import Listing
+from apiserver.request.messages import Request, Response
+from apiserver.runtime.offload import in_turns
+from apiserver.storage.watchcache.entry import Entry
 
 
 async def list_response(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import orjson
 
-from apiserver.api.nesting import Folded, dumps
-from apiserver.api.schema import Struct
+from apiserver.api.errors.nesting import Folded, dumps
+from apiserver.api.schema.language import Struct
 from apiserver.http.formats.negotiation import PROTOBUF, YAML, not_acceptable
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def _dumper() -> type[yaml.Dumper]:
     """
     import yaml
 
+    from apiserver.api.codec.yaml_bodies import is_text
     from apiserver.api.patch.goformat import go_format
-    from apiserver.api.yamlbody import is_text
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
         # What a text looks like is ours to say: to the library all that has no quotes is text.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from apiserver.api.status import PlainError, StatusError, internal_error
+from apiserver.api.errors.status import PlainError, StatusError, internal_error
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import error_format, is_pretty
-from apiserver.messages import Request, Response
-from apiserver.registry.store import refusal_of
-from apiserver.storage.types import StorageUnavailable
+from apiserver.registry.store.store import refusal_of
+from apiserver.request.messages import Request, Response
+from apiserver.storage.log.types import StorageUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from apiserver.api.nesting import dumps
+from apiserver.api.errors.nesting import dumps
 from apiserver.http.formats.encoding import encode, to_yaml
 from apiserver.http.formats.negotiation import YAML
-from apiserver.turns import in_turns
+from apiserver.runtime.offload import in_turns
 
 T = TypeVar("T")
 

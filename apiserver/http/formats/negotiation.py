@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from apiserver.api.remembering import remembered
-from apiserver.api.status import StatusError
-from apiserver.messages import Request
+from apiserver.api.errors.status import StatusError
+from apiserver.api.values.bounded_cache import remembered
+from apiserver.request.messages import Request
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api import protobuf
 from apiserver.api.protobuf import frame, wrap
 from apiserver.api.protobuf.wire import header
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 from apiserver.api.types import discovery, meta
 from apiserver.http.formats.watch import together
 from apiserver.registry.body.convert import read, to_version
-from apiserver.turns import in_turns
+from apiserver.runtime.offload import in_turns
 
 if TYPE_CHECKING:
     from apiserver.http.formats.negotiation import ResponseFormat
     from apiserver.http.formats.view import View
-    from apiserver.registry.results import WatchEvent
-    from apiserver.storage.entry import Entry
+    from apiserver.registry.store.results import WatchEvent
+    from apiserver.storage.watchcache.entry import Entry
 
 _DOCUMENTS: Final = {
     kind.kind: kind

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from apiserver.api.status import bad_request
+from apiserver.api.errors.status import bad_request
 from apiserver.http.formats.negotiation import ResponseFormat
 from apiserver.http.formats.view import View, partial
-from apiserver.messages import Request
-from apiserver.registry.table import row_of_entry, table_of
-from apiserver.storage.entry import Entry
+from apiserver.registry.definition.table import row_of_entry, table_of
+from apiserver.request.messages import Request
+from apiserver.storage.watchcache.entry import Entry
 
 
 def included(request: Request, chosen: ResponseFormat) -> str:

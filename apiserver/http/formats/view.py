@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.codec import decode
-from apiserver.api.dropping import marks_of
-from apiserver.api.nesting import dumps, loads_stored
+from apiserver.api.codec.codec import decode
+from apiserver.api.errors.nesting import dumps, loads_stored
+from apiserver.api.schema.dropping import marks_of
 from apiserver.registry.body.convert import read, to_version
-from apiserver.registry.resource import Resource, Version, same_form
-from apiserver.registry.results import Listing, WatchEvent
-from apiserver.storage.cache import Cache
-from apiserver.storage.entry import Entry
+from apiserver.registry.definition.resource import Resource, Version, same_form
+from apiserver.registry.store.results import Listing, WatchEvent
+from apiserver.storage.watchcache.cache import Cache
+from apiserver.storage.watchcache.entry import Entry
 
 PARTIAL: Final = "PartialObjectMetadata"
 _OPENING: Final = b'{"metadata":{'
@@ -121,7 +121,7 @@ class View:
 
 
 def hides_of(version: Version, cache: Cache) -> bool:
-    """Whether a version hides something that an object in the cache has (`apiserver.api.dropping`)."""
+    """Whether a version hides something that an object in the cache has (`apiserver.api.schema.dropping`)."""
     marks = marks_of(version.schema)
     return bool(marks) and any(mark in entry.tail for entry in cache.list().entries for mark in marks)
 

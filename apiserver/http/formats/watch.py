@@ -10,16 +10,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, S
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from apiserver.api.nesting import dumps
-from apiserver.api.status import StatusError
+from apiserver.api.errors.nesting import dumps
+from apiserver.api.errors.status import StatusError
 from apiserver.http.formats.negotiation import PROTOBUF, ResponseFormat, negotiate_stream
 from apiserver.http.formats.table import included, table
 from apiserver.http.formats.view import PARTIAL, View, partial
-from apiserver.messages import Request, Stream
-from apiserver.registry.results import WatchEvent
-from apiserver.registry.table import row_of, table_of
-from apiserver.storage.cache import Cache
-from apiserver.storage.entry import Batch
+from apiserver.registry.definition.table import row_of, table_of
+from apiserver.registry.store.results import WatchEvent
+from apiserver.request.messages import Request, Stream
+from apiserver.storage.watchcache.cache import Cache
+from apiserver.storage.watchcache.entry import Batch
 
 Json = dict[str, Any]
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from hashlib import sha1
 from typing import Final
 
-from apiserver.api.status import PlainError, bad_request
-from apiserver.messages import Stream
+from apiserver.api.errors.status import PlainError, bad_request
+from apiserver.request.messages import Stream
 
 __all__ = ["asks_for_websocket", "over_websocket"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
-from apiserver.api.durations import go_duration_problem
-from apiserver.api.status import bad_request
+from apiserver.api.errors.status import bad_request
+from apiserver.api.values.durations import go_duration_problem
+from apiserver.authentication.authenticator import Authenticator
 from apiserver.authorization.authorizer import Authorizer
-from apiserver.http.handlers.authenticator import Authenticator
 from apiserver.http.handlers.authorization import question_of
 from apiserver.http.handlers.chain import Handler
 from apiserver.http.handlers.impersonation import impersonate, requested_identity
-from apiserver.messages import Request, Response, Stream, User
-from apiserver.requestinfo import LONG_RUNNING
+from apiserver.request.info import LONG_RUNNING
+from apiserver.request.messages import Request, Response, Stream, User
 
 #: Lists of names of header fields that are known, and how long one of them may be.
 _KEPT: Final = 256

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
-from apiserver.api.fielderrors import go_quote
-from apiserver.api.status import PlainError, StatusError, qualified
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import PlainError, StatusError, qualified
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.http.handlers.chain import Handler
-from apiserver.messages import Request, Response, Stream, User
-from apiserver.registry.authority import Question
+from apiserver.registry.definition.authority import Question
+from apiserver.request.messages import Request, Response, Stream, User
 
 #: Error texts must not look like HTML.
 _SAFE: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})

@@ -13,18 +13,18 @@ from contextlib import aclosing
 from itertools import count
 from typing import Any, Final, cast
 
-from apiserver.api import cbor
-from apiserver.api.bodies import DecodeError
-from apiserver.api.nesting import loads
-from apiserver.api.status import StatusError, bad_request
+from apiserver.api.codec import cbor
+from apiserver.api.codec.bodies import DecodeError
+from apiserver.api.errors.nesting import loads
+from apiserver.api.errors.status import StatusError, bad_request
 from apiserver.http.formats.errors import error_response
 from apiserver.http.formats.negotiation import ACCEPTED, JSON, STREAMED, Clause, clauses
 from apiserver.http.handlers.chain import Handler
 from apiserver.http.handlers.dispatch import Dispatch
-from apiserver.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
 from apiserver.registry.body.decode import media_type, summary
-from apiserver.settling import Unsettled
-from apiserver.turns import LONG
+from apiserver.request.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
+from apiserver.runtime.external_facts import Unsettled
+from apiserver.runtime.offload import LONG
 
 __all__ = ["Cbor"]
 

@@ -18,13 +18,13 @@ from sys import intern
 from time import perf_counter
 from typing import Any, Final, NamedTuple, Protocol
 
-from apiserver.api.metrics import Family, Gauge, Labels
-from apiserver.clock import now
 from apiserver.http.formats.errors import error_response
 from apiserver.http.formats.warning import warning_headers
-from apiserver.messages import ConnectionClosed, Request, Response, Stream
-from apiserver.requestinfo import RequestInfo, request_info
-from apiserver.settling import Unsettled, settle_again
+from apiserver.request.info import RequestInfo, request_info
+from apiserver.request.messages import ConnectionClosed, Request, Response, Stream
+from apiserver.runtime.clock import now
+from apiserver.runtime.external_facts import Unsettled, settle_again
+from apiserver.runtime.metrics import Family, Gauge, Labels
 
 #: What can be answered without waiting.
 _FAST_VERBS: Final = frozenset({"get", "list"})

@@ -11,9 +11,9 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from apiserver.api.durations import parse_duration
-from apiserver.api.schema import ListOf, MapOf, Struct, Type
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
+from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
+from apiserver.api.values.durations import parse_duration
 from apiserver.http.documents.index import Documents
 from apiserver.http.formats.answers import json_response, list_response, render_object
 from apiserver.http.formats.negotiation import (
@@ -29,11 +29,10 @@ from apiserver.http.formats.view import View
 from apiserver.http.formats.watch import chunks, event_encoder, objects
 from apiserver.http.formats.websocket import asks_for_websocket, over_websocket
 from apiserver.http.handlers.routes import Endpoint, Routes
-from apiserver.messages import MAX_BODY, Request, Response, Stream
-from apiserver.registry.context import Context
-from apiserver.registry.converter import request_version
-from apiserver.registry.results import Result
-from apiserver.registry.store import Store
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.converter import request_version
+from apiserver.registry.store.results import Result
+from apiserver.registry.store.store import Store
 from apiserver.registry.verbs.connect import connect
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.delete import delete
@@ -43,8 +42,9 @@ from apiserver.registry.verbs.list import list_, list_present
 from apiserver.registry.verbs.patch import check_patch_type, patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
-from apiserver.storage.entry import Entry
-from apiserver.turns import LONG, WAITING, in_thread, is_on_loop
+from apiserver.request.messages import MAX_BODY, Request, Response, Stream
+from apiserver.runtime.offload import LONG, WAITING, in_thread, is_on_loop
+from apiserver.storage.watchcache.entry import Entry
 
 T = TypeVar("T")
 

@@ -13,13 +13,13 @@ from itertools import count
 from random import Random
 from typing import Final, Literal
 
-from apiserver.api.status import MODIFIED, StatusError, qualified
+from apiserver.api.errors.status import MODIFIED, StatusError, qualified
 from apiserver.http.formats.errors import status_response
 from apiserver.http.formats.watch import error_event
 from apiserver.http.handlers.chain import Handler, HandlerChain
-from apiserver.messages import ConnectionClosed, Request, Response, Stream, User
-from apiserver.requestinfo import RequestInfo
-from apiserver.settling import settle
+from apiserver.request.info import RequestInfo
+from apiserver.request.messages import ConnectionClosed, Request, Response, Stream, User
+from apiserver.runtime.external_facts import settle
 
 #: How a client sees a watch end: as if its time were over; with the connection; with the event that its version is
 #: too old.

@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from apiserver.api.fielderrors import Path, aggregate, go_quote
-from apiserver.api.names import dns_subdomain, domain_prefixed_path
-from apiserver.api.status import StatusError, bad_request
+from apiserver.api.errors.field_errors import Path, aggregate, go_quote
+from apiserver.api.errors.status import StatusError, bad_request
+from apiserver.api.values.names import dns_subdomain, domain_prefixed_path
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.http.handlers.authorization import denied, denied_path
-from apiserver.messages import User
-from apiserver.registry.authority import Question
+from apiserver.registry.definition.authority import Question
+from apiserver.request.messages import User
 
 _EXTRA: Final = "impersonate-extra-"
 _AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"

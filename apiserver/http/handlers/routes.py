@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.api.fielderrors import go_quote
-from apiserver.api.status import (
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import (
     PlainError,
     StatusError,
     bad_request,
@@ -18,11 +18,11 @@ from apiserver.api.status import (
 from apiserver.http.formats.negotiation import JSON, check_routed
 from apiserver.http.formats.view import View
 from apiserver.http.sinks.metrics import Served
-from apiserver.messages import Request
-from apiserver.registry.resource import Subresource
-from apiserver.registry.store import Store
+from apiserver.registry.definition.resource import Subresource
+from apiserver.registry.store.store import Store
 from apiserver.registry.verbs.patch import check_patch_type
-from apiserver.requestinfo import RequestInfo
+from apiserver.request.info import RequestInfo
+from apiserver.request.messages import Request
 
 _NO_PAGE: Final = "404 page not found"
 _COLLECTION_VERBS: Final = frozenset({"list", "watch", "create", "deletecollection"})

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from apiserver.http.handlers.chain import HandlerChain
-from apiserver.http.server.pace import Pace
+from apiserver.http.server.coalesce import Pace
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
 
 if TYPE_CHECKING:
-    from apiserver.http.handlers.certificates import ClientCertificates
+    from apiserver.authentication.x509.client_certificates import ClientCertificates
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
-from apiserver.http.audit.ids import audit_id, unused_id
-from apiserver.messages import Request, Response, Stream
+from apiserver.request.audit_ids import audit_id, unused_id
+from apiserver.request.messages import Request, Response, Stream
 
 CLOSE: Final = b"connection: close\r\n"
 CHUNKED: Final = b"transfer-encoding: chunked\r\n"

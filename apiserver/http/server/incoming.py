@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 import httptools
 
-from apiserver.api.remembering import remembered
-from apiserver.messages import MAX_BODY, Request, Response
+from apiserver.api.values.bounded_cache import remembered
+from apiserver.request.messages import MAX_BODY, Request, Response
 
 if TYPE_CHECKING:
-    from apiserver.http.handlers.certificates import Shown
+    from apiserver.authentication.x509.client_certificates import Shown
 
 #: The request line of a method that the parser may not know.
 _ANY_METHOD: Final = re.compile(rb"([A-Z]+) /[!-~]* HTTP/1\.[01]\r\n")

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import httptools
 
-from apiserver.api.status import timed_out
-from apiserver.clock import Timer, purpose
+from apiserver.api.errors.status import timed_out
+from apiserver.authentication.x509.client_certificates import Shown
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON
-from apiserver.http.handlers.certificates import Shown
 from apiserver.http.server import heads
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.incoming import Pending, RequestReader
 from apiserver.http.server.relay import is_admin_path, relay
-from apiserver.messages import ConnectionClosed, Request, Response, Stream
+from apiserver.request.messages import ConnectionClosed, Request, Response, Stream
+from apiserver.runtime.clock import Timer, purpose
 
 if TYPE_CHECKING:
     from uvicorn.config import Config

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from apiserver.messages import MAX_BODY, Request, Response
+from apiserver.request.messages import MAX_BODY, Request, Response
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from typing import Any, cast
 
 import uvicorn
 
-from apiserver.clock import Timer, timers
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.protocol import Protocol
+from apiserver.runtime.clock import Timer, timers
 
 #: Seconds for answers under way when the server ends.
 GRACE = 0.5

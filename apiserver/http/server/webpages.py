@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from apiserver.api.status import StatusError
+from apiserver.api.errors.status import StatusError
 from apiserver.http.formats.errors import status_response
-from apiserver.messages import Request, Response
+from apiserver.request.messages import Request, Response
 
 __all__ = ["WebPages"]
 

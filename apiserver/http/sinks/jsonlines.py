@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from apiserver.api.nesting import dumps
+from apiserver.api.errors.nesting import dumps
 from apiserver.http.handlers.chain import RequestRecord
 
 log = logging.getLogger(__name__)

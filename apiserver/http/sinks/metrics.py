@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, Labels, lines_of
-from apiserver.http.sinks.processmetrics import process_families
-from apiserver.http.sinks.requestlabels import (
+from apiserver.http.sinks.metric_filters import MetricSettings, Shown
+from apiserver.http.sinks.process_metrics import process_families
+from apiserver.http.sinks.request_labels import (
     APPLY,
     LONG_RUNNING,
     REQUEST,
@@ -21,12 +21,12 @@ from apiserver.http.sinks.requestlabels import (
     system_client,
     verb_of,
 )
-from apiserver.http.sinks.shownmetrics import MetricSettings, Shown
-from apiserver.requestinfo import RequestInfo
-from apiserver.turns import in_turns
+from apiserver.request.info import RequestInfo
+from apiserver.runtime.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, Labels, lines_of
+from apiserver.runtime.offload import in_turns
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
+    from apiserver.request.messages import Request
 
 _BUCKETS: Final = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,

@@ -7,8 +7,8 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from apiserver.clock import Timer, outside, timers
 from apiserver.http.tracing.spans import Attributes, Span, request_of
+from apiserver.runtime.clock import Timer, outside, timers
 
 if TYPE_CHECKING:
     from grpclib.client import Channel

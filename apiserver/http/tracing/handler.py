@@ -10,12 +10,12 @@ import time
 from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
-from apiserver.http.audit.ids import audit_id
 from apiserver.http.handlers.chain import Handler
 from apiserver.http.tracing.export import Exporter
 from apiserver.http.tracing.spans import Span
-from apiserver.messages import Request, Response, Stream
-from apiserver.settling import Unsettled
+from apiserver.request.audit_ids import audit_id
+from apiserver.request.messages import Request, Response, Stream
+from apiserver.runtime.external_facts import Unsettled
 
 __all__ = ["Tracing"]
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.codec import decode_exactly, encode_exactly, zero
-from apiserver.api.defaulting import filler_of
-from apiserver.api.dropping import drop_hidden
-from apiserver.api.nesting import MARK, copied, dumps, folded
-from apiserver.api.objects import Hub, Stored, Versioned
-from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
-from apiserver.registry.converter import request_version
-from apiserver.registry.resource import Resource, Subresource, Version, api_version, same_form
+from apiserver.api.codec.codec import decode_exactly, encode_exactly, zero
+from apiserver.api.errors.nesting import MARK, copied, dumps, folded
+from apiserver.api.schema.defaulting import filler_of
+from apiserver.api.schema.dropping import drop_hidden
+from apiserver.api.schema.language import Field, ListOf, MapOf, Struct, Type
+from apiserver.api.schema.objects import Hub, Stored, Versioned
+from apiserver.registry.definition.converter import request_version
+from apiserver.registry.definition.resource import Resource, Subresource, Version, api_version, same_form
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
-    from apiserver.storage.cache import Entry
+    from apiserver.registry.definition.context import Context
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = [
     "ExpectedBody",

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.codec import Body, Decoded, DecodeError, decode, interpret, loads
-from apiserver.api.fielderrors import Path, go_quote
-from apiserver.api.fielderrors import invalid as invalid_field
-from apiserver.api.objects import Hub
-from apiserver.api.schema import RAW, ListOf, Struct, field
-from apiserver.api.status import StatusError, bad_request, invalid
+from apiserver.api.codec.codec import Body, Decoded, DecodeError, decode, interpret, loads
+from apiserver.api.errors.field_errors import Path, go_quote
+from apiserver.api.errors.field_errors import invalid as invalid_field
+from apiserver.api.errors.status import StatusError, bad_request, invalid
+from apiserver.api.schema.language import RAW, ListOf, Struct, field
+from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import (
     TYPE_META,
     APIGroup,
@@ -30,12 +30,12 @@ from apiserver.api.types.meta import (
     WatchEvent,
 )
 from apiserver.registry.body.convert import ExpectedBody, to_hub
-from apiserver.registry.resource import Resource, api_version, go_package
+from apiserver.registry.definition.resource import Resource, api_version, go_package
 
 if TYPE_CHECKING:
     from apiserver.api.protobuf import Envelope
-    from apiserver.messages import Request
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
+    from apiserver.request.messages import Request
 
 __all__ = [
     "BODY_TYPES",

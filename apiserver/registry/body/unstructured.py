@@ -12,14 +12,14 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.codec import ordinary
-from apiserver.api.gojson import base64_error, go_kind, unmarshal_error
-from apiserver.api.nesting import Folded, bounded, rebuilt
+from apiserver.api.codec.codec import ordinary
+from apiserver.api.errors.nesting import Folded, bounded, rebuilt
 from apiserver.api.patch.goformat import go_format
-from apiserver.api.quantity import Quantity
-from apiserver.api.scalars import raw_names
-from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
-from apiserver.api.times import micro_time, time
+from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema.scalars import raw_names
+from apiserver.api.values.go_json import base64_error, go_kind, unmarshal_error
+from apiserver.api.values.quantity import Quantity
+from apiserver.api.values.times import micro_time, time
 
 __all__ = ["Misfit", "misfit", "restored", "restored_changes"]
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.bodies import DecodeError, loads, named_version, repeated_fields
-from apiserver.api.codec import decode, ordinary
-from apiserver.api.nesting import dumps
-from apiserver.api.objects import Hub, UpdateFunc
-from apiserver.api.schema import Struct
-from apiserver.api.status import StatusError, bad_request
-from apiserver.api.times import timestamp
+from apiserver.api.codec.bodies import DecodeError, loads, named_version, repeated_fields
+from apiserver.api.codec.codec import decode, ordinary
+from apiserver.api.errors.nesting import dumps
+from apiserver.api.errors.status import StatusError, bad_request
+from apiserver.api.schema.language import Struct
+from apiserver.api.schema.objects import Hub, UpdateFunc
+from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import ExpectedBody, Form, copy_of, exact_copy, to_hub
 from apiserver.registry.body.decode import warnings_of
 from apiserver.registry.body.unstructured import Misfit, restored
@@ -32,8 +32,8 @@ from apiserver.registry.fields.set import FieldSet, difference, intersection, of
 from apiserver.registry.fields.walk import NamelessItem, compare, stated
 
 if TYPE_CHECKING:
-    from apiserver.registry.body.options import WriteOptions
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import WriteOptions
 
 __all__ = ["apply_func"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import orjson
 
-from apiserver.api.fielderrors import go_quote
-from apiserver.api.status import StatusError
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import StatusError
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.fields.set import FieldSet, paths
 

@@ -17,14 +17,14 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from apiserver.api.nesting import copied
-from apiserver.api.status import StatusError
-from apiserver.api.times import timestamp
+from apiserver.api.errors.nesting import copied
+from apiserver.api.errors.status import StatusError
+from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import Form, written
+from apiserver.registry.definition.resource import same_form
 from apiserver.registry.fields.merge import check
 from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, union_of, without
 from apiserver.registry.fields.walk import NamelessItem, compare
-from apiserver.registry.resource import same_form
 
 __all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_strictly", "encode"]
 

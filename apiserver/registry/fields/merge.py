@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import go_quote
+from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.patch.goformat import go_format
-from apiserver.api.schema import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema.language import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.fields.set import FieldSet, shown_element
 from apiserver.registry.fields.walk import ABSENT, NAMELESS, ListWalker, walker_of
 

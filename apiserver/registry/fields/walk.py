@@ -15,7 +15,7 @@ import json
 import re
 from typing import Any, ClassVar, Final
 
-from apiserver.api.schema import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema.language import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.fields.set import FieldSet
 
 __all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "compare", "stated", "walker_of"]

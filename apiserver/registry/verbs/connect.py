@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.status import bad_request
-from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.turns import on_loop
+from apiserver.api.errors.status import bad_request
+from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request, Response, Stream
-    from apiserver.registry.context import Context
-    from apiserver.registry.resource import Subresource
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.resource import Subresource
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request, Response, Stream
 
 __all__ = ["connect"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.gojson import unmarshal_error
-from apiserver.api.status import bad_request
+from apiserver.api.errors.status import bad_request
+from apiserver.api.values.go_json import unmarshal_error
 
 __all__ = ["decode_token", "encode_token"]
 

@@ -12,17 +12,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from apiserver.api.codec import decode_exactly, encode_exactly
-from apiserver.api.numbers import parse_uint64
-from apiserver.api.objects import Hub, Json
-from apiserver.api.status import StatusError, already_exists, method_not_allowed
-from apiserver.api.status import invalid as invalid_status
-from apiserver.registry.admission import Attributes, admit, validate
+from apiserver.api.codec.codec import decode_exactly, encode_exactly
+from apiserver.api.errors.status import StatusError, already_exists, method_not_allowed
+from apiserver.api.errors.status import invalid as invalid_status
+from apiserver.api.schema.objects import Hub, Json
+from apiserver.api.values.numbers import parse_uint64
 from apiserver.registry.body.convert import holds_empty
 from apiserver.registry.body.decode import check_media_type, decode_body
-from apiserver.registry.body.options import write_options
-from apiserver.registry.fields.managers import Manager
-from apiserver.registry.metadata import (
+from apiserver.registry.definition.metadata import (
     deduplicate_owners,
     ensure_namespace,
     fill_system_fields,
@@ -32,17 +29,20 @@ from apiserver.registry.metadata import (
     validate_metadata,
     wipe_system_fields,
 )
-from apiserver.registry.results import Result, Unsaved
+from apiserver.registry.definition.options import write_options
+from apiserver.registry.fields.managers import Manager
+from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.registry.store.results import Result, Unsaved
 from apiserver.registry.verbs.unstored import begin
-from apiserver.storage.types import KeyExists
+from apiserver.storage.log.types import KeyExists
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
     from apiserver.registry.body.convert import ExpectedBody
-    from apiserver.registry.body.options import WriteOptions
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Entry
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import WriteOptions
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["create", "prepare_new"]
 

@@ -12,27 +12,27 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from apiserver.api.codec import DecodeError, decode, interpret
-from apiserver.api.durations import go_seconds
-from apiserver.api.objects import Hub, Json
-from apiserver.api.status import StatusError, bad_request, conflict, not_found
-from apiserver.api.times import timestamp
+from apiserver.api.codec.codec import DecodeError, decode, interpret
+from apiserver.api.errors.status import StatusError, bad_request, conflict, not_found
+from apiserver.api.schema.objects import Hub, Json
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
-from apiserver.registry.admission import Attributes, admit, validate
+from apiserver.api.values.durations import go_seconds
+from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import encode_stored, read
 from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body, unregistered
-from apiserver.registry.body.options import DeleteOptions, Preconditions, delete_options
-from apiserver.registry.conversion import marked, shown, stored
-from apiserver.registry.metadata import FOREGROUND, ORPHAN
-from apiserver.registry.results import DeleteResult, Unsaved
-from apiserver.storage.types import KeyMissing, RevisionConflict, Write
+from apiserver.registry.definition.metadata import FOREGROUND, ORPHAN
+from apiserver.registry.definition.options import DeleteOptions, Preconditions, delete_options
+from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.registry.store.conversion import marked, shown, stored
+from apiserver.registry.store.results import DeleteResult, Unsaved
+from apiserver.storage.log.types import KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
-    from apiserver.registry.context import Context
-    from apiserver.registry.resource import Resource
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Entry
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.resource import Resource
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["delete", "delete_object", "options_of", "removable"]
 

@@ -9,20 +9,20 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from apiserver.api.status import StatusError
-from apiserver.registry.body.options import DeleteOptions, ListOptions, list_options
-from apiserver.registry.results import Listing
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.definition.options import DeleteOptions, ListOptions, list_options
+from apiserver.registry.store.results import Listing
 from apiserver.registry.verbs.delete import delete_object, options_of
 from apiserver.registry.verbs.list import list_entries
 from apiserver.registry.verbs.selection import check_fields
-from apiserver.settling import settle_alone
-from apiserver.turns import on_loop
+from apiserver.runtime.external_facts import settle_alone
+from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Entry
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["delete_collection"]
 

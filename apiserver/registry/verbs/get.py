@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.objects import Hub
-from apiserver.api.status import not_found
-from apiserver.registry.body.options import get_options
-from apiserver.registry.conversion import shown
-from apiserver.registry.results import Unsaved
+from apiserver.api.errors.status import not_found
+from apiserver.api.schema.objects import Hub
+from apiserver.registry.definition.options import get_options
+from apiserver.registry.store.conversion import shown
+from apiserver.registry.store.results import Unsaved
 from apiserver.registry.verbs.revisions import parse_version, reached
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Entry
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["get", "get_present", "shown_entries"]
 

@@ -11,22 +11,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.status import StatusError, bad_request, expired
-from apiserver.registry.body.options import ListOptions, list_options
-from apiserver.registry.results import Listing
+from apiserver.api.errors.status import StatusError, bad_request, expired
+from apiserver.registry.definition.options import ListOptions, list_options
+from apiserver.registry.store.results import Listing
 from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.get import shown_entries
 from apiserver.registry.verbs.revisions import parse_version, reached, too_large
 from apiserver.registry.verbs.selection import Selection, selection_of
-from apiserver.storage.types import Compacted, Expired, FutureRevision
-from apiserver.turns import in_turns, on_loop
+from apiserver.runtime.offload import in_turns, on_loop
+from apiserver.storage.log.types import Compacted, Expired, FutureRevision
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Cache, Entry
-    from apiserver.storage.cache import Listing as StoredListing
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
+    from apiserver.storage.watchcache.cache import Cache, Entry
+    from apiserver.storage.watchcache.cache import Listing as StoredListing
 
 __all__ = ["list_", "list_entries", "list_present"]
 

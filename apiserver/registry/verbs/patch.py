@@ -14,30 +14,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.bodies import Body, DecodeError, claimed_kind, loads, repeated_fields
-from apiserver.api.codec import Decoded, decode, decode_changed, ordinary_changes
-from apiserver.api.fielderrors import Path, go_quote, invalid
-from apiserver.api.gojson import unmarshal_error
-from apiserver.api.nesting import LEVELS, TooDeep, bounded, may_be_deep
-from apiserver.api.objects import Hub
+from apiserver.api.codec.bodies import Body, DecodeError, claimed_kind, loads, repeated_fields
+from apiserver.api.codec.codec import Decoded, decode, decode_changed, ordinary_changes
+from apiserver.api.errors.field_errors import Path, go_quote, invalid
+from apiserver.api.errors.nesting import LEVELS, TooDeep, bounded, may_be_deep
+from apiserver.api.errors.status import StatusError, bad_request, conflict, internal_error
+from apiserver.api.errors.status import invalid as invalid_status
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.patch.shown import shown_json_patched, shown_merged
-from apiserver.api.status import StatusError, bad_request, conflict, internal_error
-from apiserver.api.status import invalid as invalid_status
+from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import ObjectMeta
+from apiserver.api.values.go_json import unmarshal_error
 from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
 from apiserver.registry.body.decode import other_kind, scheme_of, unregistered, unsupported_media_type, warnings_of
-from apiserver.registry.body.options import patch_options
 from apiserver.registry.body.unstructured import Misfit, restored_changes
-from apiserver.registry.metadata import ensure_namespace, manager_name
-from apiserver.registry.results import Result
+from apiserver.registry.definition.metadata import ensure_namespace, manager_name
+from apiserver.registry.definition.options import patch_options
+from apiserver.registry.store.results import Result
 from apiserver.registry.verbs.update import check_name, update_object
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
 
 __all__ = ["JsonPatch", "check_patch_type", "patch"]
 

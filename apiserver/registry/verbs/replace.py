@@ -7,19 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from apiserver.api.objects import Hub, Json
-from apiserver.api.status import not_found
+from apiserver.api.errors.status import not_found
+from apiserver.api.schema.objects import Hub, Json
 from apiserver.registry.body.convert import read, read_compact
-from apiserver.registry.conversion import shown
 from apiserver.registry.fields.managers import Manager
-from apiserver.registry.results import Unsaved
+from apiserver.registry.store.conversion import shown
+from apiserver.registry.store.results import Unsaved
 from apiserver.registry.verbs.update import precondition_failed
-from apiserver.storage.types import KeyMissing, RevisionConflict
+from apiserver.storage.log.types import KeyMissing, RevisionConflict
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Entry
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["replace_object"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.numbers import parse_uint64
-from apiserver.api.status import StatusError, bad_request
-from apiserver.registry.store import WAIT_SECONDS
-from apiserver.storage.types import FutureRevision
+from apiserver.api.errors.status import StatusError, bad_request
+from apiserver.api.values.numbers import parse_uint64
+from apiserver.registry.store.store import WAIT_SECONDS
+from apiserver.storage.log.types import FutureRevision
 
 if TYPE_CHECKING:
-    from apiserver.storage.cache import Cache
+    from apiserver.storage.watchcache.cache import Cache
 
 __all__ = ["parse_version", "reached", "too_large"]
 

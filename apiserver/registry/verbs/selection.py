@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from apiserver.api.fielderrors import go_quote
-from apiserver.api.selectors import FieldRequirement, FieldSelector, LabelSelector
-from apiserver.api.status import StatusError, bad_request, server_error
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import StatusError, bad_request, server_error
+from apiserver.api.selectors.selectors import FieldRequirement, FieldSelector, LabelSelector
 
 if TYPE_CHECKING:
-    from apiserver.api.shards import ShardSelector
-    from apiserver.registry.body.options import ListOptions
-    from apiserver.registry.context import Context
-    from apiserver.registry.resource import Resource
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Entry
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import ListOptions
+    from apiserver.registry.definition.resource import Resource
+    from apiserver.registry.store.store import Store
+    from apiserver.registry.verbs.shards import ShardSelector
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["Selection", "index_terms", "select", "selection_of"]
 
@@ -65,7 +65,7 @@ def selection_of(store: Store, ctx: Context, options: ListOptions) -> Selection:
     """What a request of a collection is about. Raises StatusError."""
     selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
     if options.shards and ctx.features.enabled("ShardedListAndWatch"):
-        from apiserver.api.shards import ShardError, parse_shards
+        from apiserver.registry.verbs.shards import ShardError, parse_shards
 
         try:
             selection.narrow(parse_shards(options.shards))

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.codec import zero
-from apiserver.registry.admission import Attributes, admit, validate
+from apiserver.api.codec.codec import zero
 from apiserver.registry.body.convert import Form
+from apiserver.registry.definition.metadata import ensure_namespace, wipe_system_fields
+from apiserver.registry.definition.resource import same_form
 from apiserver.registry.fields.managers import FieldTracker, Manager
-from apiserver.registry.metadata import ensure_namespace, wipe_system_fields
-from apiserver.registry.resource import same_form
+from apiserver.registry.store.admission import Attributes, admit, validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apiserver.api.objects import Json
-    from apiserver.api.schema import Struct
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.api.schema.language import Struct
+    from apiserver.api.schema.objects import Json
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
 
 __all__ = ["begin", "judge", "noting"]
 

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
-from apiserver.api.numbers import parse_uint64
-from apiserver.api.objects import Hub, Json, UpdateFunc
-from apiserver.api.status import MODIFIED, StatusError, bad_request, conflict, not_found
-from apiserver.api.status import forbidden as forbidden_status
-from apiserver.api.status import invalid as invalid_status
-from apiserver.registry.admission import Attributes, Handlers, admit, validate
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.errors.status import MODIFIED, StatusError, bad_request, conflict, not_found
+from apiserver.api.errors.status import forbidden as forbidden_status
+from apiserver.api.errors.status import invalid as invalid_status
+from apiserver.api.schema.objects import Hub, Json, UpdateFunc
+from apiserver.api.values.numbers import parse_uint64
 from apiserver.registry.body.convert import holds_empty, read, read_compact, read_shared
 from apiserver.registry.body.decode import decode_body
-from apiserver.registry.body.options import write_options
-from apiserver.registry.conversion import is_outdated, shown
-from apiserver.registry.fields.managers import Manager
-from apiserver.registry.metadata import (
+from apiserver.registry.definition.metadata import (
     deduplicate_owners,
     ensure_namespace,
     fill_system_fields,
@@ -30,17 +26,21 @@ from apiserver.registry.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
-from apiserver.registry.results import Result, Unsaved
+from apiserver.registry.definition.options import write_options
+from apiserver.registry.fields.managers import Manager
+from apiserver.registry.store.admission import Attributes, Handlers, admit, validate
+from apiserver.registry.store.conversion import is_outdated, shown
+from apiserver.registry.store.results import Result, Unsaved
 from apiserver.registry.verbs.create import prepare_new
 from apiserver.registry.verbs.delete import removable
-from apiserver.storage.types import KeyExists, KeyMissing, RevisionConflict, Write
+from apiserver.storage.log.types import KeyExists, KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
-    from apiserver.registry.body.options import WriteOptions
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Entry
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import WriteOptions
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
+    from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["check_name", "precondition_failed", "update", "update_object"]
 

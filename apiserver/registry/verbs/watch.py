@@ -18,21 +18,21 @@ import random
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
-from apiserver.api.status import StatusError, unavailable
-from apiserver.clock import Timer, timers
-from apiserver.registry.body.options import list_options
-from apiserver.registry.results import WatchEvent
+from apiserver.api.errors.status import StatusError, unavailable
+from apiserver.registry.definition.options import list_options
+from apiserver.registry.store.results import WatchEvent
 from apiserver.registry.verbs.revisions import parse_version, reached
 from apiserver.registry.verbs.selection import Selection, selection_of
-from apiserver.storage.entry import Batch, Entry, Event
-from apiserver.storage.types import Expired, StorageUnavailable
+from apiserver.runtime.clock import Timer, timers
+from apiserver.storage.log.types import Expired, StorageUnavailable
+from apiserver.storage.watchcache.entry import Batch, Entry, Event
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
-    from apiserver.registry.body.options import ListOptions
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
-    from apiserver.storage.cache import Cache, Cursor
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import ListOptions
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
+    from apiserver.storage.watchcache.cache import Cache, Cursor
 
 __all__ = ["open_watch", "watch"]
 

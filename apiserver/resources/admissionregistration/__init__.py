@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.registry.resource import Resource
+from apiserver.registry.definition.resource import Resource
 from apiserver.resources.admissionregistration.bindings import MUTATING_BINDINGS, VALIDATING_BINDINGS
 from apiserver.resources.admissionregistration.policies import MUTATING_POLICIES, VALIDATING_POLICIES
 from apiserver.resources.admissionregistration.webhooks import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     FieldError,
     Path,
     duplicate,
@@ -13,17 +13,17 @@ from apiserver.api.fielderrors import (
     not_supported,
     required,
 )
-from apiserver.api.names import dns_subdomain, path_segment
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
+from apiserver.api.values.names import dns_subdomain, path_segment
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import match_resources_errors
 from apiserver.resources.admissionregistration.paramaccess import reference_errors
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.corerules import validate_label_selector
-from apiserver.resources.workloads import count_generation
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import validate_label_selector
+from apiserver.resources.common.workloads import count_generation
 
 __all__ = ["MUTATING_BINDINGS", "VALIDATING_BINDINGS"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
-from apiserver.registry.context import Context
-from apiserver.registry.strategy import Strategy
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.strategy import Strategy
 
 __all__ = ["GATE", "SUFFIX", "ConfigurationStrategy"]
 

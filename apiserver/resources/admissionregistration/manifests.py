@@ -4,7 +4,7 @@ manifests = Manifests("ValidatingAdmissionPolicy", directory, features)       or
 manifests.objects("validatingadmissionpolicies")
 
 They are no objects of the API: nobody can list, change or delete them there. What they are about, and in which order,
-is told in `apiserver.admission.policyindex` and `apiserver.admission.webhooks.hooks`.
+is told in `apiserver.admission.policies.index` and `apiserver.admission.webhooks.hooks`.
 Facts: apiserver, pkg/admission/plugin/manifest and the loaders beside it; pkg/admission/plugin of Kubernetes.
 """
 
@@ -16,20 +16,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from apiserver.api.bodies import claimed_kind
-from apiserver.api.codec import DecodeError, decode, interpret, loads
-from apiserver.api.fielderrors import aggregate, go_quote
-from apiserver.clock import now
-from apiserver.messages import User
+from apiserver.api.codec.bodies import claimed_kind
+from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
+from apiserver.api.errors.field_errors import aggregate, go_quote
 from apiserver.registry.body.convert import ExpectedBody, to_hub
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Resource
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Resource
+from apiserver.request.messages import User
 from apiserver.resources.admissionregistration import POLICIES, WEBHOOKS
 from apiserver.resources.admissionregistration.configurations import SUFFIX, ConfigurationStrategy
+from apiserver.runtime.clock import now
 
 if TYPE_CHECKING:
-    from apiserver.api.bodies import Body
-    from apiserver.api.features import Features
+    from apiserver.api.codec.bodies import Body
+    from apiserver.api.features.gates import Features
 
 __all__ = ["PLUGINS", "File", "ManifestError", "Manifests", "read_files"]
 

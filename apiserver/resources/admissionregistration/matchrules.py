@@ -8,13 +8,22 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, duplicate, internal, invalid, not_supported, required, too_many
-from apiserver.api.names import label_key, path_segment
-from apiserver.resources.corerules import validate_label_selector
+from apiserver.api.errors.field_errors import (
+    FieldError,
+    Path,
+    duplicate,
+    internal,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from apiserver.api.values.names import label_key, path_segment
+from apiserver.resources.common.core_rules import validate_label_selector
 
 if TYPE_CHECKING:
-    from apiserver.api.cel.admission import Result
-    from apiserver.api.cel.engine import Compiled, Language
+    from apiserver.cel.engine import Compiled, Language
+    from apiserver.cel.environments.admission import Result
 
 __all__ = [
     "FAILURE_POLICIES",
@@ -154,7 +163,7 @@ def match_condition_errors(
 def _condition_errors(
     path: Path, condition: Json, release: tuple[int, int], *, params: bool, stored: Container[str]
 ) -> list[FieldError]:
-    from apiserver.api.cel.admission import BOOL_RESULT, Declared, admission_language
+    from apiserver.cel.environments.admission import BOOL_RESULT, Declared, admission_language
 
     name, expression = condition.get("name", ""), condition.get("expression", "").strip()
     if expression:
@@ -171,8 +180,8 @@ def expression_errors(
     path: Path, shown: str, expression: str, language: Language, result: Result
 ) -> tuple[list[FieldError], Compiled | None]:
     """What is wrong with an expression, which the error shows as `shown`; and what it is compiled to."""
-    from apiserver.api.cel.admission import compile_admission
-    from apiserver.api.cel.engine import NotCompiled
+    from apiserver.cel.engine import NotCompiled
+    from apiserver.cel.environments.admission import compile_admission
 
     try:
         return [], compile_admission(expression, language, result)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden
 
 if TYPE_CHECKING:
-    from apiserver.messages import User
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
+    from apiserver.request.messages import User
 
 __all__ = ["kind_errors", "reference_errors"]
 

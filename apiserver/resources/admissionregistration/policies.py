@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, required
-from apiserver.api.names import dns1035_label, dns_subdomain
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
-from apiserver.registry.context import Context
-from apiserver.registry.metadata import keep_metadata_for_status
-from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.api.values.names import dns1035_label, dns_subdomain
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.metadata import keep_metadata_for_status
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.resources.admissionregistration.bindings import mutating_operation_errors
 from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import (
@@ -23,10 +23,10 @@ from apiserver.resources.admissionregistration.matchrules import (
     match_resources_errors,
 )
 from apiserver.resources.admissionregistration.paramaccess import kind_errors
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.conditions import validate_conditions
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.conditions import validate_conditions
+from apiserver.resources.common.workloads import count_generation
 from apiserver.resources.customresources.jsonpaths import JsonPathError, compile_path
-from apiserver.resources.workloads import count_generation
 
 __all__ = ["MUTATING_POLICIES", "VALIDATING_POLICIES"]
 

@@ -9,7 +9,13 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from apiserver.api.cel.admission import (
+from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, not_supported, required
+from apiserver.api.types.admissionregistration.policies import V1
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import label_key
+from apiserver.cel.checking.schemas import RESERVED
+from apiserver.cel.engine import Compiled, Language
+from apiserver.cel.environments.admission import (
     ANNOTATION_RESULT,
     ANY_RESULT,
     APPLY_RESULT,
@@ -21,13 +27,7 @@ from apiserver.api.cel.admission import (
     admission_language,
     with_variable,
 )
-from apiserver.api.cel.engine import Compiled, Language
-from apiserver.api.cel.schemas import RESERVED
-from apiserver.api.cel.types import Type
-from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, not_supported, required
-from apiserver.api.internal import internal
-from apiserver.api.names import label_key
-from apiserver.api.types.admissionregistration.policies import V1
+from apiserver.cel.language.types import Type
 from apiserver.resources.admissionregistration.matchrules import REINVOCATION_POLICIES, choice, expression_errors
 
 __all__ = ["mutating_errors", "validating_errors"]

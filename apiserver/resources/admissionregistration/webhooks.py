@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, not_supported, required
-from apiserver.api.names import fully_qualified_name
+from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, not_supported, required
 from apiserver.api.types.admissionregistration.webhooks import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
+from apiserver.api.values.names import fully_qualified_name
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import (
     FAILURE_POLICIES,
@@ -24,9 +24,9 @@ from apiserver.resources.admissionregistration.matchrules import (
     match_condition_errors,
     rule_errors,
 )
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.corerules import validate_label_selector
-from apiserver.resources.webhookclients import client_errors, review_version_errors
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import validate_label_selector
+from apiserver.resources.common.webhook_clients import client_errors, review_version_errors
 
 __all__ = ["MUTATING_WEBHOOKS", "VALIDATING_WEBHOOKS"]
 

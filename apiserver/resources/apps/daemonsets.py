@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported, required
-from apiserver.api.internal import internal
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_supported, required
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.apps import (
     DaemonSet,
     DaemonSetSpec,
@@ -17,8 +16,9 @@ from apiserver.api.types.apps import (
 from apiserver.api.types.core.pods import PodTemplateSpec
 from apiserver.api.types.meta import LabelSelector
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.api.validation.internal_values import internal
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.resources.apps.defaults import daemon_set_from_hub, daemon_set_to_hub, default_daemon_set
 from apiserver.resources.apps.rules import (
     always_runs,
@@ -29,11 +29,11 @@ from apiserver.resources.apps.rules import (
     shown_number,
 )
 from apiserver.resources.apps.strategy import TEMPLATE, WorkloadStrategy
-from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.corerules import RULES, validate_label_selector
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.core_rules import RULES, validate_label_selector
+from apiserver.resources.common.workloads import counts, nonnegative, selects_template, template_columns
 from apiserver.resources.pods.gates import PodGates, pod_gates
 from apiserver.resources.pods.template import template_warnings, validate_template
-from apiserver.resources.workloads import counts, nonnegative, selects_template, template_columns
 
 __all__ = ["DAEMON_SETS"]
 

@@ -8,8 +8,8 @@ import re
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.codec import DecodeError
-from apiserver.api.fielderrors import go_quote
+from apiserver.api.codec.codec import DecodeError
+from apiserver.api.errors.field_errors import go_quote
 from apiserver.resources.pods.defaults import default_claim_spec
 from apiserver.resources.pods.template import default_template, template_to_hub
 

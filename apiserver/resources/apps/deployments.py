@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
-from apiserver.api.internal import internal
-from apiserver.api.selectors import SelectorError, from_object
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.apps import (
     Deployment,
     DeploymentSpec,
@@ -18,8 +17,9 @@ from apiserver.api.types.apps import (
     RollingUpdateDeployment,
 )
 from apiserver.api.validation.changes import Changes, changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.api.validation.internal_values import internal
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.resources.apps.defaults import (
     ROLLBACK,
     default_deployment,
@@ -35,11 +35,11 @@ from apiserver.resources.apps.rules import (
     shown_number,
 )
 from apiserver.resources.apps.strategy import WorkloadStrategy
-from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.corerules import RULES
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.scales import SCALE
+from apiserver.resources.common.workloads import counts, hostname_warnings, nonnegative, template_columns
 from apiserver.resources.pods.gates import PodGates, pod_gates
-from apiserver.resources.scales import SCALE
-from apiserver.resources.workloads import counts, hostname_warnings, nonnegative, template_columns
 
 __all__ = ["DEPLOYMENTS", "REPLICA_SETS"]
 

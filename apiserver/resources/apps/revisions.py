@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, required
+from apiserver.api.errors.field_errors import FieldError, Path, required
 from apiserver.api.types.apps import ControllerRevision
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.corerules import RULES
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["CONTROLLER_REVISIONS"]
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported
-from apiserver.api.internal import internal
-from apiserver.api.names import PERCENT
-from apiserver.api.numbers import int64
-from apiserver.api.selectors import SelectorError, from_object
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported
+from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.meta import LabelSelector
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import PERCENT
+from apiserver.api.values.numbers import int64
+from apiserver.resources.common.workloads import selects_template, validate_required_selector
 from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.template import validate_template
-from apiserver.resources.workloads import selects_template, validate_required_selector
 
 __all__ = [
     "always_runs", "at_most_100_percent", "collisions_only_grow", "is_empty", "number",

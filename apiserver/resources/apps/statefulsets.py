@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, required
-from apiserver.api.internal import internal
-from apiserver.api.selectors import SelectorError, from_object
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, required
+from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.apps import (
     RollingUpdateStatefulSetStrategy,
     StatefulSet,
@@ -16,8 +15,9 @@ from apiserver.api.types.apps import (
     StatefulSetUpdateStrategy,
 )
 from apiserver.api.types.meta import LabelSelector
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.api.validation.internal_values import internal
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.resources.apps.defaults import default_stateful_set, stateful_set_to_hub
 from apiserver.resources.apps.rules import (
     always_runs,
@@ -28,21 +28,21 @@ from apiserver.resources.apps.rules import (
     shown_number,
 )
 from apiserver.resources.apps.strategy import WorkloadStrategy
-from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.corerules import RULES
-from apiserver.resources.metadata import validate_annotations, validate_labels
-from apiserver.resources.pods.gates import PodGates, pod_gates
-from apiserver.resources.pods.template import validate_template
-from apiserver.resources.pods.validation import validate_pod_annotations
-from apiserver.resources.scales import SCALE
-from apiserver.resources.volumes.claimspec import validate_claim_spec
-from apiserver.resources.volumes.warnings import fractional_storage
-from apiserver.resources.workloads import (
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.scales import SCALE
+from apiserver.resources.common.template_metadata import validate_annotations, validate_labels
+from apiserver.resources.common.volume_claim_spec import validate_claim_spec
+from apiserver.resources.common.workloads import (
     counts,
     selects_template,
     template_columns,
     validate_required_selector,
 )
+from apiserver.resources.pods.gates import PodGates, pod_gates
+from apiserver.resources.pods.template import validate_template
+from apiserver.resources.pods.validation import validate_pod_annotations
+from apiserver.resources.volumes.warnings import fractional_storage
 
 __all__ = ["STATEFUL_SETS"]
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.fielderrors import Path
-from apiserver.api.schema import Struct
-from apiserver.registry.context import Context
-from apiserver.registry.strategy import Strategy
+from apiserver.api.errors.field_errors import Path
+from apiserver.api.schema.dropping import drop_disabled
+from apiserver.api.schema.language import Struct
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.workloads import count_generation
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.template import template_warnings
-from apiserver.resources.workloads import count_generation
 
 __all__ = ["TEMPLATE", "WorkloadStrategy"]
 

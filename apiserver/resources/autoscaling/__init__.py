@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.fielderrors import FieldError
+from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types import autoscaling as v1
 from apiserver.api.types import autoscaling_v2 as v2
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.autoscaling.conversion import from_hub, to_hub
 from apiserver.resources.autoscaling.defaults import default
 from apiserver.resources.autoscaling.validation import validate_spec, validate_status
-from apiserver.resources.columns import name_and_age
+from apiserver.resources.common.columns import name_and_age
 
 __all__ = ["HORIZONTAL_POD_AUTOSCALERS"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from apiserver.api.internal import internal
-from apiserver.api.schema import ListOf, Struct, Type
+from apiserver.api.schema.language import ListOf, Struct, Type
 from apiserver.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior
+from apiserver.api.validation.internal_values import internal
 from apiserver.resources.autoscaling.defaults import CPU_PERCENT, cpu_metric
 
 __all__ = ["from_hub", "to_hub"]

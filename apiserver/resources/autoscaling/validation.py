@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.features import Features
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.api.names import dns_label, path_segment
-from apiserver.api.quantity import Quantity
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.features.gates import Features
+from apiserver.api.values.names import dns_label, path_segment
+from apiserver.api.values.quantity import Quantity
 from apiserver.resources.pods.containervalidation import container_resource_name
 
 __all__ = ["validate_spec", "validate_status"]

@@ -6,21 +6,21 @@ import re
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.durations import age
-from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported
-from apiserver.api.internal import internal
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_supported
 from apiserver.api.types.batch import CronJob, CronJobSpec
 from apiserver.api.types.meta import LabelSelector
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.durations import age
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.batch.defaults import cron_job_to_hub, default_cron_job
 from apiserver.resources.batch.jobs import job_spec_warnings
-from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.corerules import RULES
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.workloads import count_generation, hostname_warnings, template_columns
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.gates import PodGates, pod_gates
-from apiserver.resources.workloads import count_generation, hostname_warnings, template_columns
 
 __all__ = ["CRON_JOBS"]
 
@@ -122,7 +122,7 @@ def _spec_errors(spec: Json, old: Json | None, gates: PodGates) -> list[FieldErr
 
 def _schedule(path: Path, schedule: str, zone: str | None, *, with_zone: bool) -> list[FieldError]:
     """`with_zone`: the stored schedule has a time zone, as once was allowed."""
-    from apiserver.api.schedules import ScheduleError, parse_schedule
+    from apiserver.api.values.cron_schedules import ScheduleError, parse_schedule
 
     errors: list[FieldError] = []
     try:
@@ -138,7 +138,7 @@ def _schedule(path: Path, schedule: str, zone: str | None, *, with_zone: bool) -
 
 
 def _time_zone(path: Path, zone: str | None) -> list[FieldError]:
-    from apiserver.api.schedules import ScheduleError, check_location
+    from apiserver.api.values.cron_schedules import ScheduleError, check_location
 
     if zone is None:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from apiserver.api.fielderrors import go_quote
+from apiserver.api.errors.field_errors import go_quote
 
 __all__ = ["IndexesError", "count_indexes", "overlap"]
 

@@ -7,22 +7,22 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.durations import age, human_duration
-from apiserver.api.fielderrors import FieldError, Path
+from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.types.batch import Job, JobSpec
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.api.values.durations import age, human_duration
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.batch.defaults import default_job, job_to_hub
 from apiserver.resources.batch.jobvalidation import NAME_LABELS, UID_LABELS
-from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.workloads import count_generation, hostname_warnings, template_columns
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.template import template_warnings
-from apiserver.resources.workloads import count_generation, hostname_warnings, template_columns
 
 if TYPE_CHECKING:
-    from apiserver.registry.body.options import DeleteOptions
+    from apiserver.registry.definition.options import DeleteOptions
 
 __all__ = ["JOBS", "job_spec_warnings"]
 

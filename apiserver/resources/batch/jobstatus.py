@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import OMITTED, FieldError, Path, duplicate, invalid, required
-from apiserver.api.internal import internal
+from apiserver.api.errors.field_errors import OMITTED, FieldError, Path, duplicate, invalid, required
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.batch import JobStatus, UncountedTerminatedPods
 from apiserver.api.validation.changes import changes
+from apiserver.api.validation.internal_values import internal
 from apiserver.resources.batch.conditions import has_status, is_finished, is_true
 from apiserver.resources.batch.indexes import IndexesError, count_indexes, overlap
 from apiserver.resources.batch.jobvalidation import INDEXED
-from apiserver.resources.workloads import nonnegative
+from apiserver.resources.common.workloads import nonnegative
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
 
 __all__ = ["validate_job_status_update"]
 

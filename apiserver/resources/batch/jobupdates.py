@@ -6,21 +6,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, invalid
-from apiserver.api.schema import INT32
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.schema.language import INT32
 from apiserver.api.types.batch import JobSpec
 from apiserver.api.types.core.pods import PodSpec, PodTemplateSpec
 from apiserver.api.validation.changes import changes
-from apiserver.registry.metadata import validate_metadata
+from apiserver.registry.definition.metadata import validate_metadata
 from apiserver.resources.batch.conditions import is_true
 from apiserver.resources.batch.jobvalidation import INDEXED, NAME_LABELS, UID_LABELS, validate_job, validate_job_spec
+from apiserver.resources.common.workloads import immutable
 from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.specdiff import internal_spec, internal_template
-from apiserver.resources.workloads import immutable
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
 
 __all__ = ["validate_job_update", "validate_whole_job"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     OMITTED,
     FieldError,
     Named,
@@ -16,10 +16,8 @@ from apiserver.api.fielderrors import (
     too_long,
     too_many,
 )
-from apiserver.api.internal import internal
-from apiserver.api.names import dns_label, domain_prefixed_path
-from apiserver.api.schema import Struct
-from apiserver.api.selectors import SelectorError, from_object
+from apiserver.api.schema.language import Struct
+from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.batch import (
     JobSpec,
     PodFailurePolicy,
@@ -31,11 +29,13 @@ from apiserver.api.types.batch import (
 )
 from apiserver.api.types.meta import LabelSelector
 from apiserver.api.validation.compile import most_items
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import dns_label, domain_prefixed_path
 from apiserver.resources.batch.indexes import IndexesError, count_indexes
-from apiserver.resources.corerules import RULES
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.workloads import selects_template, shown_labels, validate_required_selector
 from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.template import validate_template
-from apiserver.resources.workloads import selects_template, shown_labels, validate_required_selector
 
 __all__ = ["INDEXED", "NAME_LABELS", "UID_LABELS", "validate_job", "validate_job_spec", "validate_template_job_spec"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.registry.resource import Resource
+from apiserver.registry.definition.resource import Resource
 from apiserver.resources.certificates.bundles import CLUSTER_TRUST_BUNDLES
 from apiserver.resources.certificates.podrequests import POD_CERTIFICATE_REQUESTS
 from apiserver.resources.certificates.requests import CERTIFICATE_SIGNING_REQUESTS

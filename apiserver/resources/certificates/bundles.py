@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.certificates import authority_problem
-from apiserver.api.fielderrors import FieldError, Path, invalid, too_long
-from apiserver.api.names import object_name
-from apiserver.api.pem import blocks
+from apiserver.api.credentials.certificates import authority_problem
+from apiserver.api.credentials.pem import blocks
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, too_long
 from apiserver.api.types.certificates import BUNDLES_V1ALPHA1, BUNDLES_V1BETA1
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.api.values.names import object_name
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.certificates.signers import signer_name
-from apiserver.resources.columns import NAME
+from apiserver.resources.common.columns import NAME
 
 __all__ = ["CLUSTER_TRUST_BUNDLES"]
 

@@ -8,10 +8,10 @@ from base64 import b64decode
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from apiserver.api.certificates import is_signed
-from apiserver.api.fielderrors import OMITTED, FieldError, Path, invalid, required, too_long
-from apiserver.api.pem import blocks
-from apiserver.api.times import parse_time
+from apiserver.api.credentials.certificates import is_signed
+from apiserver.api.credentials.pem import blocks
+from apiserver.api.errors.field_errors import OMITTED, FieldError, Path, invalid, required, too_long
+from apiserver.api.values.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

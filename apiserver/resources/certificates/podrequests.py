@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.api.certificates import signer_names
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import (
+from apiserver.api.credentials.certificates import signer_names
+from apiserver.api.errors.field_errors import (
     OMITTED,
     FieldError,
     Named,
@@ -19,21 +18,22 @@ from apiserver.api.fielderrors import (
     required,
     too_long,
 )
-from apiserver.api.names import dns_subdomain, domain_prefixed_key
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.certificates import (
     PodCertificateRequest,
     PodCertificateRequestSpec,
     PodCertificateRequestStatus,
 )
-from apiserver.registry.context import Context
-from apiserver.registry.metadata import keep_metadata_for_status
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.api.values.names import dns_subdomain, domain_prefixed_key
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.metadata import keep_metadata_for_status
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.certificates.podkeys import check_issued, check_key
 from apiserver.resources.certificates.signers import signer_name
-from apiserver.resources.columns import NAME
-from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.workloads import immutable
+from apiserver.resources.common.columns import NAME
+from apiserver.resources.common.conditions import validate_conditions
+from apiserver.resources.common.workloads import immutable
 
 __all__ = ["POD_CERTIFICATE_REQUESTS"]
 

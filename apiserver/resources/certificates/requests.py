@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.certificates import RequestError, certificates_problem, read_request
-from apiserver.api.durations import human_duration
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required
-from apiserver.api.internal import internal, shown_diff
-from apiserver.api.times import timestamp
+from apiserver.api.credentials.certificates import RequestError, certificates_problem, read_request
+from apiserver.api.errors.field_errors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from apiserver.api.types.certificates import CertificateSigningRequest, CertificateSigningRequestCondition, KeyUsage
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.api.validation.internal_values import internal, shown_diff
+from apiserver.api.values.durations import human_duration
+from apiserver.api.values.times import timestamp
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.certificates.signers import signer_name
-from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.common.columns import AGE, NAME
 
 __all__ = ["CERTIFICATE_SIGNING_REQUESTS"]
 

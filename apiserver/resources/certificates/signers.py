@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, required, too_long
-from apiserver.api.names import dns_label, dns_subdomain
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, required, too_long
+from apiserver.api.values.names import dns_label, dns_subdomain
 
 __all__ = ["signer_name"]
 

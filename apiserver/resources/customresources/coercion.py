@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.codec import DecodeError, decode
-from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.codec.codec import DecodeError, decode
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.types.meta import ObjectMeta
 
 __all__ = ["IDENTITY", "Coercion", "Malformed", "TooLarge", "coerce_defaults", "plain"]

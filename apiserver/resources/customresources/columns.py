@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.durations import age
-from apiserver.registry.resource import Column
-from apiserver.resources.columns import NAME
+from apiserver.api.values.durations import age
+from apiserver.registry.definition.resource import Column
+from apiserver.resources.common.columns import NAME
 from apiserver.resources.customresources.jsonpaths import JsonPathError, compile_path, shown
 
 __all__ = ["columns_of"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Final
 
-from apiserver.api.cel.ast import Ident, Node, children
-from apiserver.api.cel.cost import Bounds
-from apiserver.api.cel.devices import NEWEST
-from apiserver.api.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parsed
-from apiserver.api.cel.schemas import Declared
-from apiserver.api.cel.types import optional_of
+from apiserver.cel.checking.schemas import Declared
+from apiserver.cel.cost.estimate import Bounds
+from apiserver.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parsed
+from apiserver.cel.environments.devices import NEWEST
+from apiserver.cel.language.ast import Ident, Node, children
+from apiserver.cel.language.types import optional_of
 from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
 
 __all__ = ["CALL_LIMIT", "Rule", "compile_rule", "language_of", "names_old_self"]

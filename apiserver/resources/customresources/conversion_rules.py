@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.certificates import bundle_problem
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.resources.webhookclients import client_errors, review_version_errors
+from apiserver.api.credentials.certificates import bundle_problem
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.resources.common.webhook_clients import client_errors, review_version_errors
 
 __all__ = ["bundle_errors", "conversion_bundle", "conversion_errors"]
 

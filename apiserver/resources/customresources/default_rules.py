@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from apiserver.api.codec import DecodeError
-from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.codec.codec import DecodeError
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.validation.structural import ABSENT, Structural
 from apiserver.resources.customresources.coercion import IDENTITY, Coercion, Malformed, plain
 from apiserver.resources.customresources.rulechecks import Budget, RuleChecks

@@ -8,8 +8,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Any, Final
 
-from apiserver.api.features import Features
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     FieldError,
     Named,
     Path,
@@ -19,9 +18,10 @@ from apiserver.api.fielderrors import (
     required,
     too_many,
 )
-from apiserver.api.internal import internal
-from apiserver.api.names import dns1035_label, dns_subdomain
+from apiserver.api.features.gates import Features
 from apiserver.api.types.apiextensions import CustomResourceDefinitionVersion
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import dns1035_label, dns_subdomain
 from apiserver.resources.customresources.conversion_rules import bundle_errors, conversion_errors
 from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
 from apiserver.resources.customresources.names import APPROVED, approval, is_protected, is_true

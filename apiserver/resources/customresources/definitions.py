@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError
-from apiserver.api.times import timestamp
+from apiserver.api.errors.field_errors import FieldError
 from apiserver.api.types.apiextensions import CustomResourceDefinition
-from apiserver.registry.body.options import DeleteOptions
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import NAME
+from apiserver.api.values.times import timestamp
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.options import DeleteOptions
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import NAME
 from apiserver.resources.customresources.coercion import coerce_defaults
 from apiserver.resources.customresources.definition_rules import (
     definition_errors,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from apiserver.api.cel.cost import UNKNOWN
-from apiserver.api.cel.engine import NotCompiled
-from apiserver.api.cel.schemas import MOST_BYTES, Declared, declared, escaped
-from apiserver.api.fielderrors import FieldError, Path, forbidden, internal, invalid
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, internal, invalid
+from apiserver.cel.checking.schemas import MOST_BYTES, Declared, declared, escaped
+from apiserver.cel.cost.estimate import UNKNOWN
+from apiserver.cel.engine import NotCompiled
 from apiserver.resources.customresources.compiledrules import compile_rule, language_of, names_old_self
 
 __all__ = ["RuleScope", "Spent", "expression_errors", "total_errors"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from apiserver.api.fielderrors import Path
+from apiserver.api.errors.field_errors import Path
 
 __all__ = ["FieldPathError", "field_path"]
 

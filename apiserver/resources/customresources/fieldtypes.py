@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.schema import (
+from apiserver.api.schema.language import (
     BOOL,
     DEDUCED,
     FLOAT64,

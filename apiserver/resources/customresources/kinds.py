@@ -11,18 +11,18 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.codec import Body, Decoded, DecodeError, decode
-from apiserver.api.gojson import Literal, Pairs, parse_with_spans
-from apiserver.api.nesting import loads_stored
-from apiserver.api.objects import Hub
-from apiserver.api.schema import Struct
-from apiserver.api.strictness import repeated
+from apiserver.api.codec.codec import Body, Decoded, DecodeError, decode
+from apiserver.api.codec.strictness import repeated
+from apiserver.api.errors.nesting import loads_stored
+from apiserver.api.schema.language import Struct
+from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.structural import Structural
-from apiserver.api.versionorder import version_order
+from apiserver.api.values.go_json import Literal, Pairs, parse_with_spans
+from apiserver.api.values.version_order import version_order
 from apiserver.registry.body.convert import encode_stored
-from apiserver.registry.conversion import mark_of, unmarked
-from apiserver.registry.resource import Resource, Subresource, Version, same_form
+from apiserver.registry.definition.resource import Resource, Subresource, Version, same_form
+from apiserver.registry.store.conversion import mark_of, unmarked
 from apiserver.resources.customresources.coercion import Coercion, TooLarge
 from apiserver.resources.customresources.columns import columns_of
 from apiserver.resources.customresources.fieldtypes import fields_of_kind
@@ -31,11 +31,11 @@ from apiserver.resources.customresources.scale import scale_of
 from apiserver.resources.customresources.schema_walk import has_rules
 from apiserver.resources.customresources.strategy import CustomStrategy, Rules
 from apiserver.resources.customresources.webhookconversion import Webhook, WebhookConversion
-from apiserver.storage.types import Record
+from apiserver.storage.log.types import Record
 from apiserver.webhooks.client import target_of
 
 if TYPE_CHECKING:
-    from apiserver.openapi.definitions import Definitions
+    from apiserver.api.schema.openapi import Definitions
     from apiserver.resources.customresources.rulechecks import RuleChecks
     from apiserver.webhooks.client import Webhooks
 

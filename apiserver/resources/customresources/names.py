@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from apiserver.api.fielderrors import go_quote
+from apiserver.api.errors.field_errors import go_quote
 
 __all__ = [
     "accepted",

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
+from apiserver.api.schema.openapi import Definitions
 from apiserver.api.types.meta import ListMeta, ObjectMeta, TypeMeta
-from apiserver.openapi.definitions import Definitions
 
 __all__ = ["METADATA", "list_publisher", "publisher"]
 

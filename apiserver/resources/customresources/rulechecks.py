@@ -13,14 +13,23 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from apiserver.api.cel.engine import NotCompiled
-from apiserver.api.cel.errors import LIMIT_EXCEEDED, EvaluationError
-from apiserver.api.cel.schemas import Declared, declared, escaped, value_of
-from apiserver.api.cel.values import ABSENT as NOTHING
-from apiserver.api.cel.values import NONE, CelError, Optional
-from apiserver.api.fielderrors import OMITTED, FieldError, Path, duplicate, forbidden, go_quote, invalid, required
+from apiserver.api.errors.field_errors import (
+    OMITTED,
+    FieldError,
+    Path,
+    duplicate,
+    forbidden,
+    go_quote,
+    invalid,
+    required,
+)
 from apiserver.api.validation.nodes import ABSENT, same
 from apiserver.api.validation.nodes import Node as SchemaNode
+from apiserver.cel.checking.schemas import Declared, declared, escaped, value_of
+from apiserver.cel.engine import NotCompiled
+from apiserver.cel.errors import LIMIT_EXCEEDED, EvaluationError
+from apiserver.cel.language.values import ABSENT as NOTHING
+from apiserver.cel.language.values import NONE, CelError, Optional
 from apiserver.resources.customresources.compiledrules import CALL_LIMIT, Rule
 
 __all__ = ["Budget", "RuleChecks"]

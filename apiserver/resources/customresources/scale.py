@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError
-from apiserver.api.status import bad_request, internal_error
-from apiserver.registry.resource import Subresource
+from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.errors.status import bad_request, internal_error
+from apiserver.registry.definition.resource import Subresource
+from apiserver.resources.common.scales import CUSTOM_SCALE, scale_subresource, shown_metadata
 from apiserver.resources.customresources.strategy import Misplaced, nested
-from apiserver.resources.scales import CUSTOM_SCALE, scale_subresource, shown_metadata
 
 __all__ = ["scale_of"]
 

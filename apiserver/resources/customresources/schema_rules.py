@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_supported, required
 from apiserver.resources.customresources.default_rules import default_errors
 from apiserver.resources.customresources.expressions import RuleScope, Spent, expression_errors, total_errors
 from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path

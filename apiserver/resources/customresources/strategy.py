@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid
-from apiserver.api.names import label_key
+from apiserver.api.errors.field_errors import FieldError, Path, go_quote, invalid
+from apiserver.api.errors.status import forbidden
 from apiserver.api.patch.goformat import go_format
-from apiserver.api.status import forbidden
 from apiserver.api.validation.structural import ABSENT, Structural, blocking
-from apiserver.registry.context import Context
-from apiserver.registry.strategy import Strategy
+from apiserver.api.values.names import label_key
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.customresources.coercion import Coercion
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _content(obj: Json) -> Json:
 
 def _metadata(path: Path, metadata: Json) -> list[FieldError]:
     """What is wrong with the metadata of an embedded object."""
-    from apiserver.registry.metadata import validate_metadata
+    from apiserver.registry.definition.metadata import validate_metadata
 
     named = {**metadata, "name": metadata.get("name") or "fakename"}
     return validate_metadata(named, bool(metadata.get("namespace")), "path-segment", kind_rules=False, path=path)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from apiserver.api.cel.regex import compile_pattern
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, required
+from apiserver.cel.regex.regex import compile_pattern
 
 __all__ = ["structural_errors", "unsupported"]
 

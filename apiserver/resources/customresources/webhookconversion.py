@@ -13,17 +13,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from apiserver.api.codec import decode_exactly
-from apiserver.api.fielderrors import FieldError, aggregate
-from apiserver.api.nesting import dumps
-from apiserver.api.objects import Hub
-from apiserver.api.status import server_error
+from apiserver.api.codec.codec import decode_exactly
+from apiserver.api.errors.field_errors import FieldError, aggregate
+from apiserver.api.errors.nesting import dumps
+from apiserver.api.errors.status import server_error
+from apiserver.api.schema.objects import Hub
 from apiserver.api.types.reviews import CONVERSION_REVIEWS
-from apiserver.registry.conversion import Shown, stored_as, unmarked
-from apiserver.registry.metadata import validate_metadata
+from apiserver.registry.definition.metadata import validate_metadata
+from apiserver.registry.store.conversion import Shown, stored_as, unmarked
 from apiserver.resources.customresources.coercion import Coercion
-from apiserver.storage.entry import Entry, Event
-from apiserver.turns import on_loop, waited_for
+from apiserver.runtime.offload import on_loop, waited_for
+from apiserver.storage.watchcache.entry import Entry, Event
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.failures import WebhookError
 from apiserver.webhooks.reviews import Review, read_review

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.api.fielderrors import FieldError, duplicate, invalid
+from apiserver.api.errors.field_errors import FieldError, duplicate, invalid
 from apiserver.api.validation.compile import At
 
 __all__ = ["CONDITIONS", "binding_conditions"]

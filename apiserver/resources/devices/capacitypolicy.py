@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, duplicate, forbidden, invalid, required, too_many
-from apiserver.api.quantity import Quantity
+from apiserver.api.errors.field_errors import FieldError, Path, duplicate, forbidden, invalid, required, too_many
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, most_items
+from apiserver.api.values.quantity import Quantity
 
 __all__ = ["validate_capacity"]
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, forbidden, internal
-from apiserver.api.names import dns_subdomain
-from apiserver.api.status import qualified
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, internal
+from apiserver.api.errors.status import qualified
+from apiserver.api.schema.dropping import drop_disabled
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.metadata import keep_metadata_for_status
-from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.api.values.names import dns_subdomain
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.metadata import keep_metadata_for_status
+from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.claimvalidation import (
     SPEC,
@@ -33,7 +33,7 @@ from apiserver.resources.devices.claimvalidation import (
 from apiserver.resources.devices.columns import CLAIM_COLUMNS
 
 if TYPE_CHECKING:
-    from apiserver.api.features import Features
+    from apiserver.api.features.gates import Features
 
 Json = dict[str, Any]
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api import cel
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import (
+from apiserver import cel
+from apiserver.api.errors.field_errors import (
     FieldError,
     Named,
     Path,
@@ -21,19 +20,20 @@ from apiserver.api.fielderrors import (
     not_supported,
     required,
 )
-from apiserver.api.internal import internal as internal_form
-from apiserver.api.networks import canonical_interface
-from apiserver.api.times import holds_truncated
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules
 from apiserver.api.validation.formats import FORMATS
-from apiserver.resources.conditions import validate_conditions
+from apiserver.api.validation.internal_values import internal as internal_form
+from apiserver.api.values.networks import canonical_interface
+from apiserver.api.values.times import holds_truncated
+from apiserver.resources.common.conditions import validate_conditions
+from apiserver.resources.common.node_selectors import validate_node_selector
 from apiserver.resources.devices.bindingconditions import CONDITIONS, binding_conditions
-from apiserver.resources.nodeselectors import validate_node_selector
 
 if TYPE_CHECKING:
-    from apiserver.api.features import Features
-    from apiserver.registry.context import Context
+    from apiserver.api.features.gates import Features
+    from apiserver.registry.definition.context import Context
 
 __all__ = [
     "RULES",

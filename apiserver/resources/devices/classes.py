@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.schema.dropping import drop_disabled
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rule
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import name_and_age
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.resource_names import is_extended
 from apiserver.resources.devices.claimvalidation import RULES, Env
-from apiserver.resources.resource_names import is_extended
 
 Json = dict[str, Any]
 

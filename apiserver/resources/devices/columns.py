@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.durations import age
-from apiserver.registry.resource import Column
-from apiserver.resources.columns import NAME, name_and_age
+from apiserver.api.values.durations import age
+from apiserver.registry.definition.resource import Column
+from apiserver.resources.common.columns import NAME, name_and_age
 
 __all__ = ["CLAIM_COLUMNS", "POOL_STATUS_COLUMNS", "SLICE_COLUMNS", "TAINT_RULE_COLUMNS"]
 

@@ -6,20 +6,20 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_found, required, too_long
-from apiserver.api.internal import internal
-from apiserver.api.names import dns_subdomain
-from apiserver.api.quantity import Quantity
-from apiserver.api.semver import is_attribute_version
+from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, not_found, required, too_long
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource.device_types import ATTRIBUTE_VALUES, PROPERTIES
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules, most_bytes
 from apiserver.api.validation.formats import FORMATS
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import dns_subdomain
+from apiserver.api.values.quantity import Quantity
+from apiserver.api.values.semver import is_attribute_version
+from apiserver.resources.common.node_selectors import validate_node_selector
+from apiserver.resources.common.resource_names import is_native
 from apiserver.resources.devices.bindingconditions import binding_conditions
 from apiserver.resources.devices.capacitypolicy import validate_capacity
-from apiserver.resources.nodeselectors import validate_node_selector
-from apiserver.resources.resource_names import is_native
 
 __all__ = ["RULES", "Env", "effect_of_taint", "has_list_attributes"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path
+from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.types.resource.v1alpha3 import (
     PoolStatus,
     ResourcePoolStatusRequest,
@@ -15,11 +15,11 @@ from apiserver.api.types.resource.v1alpha3 import (
 )
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import Rules
-from apiserver.registry.context import Context
-from apiserver.registry.metadata import keep_metadata_for_status
-from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.conditions import validate_conditions
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.metadata import keep_metadata_for_status
+from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.devices.columns import POOL_STATUS_COLUMNS
 
 Json = dict[str, Any]

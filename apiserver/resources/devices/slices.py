@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError
-from apiserver.api.times import holds_truncated
+from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.schema.dropping import drop_disabled
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.api.values.times import holds_truncated
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
 from apiserver.resources.devices.slicevalidation import validate_slice_spec

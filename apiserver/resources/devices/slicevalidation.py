@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, required, too_many
-from apiserver.api.internal import internal
-from apiserver.api.names import dns_subdomain
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, required, too_many
 from apiserver.api.types.core.scheduling import NodeSelectorTerm
 from apiserver.api.types.resource.device_types import ADVANCED_DEVICES
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, unchanged
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import dns_subdomain
+from apiserver.resources.common.node_selectors import validate_node_selector
 from apiserver.resources.devices.devicevalidation import RULES, Env, has_list_attributes
-from apiserver.resources.nodeselectors import validate_node_selector
 
 __all__ = ["validate_slice_spec"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path
-from apiserver.api.times import holds_truncated, timestamp
+from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1alpha3, v1beta2
 from apiserver.api.validation.compile import At
-from apiserver.registry.context import Context
-from apiserver.registry.metadata import keep_metadata_for_status
-from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.conditions import validate_conditions
+from apiserver.api.values.times import holds_truncated, timestamp
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.metadata import keep_metadata_for_status
+from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.devices.columns import TAINT_RULE_COLUMNS
 from apiserver.resources.devices.devicevalidation import RULES, Env, effect_of_taint
 

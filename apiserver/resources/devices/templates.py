@@ -6,19 +6,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.fielderrors import FieldError, Path, forbidden
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import name_and_age
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.template_metadata import validate_labels_and_annotations
 from apiserver.resources.devices import claimvalidation
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.claims import admin_access_of_requests
-from apiserver.resources.metadata import validate_labels_and_annotations
 
 _CHANGES: Final = changes(v1.ResourceClaimTemplate)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.registry.resource import Resource
+from apiserver.registry.definition.resource import Resource
 from apiserver.resources.flowcontrol.levels import PRIORITY_LEVELS
 from apiserver.resources.flowcontrol.schemas import FLOW_SCHEMAS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.api.internal import internal
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.flowcontrol import PriorityLevelConfiguration, PriorityLevelConfigurationSpec
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.resources.columns import name_and_age
+from apiserver.api.validation.internal_values import internal
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.flowcontrol.bootstrap import MANDATORY_LEVELS
 from apiserver.resources.flowcontrol.schemas import FlowControlStrategy
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required
-from apiserver.api.internal import internal
-from apiserver.api.names import dns_label, dns_subdomain
+from apiserver.api.errors.field_errors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.flowcontrol import FlowSchema, FlowSchemaSpec
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import AGE, NAME
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import dns_label, dns_subdomain
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.workloads import count_generation
 from apiserver.resources.flowcontrol.bootstrap import MANDATORY_SCHEMAS
-from apiserver.resources.workloads import count_generation
 
 __all__ = ["FLOW_SCHEMAS", "FlowControlStrategy"]
 

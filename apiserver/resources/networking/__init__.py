@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.registry.resource import Resource
+from apiserver.registry.definition.resource import Resource
 from apiserver.resources.networking.addresses import IP_ADDRESSES, SERVICE_CIDRS
 from apiserver.resources.networking.classes import INGRESS_CLASSES
 from apiserver.resources.networking.ingresses import INGRESSES

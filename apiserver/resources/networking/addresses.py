@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, required
-from apiserver.api.internal import internal
-from apiserver.api.names import dns_subdomain, path_segment
-from apiserver.api.networks import canonical_cidr, cidr_family
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
 from apiserver.api.types.addresses import V1, V1BETA1
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.metadata import keep_metadata_for_status
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import AGE, NAME, name_and_age
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import dns_subdomain, path_segment
+from apiserver.api.values.networks import canonical_cidr, cidr_family
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.metadata import keep_metadata_for_status
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE, NAME, name_and_age
 
 __all__ = ["IP_ADDRESSES", "SERVICE_CIDRS"]
 

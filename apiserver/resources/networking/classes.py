@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
-from apiserver.api.ingressclasses import is_default_class
-from apiserver.api.names import dns_label, domain_prefixed_path
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.helpers.ingress_classes import is_default_class
 from apiserver.api.types.networking import IngressClass, IngressClassSpec
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.corerules import RULES
+from apiserver.api.values.names import dns_label, domain_prefixed_path
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.workloads import count_generation
 from apiserver.resources.networking.references import reference
-from apiserver.resources.workloads import count_generation
 
 __all__ = ["INGRESS_CLASSES"]
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported, required
-from apiserver.api.ingressclasses import CLASS_ANNOTATION
-from apiserver.api.names import dns1035_label, dns_label, dns_subdomain, port_name, wildcard_subdomain
-from apiserver.api.networks import legacy_ip, parse_address
+from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, not_supported, required
+from apiserver.api.helpers.ingress_classes import CLASS_ANNOTATION
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.networking import Ingress, IngressSpec
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.addresses import address_warnings
-from apiserver.resources.columns import name_and_age
+from apiserver.api.values.names import dns1035_label, dns_label, dns_subdomain, port_name, wildcard_subdomain
+from apiserver.api.values.networks import legacy_ip, parse_address
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.addresses import address_warnings
+from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.networking.references import reference
 
 __all__ = ["INGRESSES"]

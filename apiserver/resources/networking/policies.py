@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.api.names import port_name
-from apiserver.api.networks import legacy_cidr, parse_interface
-from apiserver.api.selectors import format_object
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.selectors.selectors import format_object
 from apiserver.api.types.networking import NetworkPolicy
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.addresses import subnet_warnings
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.corerules import validate_label_selector
+from apiserver.api.values.names import port_name
+from apiserver.api.values.networks import legacy_cidr, parse_interface
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.addresses import subnet_warnings
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import validate_label_selector
 
 __all__ = ["NETWORK_POLICIES"]
 

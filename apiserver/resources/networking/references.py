@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, required
-from apiserver.api.names import dns_subdomain, path_segment
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.values.names import dns_subdomain, path_segment
 
 __all__ = ["reference"]
 

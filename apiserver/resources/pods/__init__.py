@@ -7,9 +7,15 @@ from typing import Any, Final
 
 from apiserver.api.types.core.pods import Binding, Pod
 from apiserver.api.types.policy import Eviction
-from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.connectoptions import PROXY, attach_options, exec_options, port_forward_options, proxy_options
+from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.connect_options import (
+    PROXY,
+    attach_options,
+    exec_options,
+    port_forward_options,
+    proxy_options,
+)
 from apiserver.resources.pods.binding import bind, create_binding
 from apiserver.resources.pods.columns import COLUMNS, row_conditions
 from apiserver.resources.pods.connections import attach, execute, log, port_forward, proxy

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, aggregate, not_supported, required
-from apiserver.api.status import StatusError, bad_request, conflict
-from apiserver.api.times import timestamp
+from apiserver.api.errors.field_errors import FieldError, Path, aggregate, not_supported, required
+from apiserver.api.errors.status import StatusError, bad_request, conflict
 from apiserver.api.types.core.pods import Binding
-from apiserver.registry.admission import Attributes, admit, validate
+from apiserver.api.values.times import timestamp
+from apiserver.registry.store.admission import Attributes, admit, validate
 from apiserver.registry.verbs.replace import replace_object
 from apiserver.registry.verbs.unstored import judge, noting
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
-    from apiserver.registry.body.options import WriteOptions
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import WriteOptions
+    from apiserver.registry.store.store import Store
 
 __all__ = ["bind", "create_binding"]
 

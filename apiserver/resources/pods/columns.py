@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from apiserver.api.durations import age
-from apiserver.registry.resource import Column
-from apiserver.resources.columns import AGE, NAME
+from apiserver.api.values.durations import age
+from apiserver.registry.definition.resource import Column
+from apiserver.resources.common.columns import AGE, NAME
 
 __all__ = ["COLUMNS", "row_conditions"]
 

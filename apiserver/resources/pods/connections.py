@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from apiserver.api.fielderrors import Path, invalid
-from apiserver.api.numbers import int64
-from apiserver.api.podlogs import LogOptions
-from apiserver.api.status import StatusError, bad_request, forbidden, not_found
-from apiserver.api.status import invalid as invalid_status
-from apiserver.messages import Response, Stream
-from apiserver.registry.authority import Question
+from apiserver.api.errors.field_errors import Path, invalid
+from apiserver.api.errors.status import StatusError, bad_request, forbidden, not_found
+from apiserver.api.errors.status import invalid as invalid_status
+from apiserver.api.helpers.pod_logs import LogOptions
+from apiserver.api.values.numbers import int64
+from apiserver.registry.definition.authority import Question
+from apiserver.request.messages import Response, Stream
 from apiserver.resources.pods import logs
 from apiserver.resources.pods.defaults import containers
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request
 
 __all__ = ["attach", "execute", "log", "port_forward", "proxy"]
 

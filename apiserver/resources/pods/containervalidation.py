@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     FieldError,
     Named,
     Path,
@@ -19,9 +19,7 @@ from apiserver.api.fielderrors import (
     required,
     too_many,
 )
-from apiserver.api.names import dns_label
-from apiserver.api.quantity import Quantity
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 from apiserver.api.types.core.containers import (
     Container,
     ContainerPort,
@@ -37,12 +35,10 @@ from apiserver.api.types.core.containers import (
 from apiserver.api.types.core.security import SecurityContext
 from apiserver.api.validation.compile import At, known_values, most_items
 from apiserver.api.validation.formats import FORMATS
-from apiserver.resources.corerules import RULES
-from apiserver.resources.pods.environment import env_from
-from apiserver.resources.pods.gates import PodGates
-from apiserver.resources.pods.mounts import validate_devices, validate_mounts
-from apiserver.resources.pods.security import CONTAINER_SECURITY
-from apiserver.resources.resource_names import (
+from apiserver.api.values.names import dns_label
+from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.resource_names import (
     HUGEPAGES,
     is_extended,
     is_hugepage,
@@ -52,6 +48,10 @@ from apiserver.resources.resource_names import (
     quantity_value,
     resource_name,
 )
+from apiserver.resources.pods.environment import env_from
+from apiserver.resources.pods.gates import PodGates
+from apiserver.resources.pods.mounts import validate_devices, validate_mounts
+from apiserver.resources.pods.security import CONTAINER_SECURITY
 
 __all__ = [
     "PodFacts",

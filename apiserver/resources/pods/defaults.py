@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.quantity import Quantity
-from apiserver.resources.resource_names import is_hugepage, is_overcommit_allowed
+from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.resource_names import is_hugepage, is_overcommit_allowed
 
 __all__ = [
     "containers",

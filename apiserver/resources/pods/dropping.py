@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apiserver.api.dropping import DroppedField, drop_disabled
-from apiserver.registry.context import Context
+from apiserver.api.schema.dropping import DroppedField, drop_disabled
+from apiserver.registry.definition.context import Context
 
 __all__ = ["drop_disabled_in_pod", "drop_disabled_in_template"]
 

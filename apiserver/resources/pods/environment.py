@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, not_found, not_supported, required
-from apiserver.api.quantity import Quantity
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_found, not_supported, required
 from apiserver.api.types.core.containers import EnvFromSource, EnvVar, EnvVarSource
 from apiserver.api.types.core.references import FileKeySelector, ObjectFieldSelector, ResourceFieldSelector
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.formats import FORMATS
-from apiserver.resources.corerules import RULES
+from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["VOLUME_FIELDS", "env_from", "validate_file_volumes"]
 

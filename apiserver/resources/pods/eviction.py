@@ -16,25 +16,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import Path, invalid
-from apiserver.api.objects import Hub
-from apiserver.api.selectors import SelectorError, from_object
-from apiserver.api.status import StatusError, bad_request, conflict, forbidden, not_found, too_many_requests
-from apiserver.api.status import invalid as invalid_status
-from apiserver.api.times import timestamp
+from apiserver.api.errors.field_errors import Path, invalid
+from apiserver.api.errors.status import StatusError, bad_request, conflict, forbidden, not_found, too_many_requests
+from apiserver.api.errors.status import invalid as invalid_status
+from apiserver.api.schema.objects import Hub
+from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.policy import Eviction
-from apiserver.messages import User
-from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
+from apiserver.api.values.times import timestamp
+from apiserver.registry.definition.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
+from apiserver.registry.store.admission import Attributes, admit, validate
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.replace import replace_object
 from apiserver.registry.verbs.unstored import noting
 from apiserver.registry.verbs.update import update_object
+from apiserver.request.messages import User
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
 
 __all__ = ["evict"]
 

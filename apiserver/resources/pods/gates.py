@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apiserver.api.tolerations import COMPARISON_GATE, COMPARISONS
+from apiserver.api.helpers.tolerations import COMPARISON_GATE, COMPARISONS
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
 
 __all__ = ["PodGates", "pod_gates"]
 

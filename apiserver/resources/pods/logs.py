@@ -6,19 +6,19 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.podlogs import Line, LogOptions
-from apiserver.api.status import bad_request
-from apiserver.messages import Response, Stream
-from apiserver.storage.types import Expired
+from apiserver.api.errors.status import bad_request
+from apiserver.api.helpers.pod_logs import Line, LogOptions
+from apiserver.request.messages import Response, Stream
+from apiserver.storage.log.types import Expired
 
 if TYPE_CHECKING:
-    from apiserver.registry.store import Store
+    from apiserver.registry.store.store import Store
 
 __all__ = ["emulated", "emulated_log"]
 
 Json = dict[str, Any]
 
-#: How the ids of containers begin that only seem to run: `controllers.node.podstatus`.
+#: How the ids of containers begin that only seem to run: `controllers.kubelet.pods.status`.
 _EMULATED: Final = "kubedra://"
 _NODE: Final = "kubedra.dev/emulated"
 _LOG: Final = "kubedra.dev/log"

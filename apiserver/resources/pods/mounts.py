@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_found
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_found
 from apiserver.api.types.core.containers import VolumeDevice, VolumeMount
 from apiserver.api.validation.compile import At
-from apiserver.resources.corerules import RULES
+from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["validate_devices", "validate_mounts"]
 

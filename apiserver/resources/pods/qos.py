@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.quantity import Quantity
+from apiserver.api.values.quantity import Quantity
 
 __all__ = ["aggregate", "compute"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.containers import Container
 from apiserver.api.types.core.resources import ResourceRequirements
 from apiserver.resources.pods import qos
@@ -19,7 +19,7 @@ from apiserver.resources.pods.validation import validate_pod
 from apiserver.resources.pods.validspecs import MIRROR
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
 
 __all__ = ["INIT_CONTAINERS", "POD_LEVEL", "resized_spec", "validate_resize"]
 

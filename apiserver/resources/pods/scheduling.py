@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, go_quote, invalid, not_supported
-from apiserver.api.names import label_key, label_value
-from apiserver.api.tolerations import CANONICAL, COMPARISONS, integer
+from apiserver.api.errors.field_errors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    go_quote,
+    invalid,
+    not_supported,
+)
+from apiserver.api.helpers.tolerations import CANONICAL, COMPARISONS, integer
 from apiserver.api.types.core.scheduling import (
     NodeAffinity,
     PodAffinityTerm,
@@ -17,8 +25,9 @@ from apiserver.api.types.core.scheduling import (
 )
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.formats import FORMATS
-from apiserver.resources.corerules import RULES
-from apiserver.resources.nodeselectors import validate_node_selector, validate_node_selector_term
+from apiserver.api.values.names import label_key, label_value
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.node_selectors import validate_node_selector, validate_node_selector_term
 
 if TYPE_CHECKING:
     from apiserver.resources.pods.containervalidation import PodFacts

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, duplicate, invalid, required
-from apiserver.api.internal import internal
+from apiserver.api.errors.field_errors import FieldError, Named, duplicate, invalid, required
 from apiserver.api.types.core.security import (
     AppArmorProfile,
     SeccompProfile,
@@ -18,7 +17,8 @@ from apiserver.api.types.core.security import (
 )
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.formats import FORMATS
-from apiserver.resources.corerules import RULES
+from apiserver.api.validation.internal_values import internal
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.pods.systems import windows_options
 
 __all__ = ["CONTAINER_SECURITY", "POD_SECURITY"]

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.internal import internal, shown_diff
 from apiserver.api.types.core.pods import PodSpec
 from apiserver.api.types.meta import ObjectMeta
+from apiserver.api.validation.internal_values import internal, shown_diff
 
 __all__ = ["internal_spec", "internal_template", "spec_diff"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     FieldError,
     Named,
     Path,
@@ -18,18 +18,18 @@ from apiserver.api.fielderrors import (
     required,
     too_long,
 )
-from apiserver.api.names import dns_label, dns_subdomain, label_key
-from apiserver.api.networks import ip_family, legacy_ip
-from apiserver.api.quantity import Quantity
-from apiserver.api.remembering import remembered
-from apiserver.api.restarts import may_restart
+from apiserver.api.helpers.pod_lifecycle import may_restart
 from apiserver.api.types.core.pods import PodStatus
 from apiserver.api.validation.changes import changes
+from apiserver.api.values.bounded_cache import remembered
+from apiserver.api.values.names import dns_label, dns_subdomain, label_key
+from apiserver.api.values.networks import ip_family, legacy_ip
+from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.resource_names import is_native
 from apiserver.resources.pods.updates import annotation_updates
-from apiserver.resources.resource_names import is_native
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
 
 __all__ = ["validate_pod_status_update"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError
-from apiserver.api.names import dns_label
-from apiserver.api.times import timestamp
+from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.pods import PodSpec
-from apiserver.registry.context import Context
-from apiserver.registry.strategy import Strategy
+from apiserver.api.values.names import dns_label
+from apiserver.api.values.times import timestamp
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.pods import qos
 from apiserver.resources.pods.conditions import set_condition
 from apiserver.resources.pods.dropping import drop_disabled_in_pod

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
-from apiserver.api.names import dns_subdomain
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid
 from apiserver.api.validation.compile import At
+from apiserver.api.values.names import dns_subdomain
 
 __all__ = ["host_processes", "host_users", "system_rules", "windows_options"]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden
-from apiserver.resources.metadata import validate_annotations, validate_labels
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.resources.common.template_metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.defaults import default_pod_spec, spec_to_hub
 from apiserver.resources.pods.gates import PodGates
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
-from apiserver.api.internal import internal, shown_diff
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import PodSpec
+from apiserver.api.validation.internal_values import internal, shown_diff
 from apiserver.resources.pods.containervalidation import PodFacts
 from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.scheduling import validate_tolerations
@@ -19,7 +19,7 @@ from apiserver.resources.pods.validation import validate_pod
 from apiserver.resources.pods.validspecs import MIRROR
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
 
 __all__ = ["annotation_updates", "validate_ephemeral_containers_update", "validate_pod_update"]
 

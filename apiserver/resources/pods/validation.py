@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     FieldError,
     Named,
     Path,
@@ -18,14 +18,15 @@ from apiserver.api.fielderrors import (
     not_supported,
     required,
 )
-from apiserver.api.internal import internal
-from apiserver.api.networks import legacy_ip
-from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import HostAlias, PodDNSConfig, PodOS, PodResourceClaim, PodSchedulingGroup, PodSpec
 from apiserver.api.types.core.security import PodSecurityContext
 from apiserver.api.validation.compile import At, known_values
-from apiserver.resources.corerules import RULES
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.networks import legacy_ip
+from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.resource_names import is_hugepage
 from apiserver.resources.pods import qos
 from apiserver.resources.pods.containervalidation import (
     PodFacts,
@@ -43,10 +44,9 @@ from apiserver.resources.pods.security import POD_SECURITY
 from apiserver.resources.pods.systems import host_processes, host_users, system_rules
 from apiserver.resources.pods.validspecs import MIRROR, VALID_SPECS
 from apiserver.resources.pods.volumes import validate_volumes
-from apiserver.resources.resource_names import is_hugepage
 
 if TYPE_CHECKING:
-    from apiserver.registry.context import Context
+    from apiserver.registry.definition.context import Context
 
 __all__ = ["validate_pod", "validate_pod_annotations", "validate_pod_spec"]
 

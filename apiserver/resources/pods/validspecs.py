@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.fielderrors import FieldError
-from apiserver.api.remembering import CHARACTERS
+from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.values.bounded_cache import CHARACTERS
 from apiserver.resources.pods.gates import PodGates
 
 __all__ = ["MIRROR", "VALID_SPECS"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, duplicate, forbidden, invalid, required
-from apiserver.api.quantity import Quantity
+from apiserver.api.errors.field_errors import FieldError, Path, duplicate, forbidden, invalid, required
 from apiserver.api.types.core.volumes import (
     ConfigMapVolumeSource,
     CSIVolumeSource,
@@ -23,11 +22,12 @@ from apiserver.api.types.core.volumes import (
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.formats import FORMATS
-from apiserver.resources.corerules import RULES
-from apiserver.resources.metadata import validate_annotations, validate_labels
+from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.template_metadata import validate_annotations, validate_labels
+from apiserver.resources.common.volume_claim_spec import validate_claim_spec
+from apiserver.resources.common.volume_sources import SECOND_PATHS, long_portal, source_errors
 from apiserver.resources.pods.environment import VOLUME_FIELDS
-from apiserver.resources.volumes.claimspec import validate_claim_spec
-from apiserver.resources.volumes.sources import SECOND_PATHS, long_portal, source_errors
 
 __all__ = ["validate_volumes"]
 

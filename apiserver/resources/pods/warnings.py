@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import Path, go_quote
-from apiserver.api.networks import is_plain_ipv4
-from apiserver.api.quantity import Quantity
-from apiserver.resources.addresses import address_warnings
+from apiserver.api.errors.field_errors import Path, go_quote
+from apiserver.api.values.networks import is_plain_ipv4
+from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.addresses import address_warnings
 
 __all__ = ["NEW_LABELS", "OLD_LABELS", "pod_warnings", "status_warnings"]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
-from apiserver.api.internal import internal
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.api.validation.internal_values import internal
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.apps.rules import at_most_100_percent
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.corerules import RULES
-from apiserver.resources.workloads import count_generation
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.conditions import validate_conditions
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.workloads import count_generation
 
 __all__ = ["POD_DISRUPTION_BUDGETS"]
 

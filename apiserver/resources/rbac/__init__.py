@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from apiserver.api.fielderrors import FieldError, Path
+from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.types.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import NAME, name_and_age
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import NAME, name_and_age
 from apiserver.resources.rbac.escalation import guard_binding, guard_role
 from apiserver.resources.rbac.validation import (
     GROUP,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api import status
-from apiserver.api.fielderrors import go_quote
+from apiserver.api.errors import status
+from apiserver.api.errors.field_errors import go_quote
 from apiserver.authorization.rules import describe, missing_rights, quoted_list
 
 if TYPE_CHECKING:
-    from apiserver.registry.authority import Authority
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.authority import Authority
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
 
 __all__ = ["guard_binding", "guard_role"]
 

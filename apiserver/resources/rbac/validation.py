@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported, required
-from apiserver.api.names import dns_subdomain, path_segment
-from apiserver.resources.corerules import validate_label_selector
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_supported, required
+from apiserver.api.values.names import dns_subdomain, path_segment
+from apiserver.resources.common.core_rules import validate_label_selector
 
 __all__ = ["GROUP", "validate_aggregation", "validate_binding", "validate_rules"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from apiserver.api.schema import Struct
+from apiserver.api.schema.language import Struct
 from apiserver.api.types import authentication, authorization
-from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Strategy
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.reviews.access import review_access, review_local_access, review_own_access, review_own_rules
 from apiserver.resources.reviews.identity import review_self, review_token
 

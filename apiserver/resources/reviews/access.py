@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api import status
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
-from apiserver.api.internal import internal
-from apiserver.api.names import label_key, label_value
+from apiserver.api.errors import status
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, required
 from apiserver.api.types.authorization import NonResourceAttributes
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.messages import User
-from apiserver.registry.authority import Authority, Decision, Question
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import label_key, label_value
+from apiserver.registry.definition.authority import Authority, Decision, Question
 from apiserver.registry.verbs.unstored import judge
+from apiserver.request.messages import User
 
 if TYPE_CHECKING:
-    from apiserver.registry.body.options import WriteOptions
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import WriteOptions
+    from apiserver.registry.store.store import Store
 
 __all__ = ["review_access", "review_local_access", "review_own_access", "review_own_rules"]
 
@@ -171,7 +171,7 @@ def _labels(given: Json | None, problems: list[str]) -> str:
 
 
 def _parsed(raw: str, name: str, problems: list[str]) -> str:
-    from apiserver.api.selectors import SelectorError, parse_fields, parse_labels
+    from apiserver.api.selectors.selectors import SelectorError, parse_fields, parse_labels
 
     try:
         (parse_labels if name == "labelSelector" else parse_fields)(raw)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apiserver.api import status
-from apiserver.api.times import timestamp
-from apiserver.messages import User
+from apiserver.api.errors import status
+from apiserver.api.values.times import timestamp
 from apiserver.registry.verbs.unstored import judge
+from apiserver.request.messages import User
 from apiserver.resources.reviews.access import answer
 
 if TYPE_CHECKING:
-    from apiserver.registry.body.options import WriteOptions
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import WriteOptions
+    from apiserver.registry.store.store import Store
 
 __all__ = ["review_self", "review_token"]
 

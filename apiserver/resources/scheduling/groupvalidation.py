@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.types.scheduling import (
     PodGroupResourceClaim,
     PodGroupResourceClaimStatus,

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.defaulting import fill_defaults
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, too_many
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, too_many
+from apiserver.api.schema.defaulting import fill_defaults
+from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import most_items
-from apiserver.registry.context import Context
-from apiserver.registry.metadata import keep_metadata_for_status
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.conditions import validate_conditions
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.metadata import keep_metadata_for_status
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.scheduling.groupvalidation import RULES, claim_statuses
 
 Json = dict[str, Any]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.fielderrors import FieldError, Path, required, too_many
+from apiserver.api.errors.field_errors import FieldError, Path, required, too_many
+from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.scheduling import Workload, WorkloadSpec
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import most_items
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import name_and_age
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.scheduling.groupvalidation import RULES
 
 Json = dict[str, Any]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError
+from apiserver.api.errors.field_errors import FieldError
 from apiserver.api.types.core.services import Service
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.connectoptions import PROXY, proxy_options
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.connect_options import PROXY, proxy_options
 from apiserver.resources.services.proxy import proxy
 from apiserver.resources.services.shape import (
     default,

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invalid, not_supported, required
-from apiserver.api.networks import ip_family, legacy_ip
+from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, not_supported, required
+from apiserver.api.values.networks import ip_family, legacy_ip
 from apiserver.resources.services.shape import (
     has_addresses,
     is_headless,

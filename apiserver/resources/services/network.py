@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
-from apiserver.api.networks import parse_address
-from apiserver.api.status import StatusError, internal_error, server_error
-from apiserver.api.status import invalid as invalid_status
-from apiserver.registry.own import create_own, delete_own
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.errors.status import StatusError, internal_error, server_error
+from apiserver.api.errors.status import invalid as invalid_status
+from apiserver.api.values.networks import parse_address
+from apiserver.registry.verbs.server_writes import create_own, delete_own
 from apiserver.resources.services.familyrules import (
     choose_families,
     complete_new,
@@ -21,12 +21,12 @@ from apiserver.resources.services.familyrules import (
 )
 from apiserver.resources.services.ranges import AddressRange, PortRange
 from apiserver.resources.services.shape import has_addresses, is_headless, needs_health_check, node_ports
-from apiserver.turns import on_loop
+from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:
-    from apiserver.messages import User
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Registry
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Registry
+    from apiserver.request.messages import User
 
 __all__ = ["ADDRESSES", "Held", "ServiceNetwork", "address_object"]
 
@@ -86,7 +86,7 @@ class ServiceNetwork:
 
     @on_loop
     async def reserve(self, ctx: Context, obj: Json, old: Json | None) -> Held:
-        """As `apiserver.registry.reservations` says."""
+        """As `apiserver.registry.definition.reservations` says."""
         held = Held(self, dry_run=ctx.dry_run)
         try:
             if self._registry.shared:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.fielderrors import go_quote
-from apiserver.api.numbers import int64
-from apiserver.api.status import StatusError, not_found
-from apiserver.resources.connectoptions import split_target
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import StatusError, not_found
+from apiserver.api.values.numbers import int64
+from apiserver.resources.common.connect_options import split_target
 
 if TYPE_CHECKING:
-    from apiserver.messages import Request, Response
-    from apiserver.registry.context import Context
-    from apiserver.registry.store import Store
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
+    from apiserver.request.messages import Request, Response
 
 __all__ = ["proxy"]
 

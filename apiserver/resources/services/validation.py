@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.features import Features
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required
-from apiserver.api.names import dns_label, dns_subdomain, label_key, port_name
-from apiserver.api.networks import legacy_cidr, legacy_ip, parse_address
-from apiserver.resources.addresses import reachable
-from apiserver.resources.metadata import validate_labels
+from apiserver.api.errors.field_errors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from apiserver.api.features.gates import Features
+from apiserver.api.values.names import dns_label, dns_subdomain, label_key, port_name
+from apiserver.api.values.networks import legacy_cidr, legacy_ip, parse_address
+from apiserver.resources.common.addresses import reachable
+from apiserver.resources.common.template_metadata import validate_labels
 from apiserver.resources.services.familyrules import address_errors
 from apiserver.resources.services.shape import externally_accessible, is_headless, needs_health_check
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import Path
-from apiserver.resources.addresses import address_warnings, subnet_warnings
+from apiserver.api.errors.field_errors import Path
+from apiserver.resources.common.addresses import address_warnings, subnet_warnings
 
 __all__ = ["warnings_of"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.registry.resource import Resource
+from apiserver.registry.definition.resource import Resource
 from apiserver.resources.storage.attachments import VOLUME_ATTACHMENTS
 from apiserver.resources.storage.capacities import CSI_STORAGE_CAPACITIES
 from apiserver.resources.storage.classes import STORAGE_CLASSES, VOLUME_ATTRIBUTES_CLASSES

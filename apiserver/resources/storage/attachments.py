@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.fielderrors import FieldError, Path, forbidden, required, too_long
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, required, too_long
+from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeError
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.metadata import keep_metadata_for_status
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.corerules import RULES
-from apiserver.resources.volumes.persistentspec import validate_spec
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.metadata import keep_metadata_for_status
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.persistent_spec import validate_spec
 
 Json = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from apiserver.api.fielderrors import (
+from apiserver.api.errors.field_errors import (
     FieldError,
     Path,
     duplicate,
@@ -13,7 +13,7 @@ from apiserver.api.fielderrors import (
     required,
     too_long,
 )
-from apiserver.api.storageclasses import is_default_class
+from apiserver.api.helpers.storage_classes import is_default_class
 from apiserver.api.types.storage import (
     StorageClass,
     TopologySelectorLabelRequirement,
@@ -21,11 +21,11 @@ from apiserver.api.types.storage import (
     VolumeAttributesClassV1Beta1,
 )
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import AGE, name_and_age
-from apiserver.resources.corerules import RULES
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE, name_and_age
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.pods.warnings import OLD_LABELS
 
 Json = dict[str, Any]

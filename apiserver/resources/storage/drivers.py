@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid
+from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid
+from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.storage import CSIDriver, CSIDriverSpec, TokenRequest
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.corerules import RULES
-from apiserver.resources.workloads import count_generation
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.workloads import count_generation
 
 Json = dict[str, Any]
 

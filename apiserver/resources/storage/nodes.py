@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
-from apiserver.api.names import label_key
+from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, required
 from apiserver.api.types.storage import CSINode, CSINodeDriver
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import name_and_age
-from apiserver.resources.corerules import RULES
-from apiserver.resources.workloads import immutable
+from apiserver.api.values.names import label_key
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.workloads import immutable
 
 Json = dict[str, Any]
 

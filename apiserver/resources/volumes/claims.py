@@ -7,16 +7,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.dropping import DroppedField, drop_disabled
-from apiserver.api.fielderrors import FieldError, Path
+from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.schema.dropping import DroppedField, drop_disabled
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.corerules import validate_label_selector
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.core_rules import validate_label_selector
+from apiserver.resources.common.volume_claim_spec import validate_claim_spec
 from apiserver.resources.pods.defaults import default_claim_spec, round_amounts
-from apiserver.resources.volumes.claimspec import validate_claim_spec
 from apiserver.resources.volumes.claimupdates import recovers, validate_claim_status, validate_claim_update
 from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset
 from apiserver.resources.volumes.warnings import claim_warnings

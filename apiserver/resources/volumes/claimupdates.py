@@ -7,17 +7,17 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.api.internal import internal, shown_diff
-from apiserver.api.names import label_key
-from apiserver.api.quantity import Quantity
-from apiserver.api.storageclasses import CLASS_ANNOTATION
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.helpers.storage_classes import CLASS_ANNOTATION
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.resources.resource_names import is_native, nonnegative
-from apiserver.resources.volumes.persistentspec import whole
+from apiserver.api.validation.internal_values import internal, shown_diff
+from apiserver.api.values.names import label_key
+from apiserver.api.values.quantity import Quantity
+from apiserver.registry.definition.context import Context
+from apiserver.resources.common.persistent_spec import whole
+from apiserver.resources.common.resource_names import is_native, nonnegative
 
 __all__ = ["recovers", "validate_claim_status", "validate_claim_update"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.storageclasses import class_of
+from apiserver.api.helpers.storage_classes import class_of
 
 __all__ = ["amount_text", "class_text", "modes_text", "phase_text", "unset"]
 

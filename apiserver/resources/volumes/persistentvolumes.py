@@ -8,23 +8,23 @@ import copy
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.dropping import drop_disabled
-from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
-from apiserver.api.internal import internal, shown_diff
-from apiserver.api.times import timestamp
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid
+from apiserver.api.schema.dropping import drop_disabled
+from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.persistentvolumes import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.api.validation.changes import changes
-from apiserver.registry.context import Context
-from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Strategy
-from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.nodeselectors import validate_node_selector
+from apiserver.api.validation.internal_values import internal, shown_diff
+from apiserver.api.values.times import timestamp
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.node_selectors import validate_node_selector
+from apiserver.resources.common.persistent_spec import validate_spec
 from apiserver.resources.pods.defaults import round_amounts
 from apiserver.resources.pods.warnings import NEW_LABELS
 from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset
-from apiserver.resources.volumes.persistentspec import validate_spec
 from apiserver.resources.volumes.warnings import MOUNT_OPTIONS, persistent_volume_warnings
 
 Json = dict[str, Any]

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import Path, go_quote
-from apiserver.api.quantity import Quantity
-from apiserver.api.storageclasses import CLASS_ANNOTATION
+from apiserver.api.errors.field_errors import Path, go_quote
+from apiserver.api.helpers.storage_classes import CLASS_ANNOTATION
+from apiserver.api.values.quantity import Quantity
 from apiserver.resources.pods.warnings import OLD_LABELS
 
 __all__ = ["MOUNT_OPTIONS", "claim_warnings", "fractional_storage", "persistent_volume_warnings"]

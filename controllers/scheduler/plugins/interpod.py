@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from apiserver.api.selectors import SelectorError
-from controllers.scheduler.arguments import Arguments
-from controllers.scheduler.events import ClusterEvent, Event, is_own, is_placed
-from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
-from controllers.scheduler.nodes import Cache, NodeInfo
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Code, Rejection
-from controllers.scheduler.terms import Term
+from apiserver.api.selectors.selectors import SelectorError
+from controllers.scheduler.config.arguments import Arguments
+from controllers.scheduler.framework.events import ClusterEvent, Event, is_own, is_placed
+from controllers.scheduler.framework.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
+from controllers.scheduler.framework.status import Code, Rejection
+from controllers.scheduler.state.nodes import Cache, NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.state.terms import Term
 
 NAME = "InterPodAffinity"
 NOT_NEAR = Rejection(NAME, ("node(s) didn't match pod affinity rules",))

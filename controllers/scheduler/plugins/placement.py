@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector, PreferredTerms
-from apiserver.api.tolerations import tolerated, untolerated
-from controllers.scheduler.arguments import DEFAULTS, Arguments
-from controllers.scheduler.events import ClusterEvent, Event, is_own, is_placed
-from controllers.scheduler.framework import SKIP, Plugin, PluginError, PodField, Reads, node_field, pod_field
-from controllers.scheduler.nodes import NodeInfo
-from controllers.scheduler.podinfo import PodInfo, Port
-from controllers.scheduler.scores import normalized_reverse, normalized_up
-from controllers.scheduler.status import Code, Rejection
-from controllers.scheduler.terms import blocking
+from apiserver.api.helpers.tolerations import tolerated, untolerated
+from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector, PreferredTerms
+from controllers.scheduler.config.arguments import DEFAULTS, Arguments
+from controllers.scheduler.framework.events import ClusterEvent, Event, is_own, is_placed
+from controllers.scheduler.framework.framework import SKIP, Plugin, PluginError, PodField, Reads, node_field, pod_field
+from controllers.scheduler.framework.scores import normalized_reverse, normalized_up
+from controllers.scheduler.framework.status import Code, Rejection
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo, Port
+from controllers.scheduler.state.terms import blocking
 
 Json = dict[str, Any]
 UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.podrequests import is_extended, pod_requests
-from controllers.scheduler.arguments import CPU_AND_MEMORY, DEFAULTS, Arguments
-from controllers.scheduler.events import ClusterEvent, Event, Hint, is_own, is_placed
-from controllers.scheduler.extended import IMPLICIT_PREFIX, ClassNames
-from controllers.scheduler.framework import SKIP, Placement, Plugin, PodField, Reads, node_field
-from controllers.scheduler.nodes import Cache, NodeInfo
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.scores import MAX_SCORE, on_line
-from controllers.scheduler.status import Code, Rejection
+from apiserver.api.helpers.pod_requests import is_extended, pod_requests
+from controllers.scheduler.config.arguments import CPU_AND_MEMORY, DEFAULTS, Arguments
+from controllers.scheduler.dra.extended_resources import IMPLICIT_PREFIX, ClassNames
+from controllers.scheduler.framework.events import ClusterEvent, Event, Hint, is_own, is_placed
+from controllers.scheduler.framework.framework import SKIP, Placement, Plugin, PodField, Reads, node_field
+from controllers.scheduler.framework.scores import MAX_SCORE, on_line
+from controllers.scheduler.framework.status import Code, Rejection
+from controllers.scheduler.state.nodes import Cache, NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
 
 Json = dict[str, Any]
 FIT = "NodeResourcesFit"

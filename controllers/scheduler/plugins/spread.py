@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apiserver.api.selectors import LabelSelector, SelectorError, from_object
-from apiserver.api.tolerations import untolerated
-from controllers.scheduler.events import ClusterEvent, Event, Hints, is_own, is_placed
-from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
-from controllers.scheduler.nodes import Cache, NodeInfo
-from controllers.scheduler.podcounts import PodCounts
-from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Code, Rejection
+from apiserver.api.helpers.tolerations import untolerated
+from apiserver.api.selectors.selectors import LabelSelector, SelectorError, from_object
+from controllers.scheduler.framework.events import ClusterEvent, Event, Hints, is_own, is_placed
+from controllers.scheduler.framework.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
+from controllers.scheduler.framework.status import Code, Rejection
+from controllers.scheduler.state.nodes import Cache, NodeInfo
+from controllers.scheduler.state.pod_counts import PodCounts
+from controllers.scheduler.state.pod_info import PodInfo
 
 Json = dict[str, Any]
 NAME = "PodTopologySpread"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.api.schema import INT64, STRING, Field, ListOf, Struct, field, string
+from apiserver.api.schema.language import INT64, STRING, Field, ListOf, Struct, field, string
 from apiserver.api.types.admissionregistration.rules import RuleWithOperations
 from apiserver.api.types.meta import TYPE_META, Condition, LabelSelector, ObjectMeta, list_of
 

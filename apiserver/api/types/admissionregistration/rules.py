@@ -4,7 +4,7 @@ all versions of the group.
 
 from __future__ import annotations
 
-from apiserver.api.schema import STRING, ListOf, Struct, field, string
+from apiserver.api.schema.language import STRING, ListOf, Struct, field, string
 
 __all__ = [
     "FailurePolicyType",

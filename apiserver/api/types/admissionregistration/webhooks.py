@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.api.schema import BYTES, INT32, STRING, Field, ListOf, Struct, field, string
+from apiserver.api.schema.language import BYTES, INT32, STRING, Field, ListOf, Struct, field, string
 from apiserver.api.types.admissionregistration.policies import V1
 from apiserver.api.types.admissionregistration.rules import (
     FailurePolicyType,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import STRING, ListOf, Struct, field, string
+from apiserver.api.schema.language import STRING, ListOf, Struct, field, string
 from apiserver.api.types.meta import TYPE_META, ConditionStatus, ObjectMeta, list_of
 
 ComponentConditionType = string("v1.ComponentConditionType")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import BOOL, BYTES, STRING, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.language import BOOL, BYTES, STRING, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.core.references import LocalObjectReference, ObjectReference
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import EVERY_GATE, gated
-from apiserver.api.schema import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.features.gated_fields import EVERY_GATE, gated
+from apiserver.api.schema.language import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.types.core.containers import RecursiveReadOnlyMode, ResourceName, Signal
 from apiserver.api.types.core.resources import ResourceList, ResourceRequirements
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.limits import Limits, between
-from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct, field, string
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import (
+    BOOL,
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    STRING,
+    Field,
+    ListOf,
+    Struct,
+    field,
+    string,
+)
+from apiserver.api.schema.limits import Limits, between
 from apiserver.api.types.core.references import (
     ConfigMapKeySelector,
     FileKeySelector,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits, between
-from apiserver.api.schema import INT32, STRING, ListOf, Struct, field
+from apiserver.api.schema.language import INT32, STRING, ListOf, Struct, field
+from apiserver.api.schema.limits import Limits, between
 from apiserver.api.types.core.containers import Protocol
 from apiserver.api.types.core.references import ObjectReference
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import Immutable, Limits
-from apiserver.api.schema import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.language import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.limits import Immutable, Limits
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.core.resources import ResourceList
 from apiserver.api.types.core.scheduling import Taint

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.core.references import ObjectReference

@@ -4,8 +4,8 @@ their own.
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits
-from apiserver.api.schema import BOOL, STRING, MapOf, Struct, field
+from apiserver.api.schema.language import BOOL, STRING, MapOf, Struct, field
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.core.references import NAME_NEEDED, ObjectReference
 from apiserver.api.types.core.volumes import HostPathVolumeSource
 from apiserver.api.types.core.volumesources import (

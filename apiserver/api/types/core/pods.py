@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import EVERY_GATE, gated
-from apiserver.api.limits import FIXED, Limits, between
-from apiserver.api.schema import BOOL, INT32, INT64, QUANTITY, STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.features.gated_fields import EVERY_GATE, gated
+from apiserver.api.schema.language import (
+    BOOL,
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    TIME,
+    ListOf,
+    MapOf,
+    Struct,
+    field,
+    string,
+)
+from apiserver.api.schema.limits import FIXED, Limits, between
 from apiserver.api.types.core.container_statuses import ContainerStatus
 from apiserver.api.types.core.containers import Container, EphemeralContainer
 from apiserver.api.types.core.references import LocalObjectReference, ObjectReference

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.limits import Limits
-from apiserver.api.schema import BOOL, INT32, QUANTITY, STRING, Struct, field
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import BOOL, INT32, QUANTITY, STRING, Struct, field
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.meta import UID
 
 #: Permission bits.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits
-from apiserver.api.schema import INT32, INT64, STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.language import INT32, INT64, STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.core.pods import ConditionStatus, PodTemplateSpec
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.schema import QUANTITY, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import QUANTITY, STRING, ListOf, MapOf, Struct, field
 
 ResourceList = MapOf(QUANTITY, key="v1.ResourceName", go="v1.ResourceList")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits
-from apiserver.api.schema import INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.language import INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.meta import LabelSelector
 
 #: In the order in which errors list them.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import gated
-from apiserver.api.limits import Limits, between
-from apiserver.api.schema import BOOL, INT64, STRING, ListOf, Struct, field, string
+from apiserver.api.features.gated_fields import gated
+from apiserver.api.schema.language import BOOL, INT64, STRING, ListOf, Struct, field, string
+from apiserver.api.schema.limits import Limits, between
 
 #: Of a user or group.
 _ID = between(0, 2147483647)

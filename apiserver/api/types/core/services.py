@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT_OR_STRING, STRING, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.language import BOOL, INT32, INT_OR_STRING, STRING, ListOf, MapOf, Struct, field, string
 from apiserver.api.types.core.containers import Protocol
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.gating import EVERY_GATE, gated
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import BOOL, INT32, INT64, QUANTITY, STRING, ListOf, MapOf, Struct, field, string
+from apiserver.api.features.gated_fields import EVERY_GATE, gated
+from apiserver.api.schema.language import BOOL, INT32, INT64, QUANTITY, STRING, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.core.containers import PullPolicy
 from apiserver.api.types.core.references import (
     FILE_MODE,

@@ -6,8 +6,8 @@ the reference's type, and of what it `needs`.
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits
-from apiserver.api.schema import BOOL, INT32, STRING, Field, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.language import BOOL, INT32, STRING, Field, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.core.references import NAME_NEEDED, LocalObjectReference
 
 _BYTE = "must be between 0 and 255, inclusive"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import (
+from apiserver.api.schema.language import (
     BOOL,
     INT64,
     NOW,
@@ -19,6 +18,7 @@ from apiserver.api.schema import (
     field,
     string,
 )
+from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.core.scheduling import NodeSelector
 
 GROUP = "resource.k8s.io"

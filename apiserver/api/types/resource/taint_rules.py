@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits
-from apiserver.api.schema import STRING, ListOf, field
+from apiserver.api.schema.language import STRING, ListOf, field
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 from apiserver.api.types.resource.family import Family
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import FIXED_UNSHOWN, Immutable, Limits
-from apiserver.api.schema import INT32, INT64, STRING, ListOf, Struct, field
+from apiserver.api.schema.language import INT32, INT64, STRING, ListOf, Struct, field
+from apiserver.api.schema.limits import FIXED_UNSHOWN, Immutable, Limits
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 from apiserver.api.types.resource.taint_rules import TaintRules
 

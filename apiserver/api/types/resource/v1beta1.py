@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import Field, Struct, When, field
+from apiserver.api.schema.language import Field, Struct, When, field
 from apiserver.api.types.resource.family import Family
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.http.admin.routers import clock, dropped, explain, faults, info, requests, reset, rest
+from apiserver.http.admin.routers import clock, dropped, explain, faults, info, requests, reset
+from apiserver.http.admin.routers import idle as rest
 
 #: In the order in which `/docs` shows them.
 ROUTERS = (info, reset, rest, explain, clock, dropped, requests, faults)

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import Field
 
-from apiserver.api.durations import parse_duration
-from apiserver.clock import now
+from apiserver.api.values.durations import parse_duration
 from apiserver.http.admin.models import Model, body_of, documented
 from apiserver.http.admin.operations import Operations
-from apiserver.virtualloop import VirtualLoop
+from apiserver.runtime.clock import now
+from apiserver.runtime.virtual_loop import VirtualLoop
 
 
 class PendingTimer(Model):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from apiserver.http.admin.models import Model
 from apiserver.http.admin.operations import Operations
-from apiserver.registry.dropped import Loss
+from apiserver.registry.definition.dropped_fields import Loss
 
 
 class DroppedField(Model):

@@ -1,0 +1,1 @@
+"""Admission plugins, one a file; `registered` lists them in upstream's order."""

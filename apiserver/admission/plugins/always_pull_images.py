@@ -1,0 +1,71 @@
+"""AlwaysPullImages: a node asks for each image anew, so that nobody uses a private one that another's pod has brought
+there. It is off unless it is asked for.
+
+Facts: plugin/pkg/admission/alwayspullimages. Where a webhook sets another policy after it, upstream's answer is a 500;
+here it is the 403 that it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from apiserver.api.errors.field_errors import Path, aggregate, not_supported
+from apiserver.registry.definition.resource import Resource
+from apiserver.registry.store.admission import Attributes, Plugin, forbidden
+
+__all__ = ["AlwaysPullImages"]
+
+_ALWAYS: Final = "Always"
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+_SPEC: Final = Path("spec")
+Json = dict[str, Any]
+
+
+class AlwaysPullImages(Plugin):
+    name = "AlwaysPullImages"
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def handles(self, resource: Resource) -> bool:
+        return (resource.group, resource.plural) == ("", "pods")
+
+    def admit(self, attributes: Attributes) -> None:
+        if self._brings_images(attributes):
+            for _, holder, field in _policies(attributes.obj):
+                holder[field] = _ALWAYS
+
+    def validate(self, attributes: Attributes) -> None:
+        if self._brings_images(attributes):
+            errors = [
+                not_supported(path / field, holder.get(field, ""), [_ALWAYS])
+                for path, holder, field in _policies(attributes.obj)
+                if holder.get(field) != _ALWAYS
+            ]
+            if errors:
+                raise forbidden(attributes, aggregate(errors))
+
+    def _brings_images(self, attributes: Attributes) -> bool:
+        """Whether the pod itself is written, with an image that it had not before."""
+        if attributes.subresource:
+            return False
+        return attributes.operation == "CREATE" or not _images(attributes.obj) <= _images(attributes.old)
+
+
+def _containers(pod: Json | None) -> Iterator[tuple[Path, Json]]:
+    spec = (pod or {}).get("spec") or {}
+    for kind in _CONTAINERS:
+        for index, container in enumerate(spec.get(kind) or ()):
+            yield (_SPEC / kind)[index], container
+
+
+def _images(pod: Json | None) -> set[str]:
+    return {container.get("image", "") for _, container in _containers(pod)}
+
+
+def _policies(pod: Json | None) -> Iterator[tuple[Path, Json, str]]:
+    """Where the pod says when images are pulled: the place, what holds it, the field."""
+    for path, container in _containers(pod):
+        yield path, container, "imagePullPolicy"
+    for index, volume in enumerate(((pod or {}).get("spec") or {}).get("volumes") or ()):
+        if volume.get("image") is not None:
+            yield (_SPEC / "volumes")[index] / "image", volume["image"], "pullPolicy"

@@ -1,0 +1,192 @@
+"""Every admission plugin of upstream by name, in the order in which they run, and which of them are built here.
+
+`build` makes a chain from the names of --enable-admission-plugins and --disable-admission-plugins: upstream's default
+set, plus those enabled, minus those disabled. Names are kube-apiserver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from apiserver.admission.plugins.always_pull_images import AlwaysPullImages
+from apiserver.admission.plugins.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+    ClusterTrustBundleAttest,
+)
+from apiserver.admission.plugins.default_ingress_class import DefaultIngressClass
+from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.plugins.event_rate_limit import EventRateLimit
+from apiserver.admission.plugins.job_validation import JobValidation
+from apiserver.admission.plugins.limit_ranger import LimitRanger
+from apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugins.node_restriction import NodeRestriction
+from apiserver.admission.plugins.pod_groups import PodGroupProtection, PodGroupWorkloadExists
+from apiserver.admission.plugins.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
+from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
+from apiserver.admission.plugins.priority import Priority
+from apiserver.admission.plugins.resource_quota import ResourceQuota
+from apiserver.admission.plugins.runtime_class import RuntimeClass
+from apiserver.admission.plugins.service_accounts import ServiceAccount
+from apiserver.admission.plugins.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
+from apiserver.admission.plugins.storage_objects import StorageObjectInUseProtection
+from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.admission.podsecurity import PodSecurity
+from apiserver.admission.policies.mutating_policy import MutatingAdmissionPolicy
+from apiserver.admission.policies.validating_policy import ValidatingAdmissionPolicy
+from apiserver.admission.webhooks.mutating import MutatingAdmissionWebhook
+from apiserver.admission.webhooks.validating import ValidatingAdmissionWebhook
+from apiserver.registry.store.admission import Chain, Plugin
+
+__all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Selected", "build", "select"]
+
+#: All of upstream's plugins, in the order in which they are asked.
+ORDER: Final = (
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceLifecycle",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodSecurity",
+    "PodNodeSelector",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PodGroupProtection",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "DenyServiceExternalIPs",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+    "AlwaysDeny",
+)
+
+DEFAULT_ON: Final = frozenset(
+    {
+        "NamespaceLifecycle",
+        "LimitRanger",
+        "ServiceAccount",
+        "DefaultStorageClass",
+        "PersistentVolumeClaimResize",
+        "DefaultTolerationSeconds",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionWebhook",
+        "ResourceQuota",
+        "StorageObjectInUseProtection",
+        "PodGroupProtection",
+        "Priority",
+        "TaintNodesByCondition",
+        "RuntimeClass",
+        "CertificateApproval",
+        "CertificateSigning",
+        "ClusterTrustBundleAttest",
+        "CertificateSubjectRestriction",
+        "DefaultIngressClass",
+        "PodSecurity",
+        "PodTopologyLabels",
+        "MutatingAdmissionPolicy",
+        "ValidatingAdmissionPolicy",
+        "PodGroupWorkloadExists",
+        "NodeDeclaredFeatureValidator",
+        "JobValidation",
+        "PodResizeValidator",
+    }
+)
+
+BUILT: Final[dict[str, Callable[[], Plugin]]] = {
+    "NamespaceLifecycle": NamespaceLifecycle,
+    "LimitRanger": LimitRanger,
+    "ServiceAccount": ServiceAccount,
+    "NodeRestriction": NodeRestriction,
+    "TaintNodesByCondition": TaintNodesByCondition,
+    "AlwaysPullImages": AlwaysPullImages,
+    "PodSecurity": PodSecurity,
+    "Priority": Priority,
+    "DefaultTolerationSeconds": DefaultTolerationSeconds,
+    "EventRateLimit": EventRateLimit,
+    "DefaultStorageClass": DefaultStorageClass,
+    "StorageObjectInUseProtection": StorageObjectInUseProtection,
+    "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
+    "PodGroupProtection": PodGroupProtection,
+    "RuntimeClass": RuntimeClass,
+    "CertificateApproval": CertificateApproval,
+    "CertificateSigning": CertificateSigning,
+    "ClusterTrustBundleAttest": ClusterTrustBundleAttest,
+    "CertificateSubjectRestriction": CertificateSubjectRestriction,
+    "DefaultIngressClass": DefaultIngressClass,
+    "PodTopologyLabels": PodTopologyLabels,
+    "PodGroupWorkloadExists": PodGroupWorkloadExists,
+    "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
+    "JobValidation": JobValidation,
+    "PodResizeValidator": PodResizeValidator,
+    "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
+    "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
+    "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
+    "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
+    "ResourceQuota": ResourceQuota,
+}
+
+
+class Selected(NamedTuple):
+    """The plugins that are on, those of them that were asked for by name and are not built (`missing`), and names that
+    upstream does not know.
+    """
+
+    on: tuple[str, ...]
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Selected:
+    """The plugins that the two flags turn on. A plugin that is both enabled and disabled is upstream's error: see
+    `conflicting`.
+    """
+    enabled, disabled = list(enable), set(disable)
+    on = (DEFAULT_ON | set(enabled)) - disabled
+    unknown = [name for name in (*enabled, *sorted(disabled)) if name not in ORDER]
+    missing = [name for name in enabled if name in ORDER and name not in BUILT and name not in disabled]
+    return Selected(
+        tuple(name for name in ORDER if name in on), tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(unknown))
+    )
+
+
+def conflicting(enable: Iterable[str], disable: Iterable[str]) -> tuple[str, ...]:
+    """Names that are in both flags."""
+    disabled = set(disable)
+    return tuple(name for name in dict.fromkeys(enable) if name in disabled)
+
+
+def build(
+    enable: Iterable[str] = (),
+    disable: Iterable[str] = (),
+    configured: Mapping[str, Callable[[], Plugin]] | None = None,
+) -> Chain:
+    """The chain of the plugins that are on and built. `configured` makes those that have a configuration."""
+    made = BUILT | dict(configured or {})
+    return Chain(made[name]() for name in select(enable, disable).on if name in BUILT)

@@ -1,0 +1,163 @@
+"""ResourceQuota: what a namespace uses stays within its quotas, and is counted before it is there.
+
+A quota counts from the moment on at which its status says what it limits and what is used, which is a controller's to
+write. Each quota is charged in one write that checks it again; what is charged and then not stored, because it exists
+or is refused, the controller finds. Facts: k8s.io/apiserver/pkg/admission/plugin/resourcequota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Final
+
+from apiserver.api.errors.status import StatusError
+from apiserver.api.helpers.pod_requests import Quantities, quantities
+from apiserver.api.helpers.quotas import (
+    belongs,
+    changes_usage,
+    matching_scopes,
+    measured,
+    missing_resources,
+    scopes_of,
+    usage,
+)
+from apiserver.api.values.quantity import Quantity
+from apiserver.registry.definition.resource import Resource
+from apiserver.registry.store.admission import Attributes, Operation, Plugin, forbidden
+
+__all__ = ["ResourceQuota"]
+
+Json = dict[str, Any]
+
+_QUOTAS: Final = ("", "resourcequotas")
+#: Kinds whose updates may change what is used.
+_CHANGING: Final = frozenset(
+    {("", "pods"), ("", "services"), ("", "persistentvolumeclaims"), ("resource.k8s.io", "resourceclaims")}
+)
+_NONE: Final = Quantity.of(0)
+
+
+class ResourceQuota(Plugin):
+    name = "ResourceQuota"
+    configured_by: tuple[str, str] | None = _QUOTAS
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def __init__(self, limited: Sequence[Json] = ()) -> None:
+        """`limited` are the limitedResources of a ResourceQuotaConfiguration: what is used of them needs a quota."""
+        self._needing = tuple(limited)
+        if self._needing:
+            self.configured_by = None  # what needs a quota is refused where there is none
+
+    def wants(self, resource: Resource, operation: Operation) -> bool:
+        if not resource.namespaced or resource.create is not None or resource.plural == "events":
+            return False
+        return operation == "CREATE" or (operation == "UPDATE" and (resource.group, resource.plural) in _CHANGING)
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        obj, ctx = attributes.obj, attributes.ctx
+        if obj is None or (attributes.subresource and attributes.operation == "CREATE"):
+            return None
+        quotas = [quota for quota in ctx.all_of(*_QUOTAS) if quota["metadata"]["namespace"] == attributes.namespace]
+        if not quotas and not self._needing:
+            return None
+        key, old = (attributes.resource.group, attributes.resource.plural), attributes.old
+        if old is not None and not changes_usage(key, attributes.subresource, obj, old):
+            return None
+        used, before = usage(key, obj), {} if old is None else usage(key, old)
+        found = [(quota, limits) for quota in quotas if (limits := _limited(attributes, key, quota))]
+        changes = [
+            _difference(used, before if old is not None and belongs(key, quota["spec"], old) else {})
+            for quota, _ in found
+        ] or [_difference(used, before)]
+        if self._needing and any(changes):
+            self._covered(attributes, key, quotas, {name for _, limits in found for name in limits})
+        charges = []
+        for (quota, limits), more in zip(found, changes, strict=False):
+            charge = {name: amount for name, amount in more.items() if name in limits}
+            if charge:
+                _charged(attributes, quota, charge)
+                charges.append((quota["metadata"]["name"], charge))
+        return _charge(attributes, charges) if charges and not ctx.dry_run else None
+
+    def _covered(self, attributes: Attributes, key: tuple[str, str], quotas: Iterable[Json], names: set[str]) -> None:
+        """Some quota limits what needs one. `names` is what those limit that the object belongs to. Raises 403, and 500
+        for scopes without a quota.
+        """
+        obj = attributes.obj or {}
+        parts = [
+            part
+            for needing in self._needing
+            if (needing.get("apiGroup", ""), needing["resource"]) == key
+            for part in needing.get("matchContains") or ()
+        ]
+        consumed = usage(key, obj) if parts else {}
+        needed = {name for name, amount in consumed.items() if amount.sign > 0 and any(part in name for part in parts)}
+        if needed - names:
+            raise forbidden(attributes, f"insufficient quota to consume: {','.join(sorted(needed - names))}")
+        scopes = [scope for needing in self._needing for scope in needing.get("matchScopes") or ()]
+        there = {
+            scope["scopeName"] for quota in quotas for scope in matching_scopes(key, scopes_of(quota["spec"]), obj)
+        }
+        missing = [scope for scope in matching_scopes(key, scopes, obj) if scope["scopeName"] not in there]
+        if missing:
+            shown = " ".join(map(_go_scope, missing))
+            raise StatusError(500, "", f"insufficient quota to match these scopes: [{shown}]")
+
+
+def _go_scope(scope: Json) -> str:
+    return f"{{{scope['scopeName']} {scope.get('operator', '')} [{' '.join(scope.get('values') or ())}]}}"
+
+
+def _limited(attributes: Attributes, key: tuple[str, str], quota: Json) -> list[str]:
+    """What a quota limits of an object; nothing where the object is out of its scope. Raises 403 for an object that
+    does not say enough, and for a quota whose usage nobody has counted.
+    """
+    obj, status, name = attributes.obj or {}, quota.get("status") or {}, quota["metadata"]["name"]
+    limited = measured(key, status.get("hard") or ())
+    if not limited or not belongs(key, quota["spec"], obj):
+        return []
+    if key == ("", "pods"):
+        missing = missing_resources(obj, limited)
+        if missing:
+            text = "; ".join(f"{resource} for: {','.join(names)}" for resource, names in sorted(missing.items()))
+            raise forbidden(attributes, f"failed quota: {name}: must specify {text}")
+    known = status.get("used") or {}
+    if any(resource not in known for resource in limited):
+        raise forbidden(attributes, f"status unknown for quota: {name}, resources: {','.join(sorted(limited))}")
+    return limited
+
+
+def _difference(used: Quantities, before: Quantities) -> Quantities:
+    """What is used more than before."""
+    more = {name: amount.sub(before[name]) if name in before else amount for name, amount in used.items()}
+    return {name: amount for name, amount in more.items() if amount.sign > 0}
+
+
+def _charged(attributes: Attributes, quota: Json, charge: Quantities) -> Quantities:
+    """What is used of a quota with a charge. Raises 403 where that is too much."""
+    hard, used = (quantities((quota.get("status") or {}).get(part)) for part in ("hard", "used"))
+    after = {**used, **{name: used.get(name, _NONE).add(amount) for name, amount in charge.items()}}
+    exceeded = sorted(name for name in charge if name in hard and after[name].compare(hard[name]) > 0)
+    if exceeded:
+        asked, had, limits = (_shown(amounts, exceeded) for amounts in (charge, used, hard))
+        name = quota["metadata"]["name"]
+        raise forbidden(attributes, f"exceeded quota: {name}, requested: {asked}, used: {had}, limited: {limits}")
+    return after
+
+
+def _shown(amounts: Quantities, names: Iterable[str]) -> str:
+    return ",".join(f"{name}={amounts.get(name, _NONE)}" for name in names)
+
+
+async def _charge(attributes: Attributes, charges: list[tuple[str, Quantities]]) -> None:
+    """Writes what is used now. Raises 403 where somebody else was first."""
+    rewrite = attributes.ctx.rewrite
+    assert rewrite is not None, "a server can write its own objects"
+    for name, charge in charges:
+
+        def charged(quota: Json, charge: Quantities = charge) -> Json:
+            after = _charged(attributes, quota, charge)
+            quota["status"]["used"] = {resource: str(amount) for resource, amount in after.items()}
+            return quota
+
+        await rewrite(*_QUOTAS, attributes.namespace, name, charged, subresource="status")

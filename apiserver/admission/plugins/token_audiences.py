@@ -1,0 +1,94 @@
+"""For whom a node may request tokens of a pod's account: whom the pod's volumes name, directly or by the CSI drivers
+that serve them, and whom it is allowed to name besides. Facts: plugin/pkg/admission/noderestriction,
+csi-translation-lib.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import not_found
+from apiserver.registry.definition.context import Context
+from apiserver.registry.store.admission import Attributes, forbidden
+
+__all__ = ["check_audiences"]
+
+Json = dict[str, Any]
+
+#: CSI drivers that serve volumes of the older sources.
+_DRIVERS: Final = {
+    "awsElasticBlockStore": "ebs.csi.aws.com",
+    "azureDisk": "disk.csi.azure.com",
+    "azureFile": "file.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gcePersistentDisk": "pd.csi.storage.gke.io",
+    "portworxVolume": "pxd.portworx.com",
+    "vsphereVolume": "csi.vsphere.vmware.com",
+}
+_VERB: Final = "request-serviceaccounts-token-audience"
+
+
+class _Unknown(Exception):
+    """An object on the way to a driver is not there; the text names it."""
+
+
+def check_audiences(attributes: Attributes, audiences: list[str], pod: Json) -> None:
+    """Raises 403."""
+    if len(audiences) > 1:
+        raise forbidden(attributes, "node may only request 0 or 1 audiences")
+    ctx, audience = attributes.ctx, audiences[0] if audiences else ""
+    unknown = []
+    for volume in pod["spec"].get("volumes") or ():
+        try:
+            if _names(ctx, pod, volume, audience):
+                return
+        except _Unknown as error:
+            unknown.append(str(error))
+    if unknown:
+        text = unknown[0] if len(unknown) == 1 else f"[{', '.join(dict.fromkeys(unknown))}]"
+        raise forbidden(attributes, f"error validating audience {go_quote(audience)}: {text}")
+    if not ctx.authorize(_VERB, "", audience, "", attributes.namespace, attributes.name):
+        text = (
+            f"audience {go_quote(audience)} not found in pod spec volume, {ctx.user.name} is not authorized to request"
+            " tokens for this audience"
+        )
+        raise forbidden(attributes, text)
+
+
+def _names(ctx: Context, pod: Json, volume: Json, audience: str) -> bool:
+    """Whether a volume is for that audience."""
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        token = source.get("serviceAccountToken")
+        if token is not None and token.get("audience", "") == audience:
+            return True
+    driver = _driver(ctx, pod, volume)
+    if not driver:
+        return False
+    requests = _found(ctx, "storage.k8s.io", "csidrivers", driver)["spec"].get("tokenRequests") or ()
+    return any(request.get("audience", "") == audience for request in requests)
+
+
+def _driver(ctx: Context, pod: Json, volume: Json) -> str:
+    """The CSI driver that serves a volume of a pod; "" where none does."""
+    meta, claim = pod["metadata"], (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
+    if (volume.get("ephemeral") or {}).get("volumeClaimTemplate"):
+        claim = f"{meta['name']}-{volume['name']}"
+    if not claim:
+        return _served_by(volume)
+    bound = _found(ctx, "", "persistentvolumeclaims", claim, meta["namespace"])["spec"].get("volumeName", "")
+    return _served_by(_found(ctx, "", "persistentvolumes", bound)["spec"])
+
+
+def _served_by(sources: Json) -> str:
+    if sources.get("csi"):
+        driver: str = sources["csi"].get("driver", "")
+        return driver
+    return next((driver for source, driver in _DRIVERS.items() if sources.get(source)), "")
+
+
+def _found(ctx: Context, group: str, plural: str, name: str, namespace: str = "") -> Json:
+    obj = ctx.lookup(group, plural, namespace, name)
+    if obj is None:
+        raise _Unknown(not_found(plural.removesuffix("s"), group, name).message)
+    return obj

@@ -1,0 +1,1 @@
+"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy, and the CEL expressions of policies and webhooks."""

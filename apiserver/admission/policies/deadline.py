@@ -1,0 +1,51 @@
+"""Expressions about a request that take long leave the event loop.
+
+`begin_here()` is a meter for the place where its caller is: on the loop it ends the work after a few milliseconds by
+`Aside`, and `aside(work)` does the same work once more in the thread for long requests. So work that is metered changes
+nothing that would be in its way the second time; what few rules need costs no more than it did.
+
+Facts: upstream ends an evaluation with the time that a request may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from apiserver.cel.language.time_limit import Aside, Interrupted, Meter
+from apiserver.runtime.clock import stopwatch
+from apiserver.runtime.offload import in_thread, is_on_loop
+
+__all__ = ["Aside", "Meter", "aside", "begin_here", "metered"]
+
+T = TypeVar("T")
+
+#: Seconds on the loop.
+HERE: Final = 0.005
+#: Seconds in the thread.
+LONGEST: Final = 60.0
+
+
+def begin_here() -> Meter:
+    return Meter(stopwatch(), HERE, Aside) if is_on_loop() else _begin_aside()
+
+
+def _begin_aside() -> Meter:
+    return Meter(stopwatch(), LONGEST, Interrupted)
+
+
+def aside(work: Callable[[Meter], T]) -> Awaitable[T]:
+    """What work gives that is done in the thread."""
+
+    async def done() -> T:
+        return work(_begin_aside())
+
+    return in_thread(done())
+
+
+async def metered(work: Callable[[Meter], T]) -> T:
+    """What work gives, here or in the thread."""
+    try:
+        return work(begin_here())
+    except Aside:
+        return await aside(work)

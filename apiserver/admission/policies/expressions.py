@@ -1,0 +1,232 @@
+"""Expressions of policies and match conditions, compiled and evaluated within a budget.
+
+    expression = Expression("object.metadata.name != 'x'", language, BOOL_RESULT)
+    value = expression.value(Bindings(view, registry).values(declared), Budget(…))
+
+An expression that does not compile fails whenever it is evaluated: what is stored was valid once. Facts: apiserver,
+pkg/admission/plugin/cel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.admission.policies.requests import View, namespace_of
+from apiserver.cel.engine import Compiled, Language, NotCompiled
+from apiserver.cel.environments.admission import (
+    BOOL_RESULT,
+    CALL_LIMIT,
+    Declared,
+    Result,
+    admission_language,
+    compile_admission,
+)
+from apiserver.cel.errors import EvaluationError
+from apiserver.cel.language.time_limit import Meter
+from apiserver.cel.library.authorization import Authorizer, ResourceCheck
+from apiserver.registry.definition.authority import Question
+from apiserver.request.messages import User
+
+if TYPE_CHECKING:
+    from apiserver.registry.store.store import Registry
+
+__all__ = [
+    "CONDITIONS_BUDGET",
+    "POLICY_BUDGET",
+    "Bindings",
+    "Budget",
+    "Expression",
+    "ExpressionError",
+    "MatchConditions",
+    "OutOfBudget",
+    "aggregate",
+]
+
+Json = dict[str, Any]
+
+#: What all match conditions of a policy or webhook may cost for one request, and all else of a policy.
+CONDITIONS_BUDGET: Final = 2_500_000
+POLICY_BUDGET: Final = 10_000_000
+_SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+class ExpressionError(Exception):
+    """An expression has no value; the text says why."""
+
+
+class OutOfBudget(ExpressionError):
+    """All expressions together cost too much; nothing more is evaluated."""
+
+    def __init__(self) -> None:
+        super().__init__(_SPENT)
+
+
+class Budget:
+    """What evaluating may still cost, and the meter that it is under."""
+
+    __slots__ = ("left", "meter")
+
+    def __init__(self, left: int, meter: Meter) -> None:
+        self.left, self.meter = left, meter
+
+    def spend(self, cost: int) -> None:
+        """Raises OutOfBudget."""
+        if cost > self.left:
+            raise OutOfBudget
+        self.left -= cost
+
+
+class Expression:
+    """One expression. `broken` says why it does not compile; "" if it does."""
+
+    __slots__ = ("broken", "compiled", "source")
+
+    def __init__(self, source: str, language: Language, result: Result) -> None:
+        self.source = source
+        self.compiled: Compiled | None = None
+        self.broken = ""
+        try:
+            self.compiled = compile_admission(source, language, result)
+        except NotCompiled as error:
+            self.broken = str(error)
+
+    def value(self, variables: Sequence[Any], budget: Budget) -> Any:
+        """Its value. Raises ExpressionError."""
+        if self.compiled is None:
+            raise ExpressionError(f"compilation error: {self.broken}")
+        try:
+            value, cost = self.compiled.evaluate(list(variables), CALL_LIMIT, budget.meter)
+        except EvaluationError as error:
+            budget.spend(error.cost)
+            raise ExpressionError(f"expression '{self.source}' resulted in error: {error}") from None
+        budget.spend(cost)
+        return value
+
+
+class _Checks:
+    """The server's authorizer, as expressions ask it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def check(self, user: User, verb: str, asked: ResourceCheck) -> tuple[bool, str]:
+        authority = self._registry.authority
+        assert authority is not None, "whoever wires the server sets its authority"
+        question = Question(
+            verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name, asked.field_selector
+        )
+        decision = authority.decide(user, question)
+        return decision.allowed, decision.reason
+
+    def check_path(self, user: User, verb: str, path: str) -> tuple[bool, str]:
+        authority = self._registry.authority
+        assert authority is not None, "whoever wires the server sets its authority"
+        decision = authority.decide_path(user, verb, path)
+        return decision.allowed, decision.reason
+
+    @staticmethod
+    def service_account(namespace: str, name: str) -> User:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        return User(f"system:serviceaccount:{namespace}:{name}", groups=groups)
+
+
+class Bindings:
+    """The values of variables for one request in one version, each made when it is needed first."""
+
+    def __init__(self, view: View, registry: Registry) -> None:
+        self._view, self._registry = view, registry
+
+    def values(
+        self, declared: Declared, *, params: Json | None = None, variables: Any = None, namespace: bool = True
+    ) -> list[Any]:
+        """In the order in which a language declares them."""
+        view = self._view
+        made: list[Any] = [view.object, view.old, self._namespace if namespace else None, view.request]
+        if declared.params:
+            made.append(params)
+        if declared.authorizer:
+            made += self._authorizer
+        if declared.variables:
+            made.append(variables)
+        return made
+
+    @cached_property
+    def _namespace(self) -> Json | None:
+        """The namespace of the object, without managers and owners."""
+        attributes = self._view.attributes
+        namespace = namespace_of(attributes)
+        if not namespace or (attributes.resource.plural == "namespaces" and not attributes.resource.group):
+            return None
+        found = attributes.ctx.lookup("", "namespaces", "", namespace)
+        if found is None:
+            return None
+        hidden = ("managedFields", "ownerReferences", "selfLink")
+        metadata = {key: value for key, value in found["metadata"].items() if key not in hidden}
+        return {"metadata": metadata, "spec": found.get("spec") or {}, "status": found.get("status") or {}}
+
+    @cached_property
+    def _authorizer(self) -> tuple[Authorizer, ResourceCheck]:
+        view = self._view
+        attributes = view.attributes
+        authorizer = Authorizer(_Checks(self._registry), attributes.ctx.user)
+        resource = attributes.resource
+        check = ResourceCheck(
+            authorizer,
+            resource.group,
+            resource.plural,
+            attributes.subresource,
+            namespace_of(attributes),
+            attributes.name,
+        )
+        return authorizer, check
+
+
+class _Condition(NamedTuple):
+    name: str
+    expression: Expression
+
+
+class MatchConditions:
+    """The match conditions of a policy or webhook, in the language of a release."""
+
+    def __init__(self, conditions: Sequence[Json], release: tuple[int, int], *, params: bool = False) -> None:
+        self._declared = Declared(params=params)
+        language = admission_language(release, self._declared, stored=True)
+        self._conditions = tuple(
+            _Condition(item["name"], Expression(item["expression"].strip(), language, BOOL_RESULT))
+            for item in conditions
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._conditions)
+
+    def hold(self, bindings: Bindings, meter: Meter, params: Json | None = None) -> bool:
+        """Whether all are true. One that is false decides, whatever others say; raises ExpressionError where none is
+        and some have no value.
+        """
+        if not self._conditions:
+            return True
+        budget = Budget(CONDITIONS_BUDGET, meter)
+        variables = bindings.values(self._declared, params=params, namespace=False)
+        errors = []
+        decided = False
+        for condition in self._conditions:
+            try:
+                decided = condition.expression.value(variables, budget) is False or decided
+            except OutOfBudget:
+                raise
+            except ExpressionError as error:
+                errors.append(str(error))
+        if decided:
+            return False
+        if errors:
+            raise ExpressionError(aggregate(errors))
+        return True
+
+
+def aggregate(errors: Sequence[str]) -> str:
+    """Several errors as one text."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -1,0 +1,196 @@
+"""Which requests a policy or webhook is about: rules that name operations on resources, selectors of namespaces and
+objects, and the same objects in other versions.
+
+    matcher = Matcher(rules=…, exclude=…, namespace_selector=…, object_selector=…, equivalent=True)
+    found = matcher.covers("CREATE", places, in_namespace=True)     once for a resource and an operation
+    place = matcher.match(found, attributes)                        for each request: where it matches, or None
+
+`covers` looks at what all requests of a kind have in common, `match` at what differs. Facts: apiserver,
+pkg/admission/plugin/webhook/predicates and pkg/admission/plugin/policy/matching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.admission.policies.requests import Place, namespace_of
+from apiserver.api.errors.status import not_found
+from apiserver.api.selectors.selectors import LabelSelector, from_object
+
+if TYPE_CHECKING:
+    from apiserver.registry.store.admission import Attributes, Operation
+
+__all__ = ["Covered", "Matcher", "Rule", "labels_of"]
+
+Json = dict[str, Any]
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class Rule:
+    """Operations on resources. `names` are those of the objects that are meant; None for all."""
+
+    __slots__ = ("_groups", "_operations", "_resources", "_scope", "_versions", "names")
+
+    def __init__(self, rule: Json) -> None:
+        self._operations = frozenset(rule.get("operations") or ())
+        self._groups = frozenset(rule.get("apiGroups") or ())
+        self._versions = frozenset(rule.get("apiVersions") or ())
+        self._resources = tuple(
+            (name, subresource)
+            for name, _, subresource in (text.partition("/") for text in rule.get("resources") or ())
+        )
+        self._scope = rule.get("scope") or "*"
+        self.names = frozenset(rule["resourceNames"]) if rule.get("resourceNames") else None
+
+    def covers(self, operation: Operation, place: Place, *, in_namespace: bool) -> bool:
+        """Whether it is about an operation in a place, on objects in a namespace or not. Namespaces are in none."""
+        return (
+            _named(self._operations, operation)
+            and _named(self._groups, place.group)
+            and _named(self._versions, place.version)
+            and any(name in ("*", place.resource) and sub in ("*", place.subresource) for name, sub in self._resources)
+            and self._scope in ("*", "Namespaced" if in_namespace else "Cluster")
+        )
+
+
+def _named(names: frozenset[str], name: str) -> bool:
+    return name in names or "*" in names
+
+
+class _Found(NamedTuple):
+    place: Place
+    names: frozenset[str] | None
+
+    def has(self, name: str) -> bool:
+        return self.names is None or name in self.names
+
+
+class Covered(NamedTuple):
+    """What rules say of an operation in a place: where it matches, and where it is excluded, for which names."""
+
+    places: tuple[_Found, ...]
+    excluded: tuple[_Found, ...]
+
+
+class Matcher:
+    """Rules and selectors, compiled. `rules` None: everything that is not excluded. `equivalent`: a rule also stands
+    for other versions of its resources. Raises SelectorError.
+    """
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Json] | None,
+        exclude: Sequence[Json] = (),
+        namespace_selector: Json | None = None,
+        object_selector: Json | None = None,
+        equivalent: bool = True,
+    ) -> None:
+        self._rules = None if rules is None else tuple(map(Rule, rules))
+        self._exclude = tuple(map(Rule, exclude))
+        self._namespaces, self._objects = _selector(namespace_selector), _selector(object_selector)
+        self._equivalent = equivalent
+
+    @classmethod
+    def of_resources(cls, match: Json | None) -> Matcher:
+        """That of a policy's or a binding's MatchResources; None is about everything."""
+        match = match or {}
+        return cls(
+            rules=match.get("resourceRules") or None,
+            exclude=match.get("excludeResourceRules") or (),
+            namespace_selector=match.get("namespaceSelector"),
+            object_selector=match.get("objectSelector"),
+            equivalent=match.get("matchPolicy", "Exact") == "Equivalent",
+        )
+
+    def covers(self, operation: Operation, places: Sequence[Place], *, in_namespace: bool) -> Covered | None:
+        """What the rules say of an operation in a place, which is the first of `places`; the others are those of its
+        equivalents. None: requests of the kind never match.
+        """
+        own = places[0]
+        if self._rules is None:
+            found: tuple[_Found, ...] = (_Found(own, None),)
+        else:
+            found = self._found(self._rules, operation, places, in_namespace=in_namespace)
+        if not found:
+            return None
+        excluded = self._found(self._exclude, operation, places, in_namespace=in_namespace)
+        return None if any(item.names is None for item in excluded) else Covered(found, excluded)
+
+    def _found(
+        self, rules: Sequence[Rule], operation: Operation, places: Sequence[Place], *, in_namespace: bool
+    ) -> tuple[_Found, ...]:
+        """In the order in which they are tried: the request's own place with each rule, then each rule with others."""
+        found = [_Found(places[0], rule.names) for rule in rules if _covers(rule, operation, places[0], in_namespace)]
+        if self._equivalent:
+            found += [
+                _Found(place, rule.names)
+                for rule in rules
+                for place in places[1:]
+                if _covers(rule, operation, place, in_namespace)
+            ]
+        return tuple(found)
+
+    def match(self, covered: Covered, attributes: Attributes, name: str | None = None) -> Place | None:
+        """Where a request matches. Raises StatusError where its namespace, by whose labels that is decided, is not
+        there. `name`: the name that rules know the object by, where it is not that of the request.
+        """
+        name = attributes.name if name is None else name
+        place = next((found.place for found in covered.places if found.has(name)), None)
+        if place is None or any(found.has(name) for found in covered.excluded):
+            return None
+        if not self._selects_object(attributes) or not self._selects_namespace(attributes):
+            return None
+        return place
+
+    def _selects_object(self, attributes: Attributes) -> bool:
+        return self._objects is None or self.selects(labels_of(attributes))
+
+    def selects(self, labels: Sequence[Mapping[str, str]]) -> bool:
+        """Whether objects with these labels, before or after a request, are selected: see `labels_of`."""
+        selector = self._objects
+        if selector is None:
+            return True
+        for given in labels:  # noqa: SIM110 - a generator costs more than the tests
+            if selector.matches(given):
+                return True
+        return False
+
+    def _selects_namespace(self, attributes: Attributes) -> bool:
+        selector = self._namespaces
+        if selector is None:
+            return True
+        of_namespaces = attributes.resource.plural == "namespaces"
+        if of_namespaces and not attributes.subresource and attributes.operation in ("CREATE", "UPDATE"):
+            labels = ((attributes.obj or {}).get("metadata") or {}).get("labels")
+            return selector.matches(labels or _NO_LABELS)
+        namespace = namespace_of(attributes)
+        if not namespace and not of_namespaces:
+            return True  # objects of the cluster are never left out
+        found = attributes.ctx.lookup("", "namespaces", "", namespace)
+        if found is None:
+            raise not_found("namespaces", "", namespace)
+        return selector.matches(found["metadata"].get("labels") or _NO_LABELS)
+
+
+def labels_of(attributes: Attributes) -> list[Mapping[str, str]]:
+    """The labels of the object of a request, as it will be and as it is, as far as there is one."""
+    return [
+        (obj.get("metadata") or {}).get("labels") or _NO_LABELS
+        for obj in (attributes.obj, attributes.old)
+        if obj is not None
+    ]
+
+
+def _covers(rule: Rule, operation: Operation, place: Place, in_namespace: bool) -> bool:
+    return rule.covers(operation, place, in_namespace=in_namespace)
+
+
+def _selector(selector: Json | None) -> LabelSelector | None:
+    """None where everything is selected."""
+    if not selector:
+        return None
+    made = from_object(selector)
+    return None if made.empty else made

@@ -1,0 +1,218 @@
+"""What mutating policies make of a request's object. This module brings in CEL.
+
+Facts: apiserver, pkg/admission/plugin/policy/mutating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.admission.policies.deadline import Meter, metered
+from apiserver.admission.policies.expressions import (
+    POLICY_BUDGET,
+    Bindings,
+    Budget,
+    Expression,
+    ExpressionError,
+    MatchConditions,
+)
+from apiserver.admission.policies.index import Active, Binding, Policy, is_bound
+from apiserver.admission.policies.mutations import MutationError, applied, patched
+from apiserver.admission.policies.params import ParamError, ParamKind, params_of
+from apiserver.admission.policies.request_changes import take_over
+from apiserver.admission.policies.requests import Place, View, namespace_of
+from apiserver.admission.policies.variables import Composition, Scope
+from apiserver.api.codec.codec import DecodeError, decode
+from apiserver.api.errors.status import StatusError, internal_error
+from apiserver.cel.environments.admission import APPLY_RESULT, PATCH_RESULT, Declared
+from apiserver.registry.body.convert import copy_of
+from apiserver.registry.store.admission import Attributes, Reinvocation, forbidden
+
+if TYPE_CHECKING:
+    from apiserver.registry.store.store import Registry
+
+__all__ = ["Evaluator", "mutate"]
+
+Json = dict[str, Any]
+#: A policy, a binding of it and a parameter.
+Key = tuple[str, str, str, str]
+
+_NAME: Final = "MutatingAdmissionPolicy"
+_APPLY: Final = "ApplyConfiguration"
+
+
+class Evaluator:
+    """A MutatingAdmissionPolicy, compiled."""
+
+    def __init__(self, policy: Json, release: tuple[int, int]) -> None:
+        spec = policy["spec"]
+        params = spec.get("paramKind") is not None
+        self._composition = Composition(spec.get("variables") or (), release, params=params)
+        self._declared = Declared(params=params, patches=True, variables=True)
+        self.conditions = MatchConditions(spec.get("matchConditions") or (), release, params=params)
+        self.reinvocable = spec.get("reinvocationPolicy") == "IfNeeded"
+        self.mutations = [self._mutation(item) for item in spec.get("mutations") or ()]
+
+    def _mutation(self, mutation: Json) -> tuple[bool, Expression]:
+        applies = mutation.get("patchType") == _APPLY
+        source = (mutation.get("applyConfiguration" if applies else "jsonPatch") or {}).get("expression", "")
+        result = APPLY_RESULT if applies else PATCH_RESULT
+        return applies, self._composition.expression(source, result, self._declared)
+
+    def value(self, expression: Expression, bindings: Bindings, params: Json | None, meter: Meter) -> Any:
+        """What an expression makes of the object as it is now. Raises ExpressionError."""
+        if expression.broken:
+            raise ExpressionError(expression.broken)
+        scope = Scope(self._composition, bindings, params, Budget(POLICY_BUDGET, meter))
+        return scope.value(expression, self._declared)
+
+
+class _Failure(NamedTuple):
+    policy: Policy
+    binding: Binding | None
+    message: str
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        if self.binding is None:
+            return f'policy "{self.policy.name}" denied request: {self.message}'
+        return f"policy '{self.policy.name}' with binding '{self.binding.name}' denied request: {self.message}"
+
+
+class _Rounds:
+    """What is known of the policies of one request from the first round: which may be asked again, and which are to be;
+    `left` is the object as they left it.
+    """
+
+    def __init__(self) -> None:
+        self.before: set[Key] = set()
+        self.again: set[Key] = set()
+        self.left: Json | None = None
+
+    def changed(self) -> None:
+        """Those that were asked before have not seen the object as it is now."""
+        self.again |= self.before
+        self.before.clear()
+
+
+class _Invocation(NamedTuple):
+    policy: Policy
+    binding: Binding
+    place: Place
+    params: Json | None
+
+    @property
+    def key(self) -> Key:
+        metadata = (self.params or {}).get("metadata") or {}
+        return self.policy.name, self.binding.name, metadata.get("namespace", ""), metadata.get("name", "")
+
+
+class _Dispatch:
+    """All policies that are about one request, one after the other."""
+
+    def __init__(self, registry: Registry, attributes: Attributes) -> None:
+        self._registry, self._attributes = registry, attributes
+        self.failures: list[_Failure] = []
+
+    def invocations(self, active: tuple[Active, ...]) -> Iterator[_Invocation]:
+        """Each policy with each binding and parameter. What is wrong with them is a failure."""
+        attributes = self._attributes
+        for policy, covered, bindings in active:
+            try:
+                place = policy.matcher.match(covered, attributes)
+                if place is None:
+                    continue
+                given = policy.spec.get("paramKind")
+                kind = None if given is None else ParamKind.of(self._registry, given)
+            except (StatusError, ParamError) as error:
+                self._misconfigured(policy, None, error)
+                continue
+            for binding, own in bindings:
+                try:
+                    if not is_bound(binding, own, attributes):
+                        continue
+                    found = params_of(kind, binding.spec.get("paramRef"), namespace_of(attributes))
+                except (StatusError, ParamError) as error:
+                    self._misconfigured(policy, binding, error)
+                    continue
+                for params in found:
+                    yield _Invocation(policy, binding, place, params)
+
+    def _misconfigured(self, policy: Policy, binding: Binding | None, error: StatusError | ParamError) -> None:
+        cause = error.message if isinstance(error, StatusError) else str(error)
+        what = "policy" if binding is None else "binding"
+        self.failures.append(_Failure(policy, binding, f"failed to configure {what}: {cause}"))
+
+    def _view(self, place: Place) -> View:
+        """The request as it is now."""
+        return View(self._registry, self._attributes, place)
+
+    async def invoke(self, one: _Invocation, rounds: _Rounds, reinvocation: Reinvocation) -> None:
+        """Asks one policy for its changes. Raises StatusError."""
+        evaluator: Evaluator = await metered(one.policy.compiled)
+        try:
+            bindings = Bindings(self._view(one.place), self._registry)
+            if not await metered(lambda meter: evaluator.conditions.hold(bindings, meter, one.params)):
+                return
+        except ExpressionError as error:
+            self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
+            return
+        if (reinvocation.again and one.key not in rounds.again) or self._attributes.obj is None:
+            return
+        for applies, expression in evaluator.mutations:
+            view = self._view(one.place)
+            asked = partial(evaluator.value, expression, Bindings(view, self._registry), one.params)
+            try:
+                self._change(view, await metered(asked), applies=applies)
+            except (ExpressionError, MutationError) as error:
+                self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
+                continue
+            # Upstream takes an object that was patched for one that was changed.
+            rounds.changed()
+            reinvocation.asked = True
+        if evaluator.reinvocable:
+            rounds.before.add(one.key)
+
+    def _change(self, view: View, value: Any, *, applies: bool) -> None:
+        """Makes the request's object what a mutation wants it to be. Raises MutationError, StatusError."""
+        before = view.object
+        assert before is not None, "what is changed is there"
+        schema = view.schema
+        try:
+            if applies:
+                after = applied(schema, before, value)
+            else:
+                after = patched(before, value)
+                if not self._attributes.resource.custom and (problems := decode(schema, after).problems):
+                    raise DecodeError(f"strict decoding error: {', '.join(problems)}")
+            if after is not before:
+                take_over(self._registry, self._attributes, view.place, before, after)
+        except DecodeError as error:
+            raise internal_error(str(error)) from None
+
+
+async def mutate(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> None:
+    """Changes the object of a request in place. Raises StatusError where a policy that cannot be evaluated must be."""
+    reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
+    rounds: _Rounds = reinvocation.kept.setdefault(_NAME, _Rounds())
+    if reinvocation.again and rounds.left != attributes.obj:
+        rounds.changed()
+    dispatch = _Dispatch(registry, attributes)
+    invocations = list(dispatch.invocations(active))
+    for one in invocations:
+        await dispatch.invoke(one, rounds, reinvocation)
+    if reinvocation.asked:
+        rounds.changed()
+    if invocations:
+        rounds.left = None if attributes.obj is None else copy_of(attributes.obj)
+    failures = [failure for failure in dispatch.failures if failure.policy.fails_closed]
+    if not failures:
+        return
+    error = forbidden(attributes, "admission request denied by policy")
+    error.message = failures[0].text
+    error.reason = failures[0].reason or error.reason
+    error.details = {**(error.details or {}), "causes": [{"message": failure.text} for failure in failures]}
+    raise error

@@ -1,0 +1,65 @@
+"""MutatingAdmissionPolicy: objects are changed by expressions that are objects themselves.
+
+Facts: apiserver, pkg/admission/plugin/policy/mutating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.admission.policies.index import GROUP, FromFiles, PolicyIndex, is_judged
+from apiserver.registry.store.admission import Attributes, Operation, Plugin
+
+if TYPE_CHECKING:
+    from apiserver.registry.definition.resource import Resource
+    from apiserver.registry.store.store import Registry
+
+__all__ = ["MutatingAdmissionPolicy"]
+
+Json = dict[str, Any]
+
+_GATE: Final = "MutatingAdmissionPolicy"
+_POLICIES: Final = "mutatingadmissionpolicies"
+_BINDINGS: Final = "mutatingadmissionpolicybindings"
+
+
+class MutatingAdmissionPolicy(Plugin):
+    name = "MutatingAdmissionPolicy"
+    configured_by: tuple[str, str] | None = (GROUP, _BINDINGS)  # without any no policy has an effect
+    goes_by: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
+    operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
+
+    def __init__(self, files: FromFiles | None = None) -> None:
+        """`files` have policies that are asked as well."""
+        self._files = files
+        if files is not None:
+            self.configured_by, self.goes_by = None, (*self.goes_by, (GROUP, _BINDINGS))
+        self._registry: Registry | None = None
+        self._index: PolicyIndex | None = None
+
+    def use(self, registry: Registry) -> None:
+        def compiled(policy: Json) -> Any:
+            from apiserver.admission.policies.mutating import Evaluator
+
+            return Evaluator(policy, registry.features.release)
+
+        if registry.features.enabled(_GATE):
+            self._registry = registry
+            self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, self._files)
+
+    def concerns(self, attributes: Attributes) -> bool:
+        return self._index is None or self._index.concerns(attributes)
+
+    def wants(self, resource: Resource, operation: Operation) -> bool:
+        return self._index is not None and super().wants(resource, operation) and is_judged(resource, self._files)
+
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
+        if self._index is None or self._registry is None:
+            return None
+        active = self._index.active(attributes)
+        if not active:
+            return None
+        from apiserver.admission.policies.mutating import mutate
+
+        return mutate(self._registry, attributes, active)

@@ -1,0 +1,291 @@
+"""What validating policies say of a request. This module brings in CEL.
+
+Facts: apiserver, pkg/admission/plugin/policy/validating.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.admission.policies.deadline import Aside, Meter, aside, begin_here
+from apiserver.admission.policies.expressions import (
+    POLICY_BUDGET,
+    Bindings,
+    Budget,
+    Expression,
+    ExpressionError,
+    MatchConditions,
+    OutOfBudget,
+)
+from apiserver.admission.policies.index import Active, Binding, Policy, is_bound
+from apiserver.admission.policies.params import ParamError, ParamKind, params_of
+from apiserver.admission.policies.requests import Place, View, namespace_of
+from apiserver.admission.policies.variables import Composition, Scope
+from apiserver.api.errors.status import StatusError
+from apiserver.cel.environments.admission import ANNOTATION_RESULT, BOOL_RESULT, STRING_RESULT, Declared
+from apiserver.registry.store.admission import Attributes, forbidden
+
+if TYPE_CHECKING:
+    from apiserver.registry.store.store import Registry
+
+__all__ = ["Evaluator", "judge"]
+
+Json = dict[str, Any]
+
+_LONGEST_MESSAGE: Final = 5 * 1024
+_LONGEST_ANNOTATION: Final = 10 * 1024
+_FAILURE_KEY: Final = "validation.policy.admission.k8s.io/validation_failure"
+_CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+
+
+class Decision(NamedTuple):
+    """What a rule, the one at this index, says against a request. `broken`: it could not be evaluated."""
+
+    rule: int
+    message: str
+    reason: str = ""
+    broken: bool = False
+
+
+class _Rule(NamedTuple):
+    expression: Expression
+    message: Expression | None
+    rule: Json
+
+
+class Evaluator:
+    """A ValidatingAdmissionPolicy, compiled."""
+
+    def __init__(self, policy: Json, release: tuple[int, int]) -> None:
+        spec = policy["spec"]
+        params = spec.get("paramKind") is not None
+        composition = Composition(spec.get("variables") or (), release, params=params)
+        self._composition = composition
+        self._spoken = Declared(params=params, authorizer=False, variables=True)
+        self.conditions = MatchConditions(spec.get("matchConditions") or (), release, params=params)
+        self._rules = [
+            _Rule(composition.expression(rule["expression"], BOOL_RESULT), self._message(rule), rule)
+            for rule in spec.get("validations") or ()
+        ]
+        self._annotations = [
+            (item["key"], composition.expression(item["valueExpression"], ANNOTATION_RESULT))
+            for item in spec.get("auditAnnotations") or ()
+        ]
+
+    def _message(self, rule: Json) -> Expression | None:
+        text = rule.get("messageExpression")
+        return self._composition.expression(text, STRING_RESULT, self._spoken) if text else None
+
+    def decisions(self, bindings: Bindings, params: Json | None, meter: Meter) -> list[Decision]:
+        """What the rules say against a request. Raises ExpressionError where that cannot be told at all."""
+        budget = Budget(POLICY_BUDGET, meter)
+        scope = Scope(self._composition, bindings, params, budget)
+        found: list[tuple[bool, str]] = []  # whether a rule holds, or why it has no value
+        for rule in self._rules:
+            try:
+                found.append((scope.value(rule.expression, self._composition.declared) is True, ""))
+            except OutOfBudget:
+                raise
+            except ExpressionError as error:
+                found.append((False, str(error)))
+        messages, broken = self._messages(bindings, params, budget)
+        decisions = []
+        for index, (rule, (holds, failure)) in enumerate(zip(self._rules, found, strict=True)):
+            if failure or broken:
+                decisions.append(Decision(index, failure or broken, broken=True))
+            elif not holds:
+                text = _said(rule.rule, messages[index])
+                decisions.append(Decision(index, text, rule.rule.get("reason") or "Invalid"))
+        return decisions
+
+    def _messages(self, bindings: Bindings, params: Json | None, budget: Budget) -> tuple[list[str], str]:
+        """The messages that expressions give, "" for none, and why no rule can be trusted: all are evaluated, whether
+        their rules hold or not.
+        """
+        scope = Scope(self._composition, bindings, params, budget)
+        messages = []
+        for rule in self._rules:
+            value = None
+            if rule.message is not None:
+                try:
+                    value = scope.value(rule.message, self._spoken)
+                except OutOfBudget as error:
+                    return [""] * len(self._rules), f"failed messageExpression: {error}"
+                except ExpressionError:
+                    value = None
+            messages.append(value if isinstance(value, str) else "")
+        return messages, ""
+
+    def annotations(self, bindings: Bindings, params: Json | None, meter: Meter) -> Iterator[tuple[str, str, str]]:
+        """For each audit annotation that has one: key and value, or why it cannot be evaluated. Raises OutOfBudget."""
+        scope = Scope(self._composition, bindings, params, Budget(POLICY_BUDGET, meter))
+        for key, expression in self._annotations:
+            try:
+                value = scope.value(expression, self._composition.declared)
+            except OutOfBudget:
+                raise
+            except ExpressionError as error:
+                yield key, "", str(error)
+                continue
+            if isinstance(value, str) and value.strip():
+                yield key, value.strip(), ""
+
+
+def _said(rule: Json, computed: str) -> str:
+    """The message of a rule that does not hold."""
+    text = computed.strip()
+    if text and len(text.encode()) <= _LONGEST_MESSAGE and "\n" not in text:
+        return text
+    message = (rule.get("message") or "").strip()
+    return message or f"failed expression: {rule['expression'].strip()}"
+
+
+class _Refusal(NamedTuple):
+    policy: Policy
+    binding: Binding | None
+    message: str
+    reason: str = ""
+
+
+class _Judgement:
+    """What all policies say of one request. It changes nothing of the request until it is settled: it may be given up
+    and begun again elsewhere.
+    """
+
+    def __init__(self, registry: Registry, attributes: Attributes, meter: Meter) -> None:
+        self._registry, self._attributes, self._meter = registry, attributes, meter
+        self._bindings: dict[Place, Bindings] = {}
+        self._warnings: list[str] = []
+        self._annotations: dict[str, str] = {}
+        self._refusals: list[_Refusal] = []
+
+    def ask(self, active: Active) -> None:
+        """Asks one policy."""
+        policy, attributes = active.policy, self._attributes
+        try:
+            place = policy.matcher.match(active.covered, attributes)
+        except StatusError as error:
+            self._misconfigured(policy, None, error.message)
+            return
+        if place is None:
+            return
+        kind = None
+        if policy.spec.get("paramKind") is not None:
+            try:
+                kind = ParamKind.of(self._registry, policy.spec["paramKind"])
+            except ParamError as error:
+                self._misconfigured(policy, None, str(error))
+                return
+        noted: dict[str, list[str]] = {}
+        for binding, covered in active.bindings:
+            try:
+                if not is_bound(binding, covered, attributes):
+                    continue
+                found = params_of(kind, binding.spec.get("paramRef"), namespace_of(attributes))
+            except (StatusError, ParamError) as error:
+                self._misconfigured(policy, binding, error.message if isinstance(error, StatusError) else str(error))
+                continue
+            for params in found:
+                self._evaluate(policy, binding, self._bindings_in(place), params, noted)
+        for key, values in noted.items():
+            self._annotations[f"{policy.name}/{key}"] = ", ".join(values)
+
+    def _bindings_in(self, place: Place) -> Bindings:
+        made = self._bindings.get(place)
+        if made is None:
+            view = View(self._registry, self._attributes, place)
+            made = self._bindings[place] = Bindings(view, self._registry)
+        return made
+
+    def _evaluate(
+        self, policy: Policy, binding: Binding, bindings: Bindings, params: Json | None, noted: dict[str, list[str]]
+    ) -> None:
+        evaluator: Evaluator = policy.compiled(self._meter)
+        try:
+            if not evaluator.conditions.hold(bindings, self._meter, params):
+                return
+            decisions = evaluator.decisions(bindings, params, self._meter)
+            annotations = list(evaluator.annotations(bindings, params, self._meter))
+        except ExpressionError as error:
+            decisions, annotations = [Decision(0, str(error), broken=True)], []
+        for decision in decisions:
+            if not decision.broken or policy.fails_closed:
+                self._act(policy, binding, decision)
+        for key, value, failure in annotations:
+            if not failure:
+                values = noted.setdefault(key, [])
+                short = value.encode()[:_LONGEST_ANNOTATION].decode(errors="ignore")
+                if short not in values:
+                    values.append(short)
+            elif policy.fails_closed:
+                self._refusals.append(_Refusal(policy, binding, failure))
+
+    def _act(self, policy: Policy, binding: Binding, decision: Decision) -> None:
+        actions = binding.spec.get("validationActions") or ()
+        for action in actions:
+            if action == "Deny":
+                self._refusals.append(_Refusal(policy, binding, decision.message, decision.reason))
+            elif action == "Warn":
+                self._warnings.append(
+                    f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}': "
+                    f"{decision.message}"
+                )
+            elif action == "Audit":
+                failure = {
+                    "message": decision.message,
+                    "policy": binding.spec["policyName"],
+                    "binding": binding.name,
+                    "expressionIndex": decision.rule,
+                    "validationActions": list(actions),
+                }
+                text = json.dumps([failure], separators=(",", ":"), ensure_ascii=False)
+                self._annotations.setdefault(_FAILURE_KEY, text)
+
+    def _misconfigured(self, policy: Policy, binding: Binding | None, cause: str) -> None:
+        if policy.fails_closed:
+            what = "policy" if binding is None else "binding"
+            self._refusals.append(_Refusal(policy, binding, f"failed to configure {what}: {cause}"))
+
+    def settle(self) -> None:
+        """Warnings and annotations go into the request's context. Raises StatusError where a policy refuses it."""
+        ctx = self._attributes.ctx
+        ctx.warnings += self._warnings
+        failure = ctx.annotations.get(_FAILURE_KEY)
+        ctx.annotations.update(self._annotations)
+        if failure is not None:
+            ctx.annotations[_FAILURE_KEY] = failure
+        if not self._refusals:
+            return
+        policy, binding, message, reason = self._refusals[0]
+        bound = "" if binding is None else f" with binding '{binding.name}'"
+        text = f"ValidatingAdmissionPolicy '{policy.name}'{bound} denied request: {message}"
+        error = forbidden(self._attributes, text)
+        error.reason = reason or "Invalid"
+        error.code = _CODES.get(error.reason, 422)
+        error.details = {**(error.details or {}), "causes": [{"message": text}]}
+        raise error
+
+
+def judge(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> Awaitable[None] | None:
+    """Asks all policies; where that takes long there is something to wait for. Raises StatusError where one refuses the
+    request.
+    """
+
+    def ask(meter: Meter) -> _Judgement:
+        judgement = _Judgement(registry, attributes, meter)
+        for one in active:
+            judgement.ask(one)
+        return judgement
+
+    try:
+        judgement = ask(begin_here())
+    except Aside:
+        return _judge_aside(ask)
+    judgement.settle()
+    return None
+
+
+async def _judge_aside(ask: Callable[[Meter], _Judgement]) -> None:
+    (await aside(ask)).settle()

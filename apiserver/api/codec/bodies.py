@@ -1,0 +1,128 @@
+"""Bodies of requests, parsed: JSON as Go reads it, or YAML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from apiserver.api.errors.nesting import MAX_DEPTH, Cut, bounded, may_be_deep
+from apiserver.api.values.go_json import parse_with_spans, syntax_error, unmarshal_error
+
+__all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_version", "repeated_fields"]
+
+
+class DecodeError(ValueError):
+    """The body cannot be decoded; the text is upstream's."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Body:
+    """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would
+    refuse. `again` is the value as it would be written, in compact form and without repeated keys; b"" of a body that
+    is out of the ordinary. Of a deep body the value has folded parts, and the text is that of its `cut`.
+    """
+
+    __slots__ = ("again", "cut", "problems", "text", "value")
+
+    def __init__(
+        self, value: Any, text: bytes, problems: list[str], cut: Cut | None = None, again: bytes = b""
+    ) -> None:
+        self.value, self.text, self.problems, self.cut, self.again = value, text, problems, cut, again
+
+
+def loads(body: bytes, content_type: str = "application/json") -> Body:
+    """Parse a body. Anything but YAML is taken as JSON. Raises DecodeError with the parser's words."""
+    if content_type.partition(";")[0].strip() in ("application/yaml", "application/apply-patch+yaml"):
+        from apiserver.api.codec.yaml_bodies import YamlError, load
+
+        if (deep := _deep_json(body)) is not None:
+            return deep
+        try:
+            value, problems = load(body)
+        except YamlError as error:
+            raise DecodeError(str(error)) from None
+        return Body(bounded(value), b"", problems)
+    try:
+        value = orjson.loads(body)
+        # Whoever decodes it looks at both texts; and what is too deep to be written again is found out here.
+        return Body(value, body, [], again=orjson.dumps(value))
+    except (orjson.JSONDecodeError, TypeError):
+        return _loads_carefully(body)
+
+
+def _deep_json(body: bytes) -> Body | None:
+    """A body of YAML that is deep, and JSON: parsers of YAML take very long over it."""
+    if body[:1] != b"{" or not may_be_deep(body):
+        return None
+    try:
+        cut = Cut(body, MAX_DEPTH)
+        if not cut.is_deep:
+            return None
+        cut.check()
+        value = cut.restored(orjson.loads(cut.text))
+    except ValueError:
+        return None
+    return Body(value, b"", [])
+
+
+def _loads_carefully(body: bytes) -> Body:
+    """A body that is deep, or no JSON, or what only Go takes for it. Raises DecodeError."""
+    from apiserver.api.codec.strictness import plain_value
+
+    cut, value = None, None
+    try:
+        if may_be_deep(body):
+            cut = Cut(body, MAX_DEPTH)
+            cut.check()
+        value = orjson.loads(body if cut is None else cut.text)
+    except ValueError:
+        problem = syntax_error(body)
+        if problem:
+            raise DecodeError(problem) from None
+        value = plain_value(body if cut is None else cut.text)
+    if cut is None:
+        return Body(value, body, [])
+    return Body(cut.restored(value), cut.text, [], cut)
+
+
+def repeated_fields(body: Body) -> list[str]:
+    """What is said of the keys that occur more than once in a body. Written again without them, it has fewer `":`."""
+    text, again = body.text, body.again
+    if text == again and body.cut is None:
+        return []
+    if again and text.count(b'":') == again.count(b'":') and text.find(b'" :') < 0 and text.find(b"u0022") < 0:
+        return []  # as many keys, and no blanks or escapes that would hide one
+    from apiserver.api.codec.strictness import repeated
+
+    return [f'duplicate field "{path}"' for path in repeated(parse_with_spans(text))]
+
+
+def interpret(body: Body) -> tuple[str, str]:
+    """apiVersion and kind that a body claims, "" where it does not. Raises DecodeError."""
+    return ("", "") if body.value is None else claimed_kind(body.value)
+
+
+def claimed_kind(value: Any) -> tuple[str, str]:
+    """apiVersion and kind that a JSON value claims, "" where it does not. Raises DecodeError."""
+    if not isinstance(value, dict):
+        shape = (
+            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+        raise DecodeError(f"couldn't get version/kind; json parse error: {unmarshal_error(value, shape)}")
+    found = []
+    for name in ("apiVersion", "kind"):
+        item = value.get(name)
+        if item is not None and type(item) is not str:
+            wrong = unmarshal_error(item, "string", f".{name}")
+            raise DecodeError(f"couldn't get version/kind; json parse error: {wrong}")
+        found.append(item or "")
+    return named_version(found[0]), found[1]
+
+
+def named_version(api_version: str) -> str:
+    """An apiVersion without the slash after a group that has no name: "/v1" is "v1" (schema.ParseGroupVersion)."""
+    return api_version[1:] if api_version.startswith("/") and "/" not in api_version[1:] else api_version

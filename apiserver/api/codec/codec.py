@@ -1,0 +1,394 @@
+"""From bytes to an object in normal form, and back.
+
+`loads` parses a body, `decode` brings a value into the normal form of a schema. Normal form is what upstream would
+return after storing the object (except for empty lists that are always written: see
+`apiserver.registry.body.convert.normalizer_of`): unknown fields removed, zero values written or left out as Go's
+encoding does, quantities and times canonical, map keys sorted, struct fields in schema order. Decoding is idempotent: a
+value in normal form comes back equal.
+
+The ordinary case is fast: a reader is compiled once for each struct and raises `Odd` at anything out of the ordinary
+(an unknown field, a wrong type, a bad quantity). Only then does `apiserver.api.codec.strictness` walk the value again, find
+the words for it, and hand back a value without oddities.
+
+Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers, strict errors apart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from apiserver.api.codec.bodies import Body, DecodeError, interpret, loads
+from apiserver.api.errors.nesting import MARK, Cut, dumps, dumps_folded, fold
+from apiserver.api.schema.language import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
+from apiserver.api.schema.scalars import AS_IT_IS, READERS, Odd, Reader, raw_names
+from apiserver.api.values.go_json import Pairs, RawObject, go_kind, parse_with_spans
+
+__all__ = [
+    "Body",
+    "DecodeError",
+    "Decoded",
+    "decode",
+    "decode_changed",
+    "decode_exactly",
+    "encode",
+    "encode_exactly",
+    "encode_plain",
+    "go_kind",
+    "interpret",
+    "loads",
+    "ordinary",
+    "ordinary_changes",
+    "zero",
+]
+
+
+class Decoded:
+    """`obj` in normal form. `problems` are the strict errors in the order in which upstream lists them (`unknown field
+    "spec.x"`); `unknown` and `duplicates` are their paths.
+    """
+
+    __slots__ = ("duplicates", "obj", "problems", "unknown")
+
+    def __init__(self, obj: Any, problems: list[str], unknown: list[str], duplicates: list[str]) -> None:
+        self.obj, self.problems, self.unknown, self.duplicates = obj, problems, unknown, duplicates
+
+
+def encode(obj: Any) -> bytes:
+    """An object in normal form as JSON."""
+    return dumps(obj)
+
+
+def encode_exactly(obj: Any) -> bytes:
+    """An object in normal form as JSON in which raw extensions stand as they were written, with a blank before those
+    that are not compact. Of a deep one the end says so (`apiserver.api.errors.nesting`).
+    """
+    try:
+        return orjson.dumps(obj, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except TypeError:
+        return dumps_folded(fold(obj), orjson.OPT_PASSTHROUGH_SUBCLASS, _deep_as_written) + MARK
+
+
+def encode_plain(obj: Any) -> bytes | None:
+    """What `encode_exactly` writes, if all who read it get what it was given; None where something knows how it was
+    written, or is deep.
+    """
+    try:
+        return orjson.dumps(obj, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except TypeError:
+        return None
+
+
+def _as_written(value: Any) -> Any:
+    if isinstance(value, RawObject) and not value.deep:
+        return dict(value) if value.text is None else orjson.Fragment(b" " + value.text)
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _deep_as_written(value: Any) -> Any:
+    if isinstance(value, RawObject) and value.deep:
+        return orjson.Fragment(b" " + value.written)
+    if isinstance(value, RawObject) and value.text is None:
+        return fold(dict(value))
+    return _as_written(value)
+
+
+def decode_exactly(text: bytes) -> Any:
+    """The object that `encode_exactly` wrote: its raw extensions know the way in which they were written."""
+    if text[-1:] != MARK:
+        obj = orjson.loads(text)
+        # `find` throughout: `in` looks first whether what is sought is a number, which costs more than the search.
+        if text.find(b'": {') >= 0 and len(orjson.dumps(obj)) != len(text):
+            _restore(obj, parse_with_spans(text))
+        return obj
+    cut = Cut(text)
+    obj = orjson.loads(cut.text)
+    if b'": {' in cut.text:
+        _restore(obj, parse_with_spans(cut.text))
+        return _restored(obj, cut)
+    return cut.restored(obj)
+
+
+def _restored(obj: Any, cut: Cut) -> Any:
+    """What was made of the text of a cut, with its deep parts, in raw extensions as well."""
+    made = cut.restored(obj)
+    todo = [made]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, RawObject):
+            if node.text is not None:
+                written = cut.written(node.text)
+                node.text, node.deep = written, written != node.text
+        elif isinstance(node, dict | list):
+            todo += node.values() if isinstance(node, dict) else node
+    return made
+
+
+def _restore(value: Any, node: Any) -> None:
+    if isinstance(node, Pairs):
+        for name, item in node:
+            if isinstance(item, Pairs) and item.marked:
+                value[name] = RawObject(value[name], item.written)
+            else:
+                _restore(value[name], item)
+    elif isinstance(node, list):
+        for part, item in zip(value, node, strict=True):
+            _restore(part, item)
+
+
+def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
+    """A value in the normal form of a schema. `body` is what the value was parsed from, where it is a request's: only
+    then are repeated keys, numbers and raw values as they were written known. `value` may become part of the result.
+    Raises DecodeError."""
+    if schema.decoder is not None:
+        made: Decoded = schema.decoder(value, body)
+        return made
+    if body is None or not _suspicious(schema, value, body):
+        try:
+            return Decoded(reader_of(schema)(value), body.problems if body else [], [], [])
+        except Odd:
+            pass
+    from apiserver.api.codec.strictness import examine
+
+    clean, problems, unknown, duplicates = examine(schema, value, body.text if body else b"")
+    obj = reader_of(schema)(clean)
+    if body is not None:
+        problems = body.problems + problems
+        if body.cut is not None:
+            obj = _restored(obj, body.cut)
+    return Decoded(obj, problems, unknown, duplicates)
+
+
+def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> Decoded:
+    """As `decode`, of a value that a patch made of `before`, which is in normal form: fields that it left alone are not
+    read again.
+    """
+    if schema.decoder is not None:
+        return decode(schema, value)
+    made = _read_changed(schema, value, before)
+    if made is not None:
+        return Decoded(made, [], [], [])
+    kept = {name: item for name, item in value.items() if name in before and before[name] is item}
+    decoded = decode(schema, {name: item for name, item in value.items() if name not in kept})
+    made = decoded.obj | kept
+    decoded.obj = {name: made[name] for name in schema.fields if name in made}
+    return decoded
+
+
+def _read_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
+    """The normal form of such a value; None where something is odd."""
+    entries = schema.cache.get("decode fields")
+    if entries is None:
+        entries = schema.cache["decode fields"] = {name: _entry(item) for name, item in schema.fields.items()}
+    if not entries.keys() >= value.keys():
+        return None
+    out = {}
+    try:
+        for name, (mode, plain, read) in entries.items():  # as a reader does, but for what is as before
+            if name in value:
+                item = value[name]
+                if name not in before or before[name] is not item:
+                    item = item if type(item) is plain else read(item)
+                    if not item and mode != _ALWAYS and (item is None or mode != _UNLESS_NULL):
+                        continue
+                out[name] = item
+            elif mode == _ALWAYS:
+                out[name] = read(None)
+    except Odd:
+        return None
+    return out
+
+
+def ordinary_changes(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
+    """As `ordinary`, of a value that a patch made of `before`, which is in normal form: fields that it left alone are
+    not read again. None as well of a kind that has raw values anywhere.
+    """
+    return None if schema.decoder is not None or raw_names(schema) else _read_changed(schema, value, before)
+
+
+def ordinary(schema: Struct, value: Any) -> Any:
+    """The normal form of a value in which nothing is odd and nothing is raw; None of any other, which has to be looked
+    at with care.
+    """
+    try:
+        made = reader_of(schema)(value)
+        text = dumps(value) if raw_names(schema) else b""
+    except (Odd, TypeError):  # orjson writes no integers beyond 64 bits
+        return None
+    return None if any(name in text for name in raw_names(schema)) else made
+
+
+def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
+    """Whether keys may have been repeated, or raw values may not be written in compact form. Written again without
+    repeated keys, a body has as many `":` as before, unless blanks or escapes hide one."""
+    text = body.text
+    if not text:
+        return False
+    if body.cut is not None:
+        return True
+    again = body.again
+    if again == text:
+        return False
+    if text.count(b'":') != again.count(b'":') or text.find(b'" :') >= 0 or text.find(b"u0022") >= 0:
+        return True
+    return any(text.find(name) >= 0 for name in raw_names(schema)) and again != text.rstrip(b"\n")
+
+
+def _reader(type: Type) -> Reader:
+    if isinstance(type, Struct):
+        return reader_of(type)
+    if isinstance(type, ListOf):
+        return _list_reader(_reader(type.item))
+    if isinstance(type, MapOf):
+        return _map_reader(_reader(type.value))
+    return READERS[type.name] if type.own is None else _own_reader(type.own)
+
+
+def _own_reader(form: OwnForm) -> Reader:
+    readers: dict[type, Reader] = {}
+
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        if not readers:  # later than the type is declared: a schema has schemas
+            sorts = {"object": dict, "array": list, "bool": bool}
+            readers.update({sorts[sort]: _reader(of) for sort, of in form.forms.items()})
+        reader = readers.get(type(value))
+        if not reader or value == []:
+            raise Odd
+        return reader(value)
+
+    return read
+
+
+def _list_reader(read: Reader) -> Reader:
+    def read_list(value: Any) -> Any:
+        if type(value) is list:
+            return [read(item) for item in value]
+        if value is None:
+            return None
+        raise Odd
+
+    return read_list
+
+
+def _map_reader(read: Reader) -> Reader:
+    def read_map(value: Any) -> Any:
+        if type(value) is dict:
+            if len(value) < 2:
+                return {key: read(item) for key, item in value.items()}
+            return {key: read(value[key]) for key in sorted(value)}
+        if value is None:
+            return None
+        raise Odd
+
+    return read_map
+
+
+def _pointer(read: Reader) -> Reader:
+    def read_pointer(value: Any) -> Any:
+        return None if value is None else read(value)
+
+    return read_pointer
+
+
+#: When a field is written: unless empty, unless null, always.
+_UNLESS_EMPTY, _UNLESS_NULL, _ALWAYS = 0, 1, 2
+
+
+#: How a field is read: its mode, the Python type whose values are taken as they are (most fields are strings: a call
+#: saved), and what reads any other value.
+_Entry = tuple[int, type | None, Reader]
+
+
+def _entry(item: Field) -> _Entry:
+    if isinstance(item.type, Struct):
+        read = reader_of(item.type, nullable=item.pointer)
+    else:
+        read = _reader(item.type)
+        if item.pointer and isinstance(item.type, Scalar):
+            read = _pointer(read)
+    mode = (
+        _ALWAYS
+        if not item.omit
+        else _UNLESS_NULL
+        if item.pointer or item.keep_empty or isinstance(item.type, Struct)
+        else _UNLESS_EMPTY
+    )
+    plain = AS_IT_IS.get(item.type.name) if isinstance(item.type, Scalar) and item.type.own is None else None
+    return mode, plain, read
+
+
+def reader_of(struct: Struct, *, nullable: bool = False) -> Reader:
+    """The compiled reader of a struct, made on first use. A `nullable` one leaves null as it is, others make an empty
+    object of it.
+    """
+    key = "decode pointer" if nullable else "decode"
+    made: Reader | None = struct.cache.get(key)
+    if made is None:
+        # A type that contains itself meets this stand-in.
+        def later(value: Any) -> Any:
+            return reader_of(struct, nullable=nullable)(value)
+
+        struct.cache[key] = later
+        made = struct.cache[key] = _compile(struct, nullable=nullable)
+    return made
+
+
+def _compile(struct: Struct, *, nullable: bool) -> Reader:
+    table = {name: _entry(item) for name, item in struct.fields.items()}
+    plans: dict[tuple[str, ...], _Plan] = {}
+
+    def read_struct(value: Any) -> Any:
+        if type(value) is not dict:
+            if value is not None:
+                raise Odd
+            if nullable:
+                return None
+            value = {}
+        names = tuple(value)
+        plan = plans.get(names)
+        if plan is None:
+            plan = _plan(table, names)
+            if len(plans) < _PLANS:
+                plans[names] = plan
+        steps, missing, order = plan
+        out = {}
+        for name, mode, plain, read in steps:
+            item = value[name]
+            made = item if type(item) is plain else read(item)
+            if made or mode == _ALWAYS or (made is not None and mode == _UNLESS_NULL):
+                out[name] = made
+        if order is None:
+            return out
+        for name, read in missing:
+            out[name] = read(None)
+        return {name: out[name] for name in order if name in out}
+
+    return read_struct
+
+
+#: How objects with certain names in a certain order are read: name and `_Entry` of each; the fields to add that are
+#: always written; the names in the order of the schema, None where they have it already.
+_Plan = tuple[tuple[tuple[str, int, type | None, Reader], ...], tuple[tuple[str, Reader], ...], tuple[str, ...] | None]
+#: Plans that a type keeps: most of its objects have the same few.
+_PLANS: Final = 64
+
+
+def _plan(table: Mapping[str, _Entry], names: tuple[str, ...]) -> _Plan:
+    """Raises Odd where the type has no such field."""
+    given = set(names)
+    if not table.keys() >= given:
+        raise Odd
+    missing = tuple((name, read) for name, (mode, _, read) in table.items() if mode == _ALWAYS and name not in given)
+    order = tuple(name for name, (mode, *_) in table.items() if name in given or mode == _ALWAYS)
+    return tuple((name, *table[name]) for name in names), missing, None if order == names else order
+
+
+def zero(schema: Struct) -> Any:
+    """The normal form of an empty object."""
+    return reader_of(schema)({})

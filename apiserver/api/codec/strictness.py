@@ -1,0 +1,303 @@
+"""The slow path of decoding: reports what is wrong with a value, in Go's words, and corrects what Go accepts silently.
+
+`examine` walks a value along a schema as Go's decoder walks the text. It collects unknown and repeated fields (with
+their paths), remembers the first type error, stops at the first error that a type's own parser raises (a quantity,
+a time), and returns a value that the fast readers of `apiserver.api.codec.codec` accept: unknown fields dropped, repeated
+ones merged, numbers as numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from apiserver.api.codec.codec import DecodeError
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.schema.language import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type, go_name
+from apiserver.api.schema.scalars import canonical_quantity
+from apiserver.api.values.go_json import Literal, Pairs, RawObject, base64_error, go_kind, parse_with_spans
+from apiserver.api.values.numbers import int64
+from apiserver.api.values.quantity import Quantity
+from apiserver.api.values.times import micro_time, time
+
+__all__ = ["examine", "plain_value", "repeated"]
+
+#: Go keeps no more strict errors than this.
+_MOST_PROBLEMS = 100
+_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_DROPPED = object()
+
+
+def plain_value(body: bytes) -> Any:
+    """The value of a body that Go reads and a stricter parser does not (invalid UTF-8, lone surrogates)."""
+    return _plain(parse_with_spans(body))
+
+
+def examine(schema: Struct, value: Any, text: bytes) -> tuple[Any, list[str], list[str], list[str]]:
+    """The value without oddities, and strict errors: their texts in order, paths of unknown fields, paths of repeated
+    ones.
+
+    `text` is the JSON the value came from, b"" if there is none. Raises DecodeError.
+    """
+    walk = _Walk()
+    clean = walk.read(schema, parse_with_spans(text) if text else value, "", ())
+    if walk.error:
+        raise DecodeError(walk.error)
+    return clean, walk.problems, walk.unknown, walk.duplicates
+
+
+def repeated(node: Any, path: str = "") -> list[str]:
+    """Paths of the keys that occur more than once in a parsed text, in order."""
+    found: list[str] = []
+    if isinstance(node, Pairs):
+        seen = set()
+        for key, item in node:
+            below = f"{path}.{key}" if path else key
+            if key in seen:
+                found.append(below)
+            seen.add(key)
+            found += repeated(item, below)
+    elif isinstance(node, list):
+        for index, item in enumerate(node):
+            found += repeated(item, f"{path}[{index}]")
+    return found
+
+
+def _plain(node: Any) -> Any:
+    """A node without any schema."""
+    if isinstance(node, Pairs):
+        return {key: _plain(item) for key, item in node}
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    return _number(node) if isinstance(node, Literal) else node
+
+
+def _number(literal: Literal) -> int | float:
+    try:
+        number = int(literal)
+    except ValueError:
+        return float(literal)
+    return number if -(2**63) <= number < 2**64 else float(literal)
+
+
+def _written(node: Any) -> str:
+    """A number as it was written, or as Go would write it."""
+    if isinstance(node, Literal):
+        return str(node)
+    return repr(node) if isinstance(node, float) else str(node)
+
+
+def _kind(node: Any) -> str:
+    if isinstance(node, Literal):
+        return "number"
+    return "object" if isinstance(node, Pairs) else go_kind(node)
+
+
+class _Walk:
+    """One examination. `path` is the field path of strict errors, `stack` (struct name, field names) that of type
+    errors, whose struct is `struct` to begin with.
+    """
+
+    def __init__(self, struct: str = "") -> None:
+        self.error = ""
+        self.problems: list[str] = []
+        self.unknown: list[str] = []
+        self.duplicates: list[str] = []
+        self._struct = struct
+
+    def note(self, what: str, paths: list[str], path: str) -> None:
+        text = f"{what} field {go_quote(path)}"
+        if len(self.problems) < _MOST_PROBLEMS and text not in self.problems:
+            self.problems.append(text)
+            paths.append(path)
+
+    def mismatch(self, got: str, wanted: str, stack: tuple[str, ...]) -> str:
+        place = f"Go struct field {self._struct}.{'.'.join(stack)}" if stack else "Go value"
+        return f"json: cannot unmarshal {got} into {place} of type {wanted}"
+
+    def save(self, text: str) -> Any:
+        """Remember the first error and go on with nothing, as Go does."""
+        self.error = self.error or text
+
+    def read(self, type: Type, node: Any, path: str, stack: tuple[str, ...]) -> Any:
+        if node is None:
+            return None
+        if isinstance(type, Struct):
+            return self.struct(type, node, path, stack)
+        if isinstance(type, ListOf):
+            if isinstance(node, Pairs) or not isinstance(node, list):
+                return self.save(self.mismatch(_kind(node), go_name(type), stack))
+            return [self.read(type.item, item, f"{path}[{index}]", stack) for index, item in enumerate(node)]
+        if isinstance(type, MapOf):
+            return self.map(type, node, path, stack)
+        return self.scalar(type, node, stack)
+
+    def items(self, node: Any) -> list[tuple[str, Any]] | None:
+        if isinstance(node, Pairs):
+            return node
+        return list(node.items()) if isinstance(node, dict) else None
+
+    def struct(self, type: Struct, node: Any, path: str, stack: tuple[str, ...]) -> Any:
+        items = self.items(node)
+        if items is None:
+            return self.save(self.mismatch(_kind(node), type.go, stack))
+        out: dict[str, Any] = {}
+        outer, embedded = self._struct, _embedded(type)
+        for name, item in items:
+            field = type.fields.get(name)
+            inner = f"{path}.{name}" if path else name
+            if field is None:
+                self.note("unknown", self.unknown, inner)
+                continue
+            self._struct = type.kind
+            made = self.read(field.type, item, inner, (*stack, *embedded[name], name))
+            if name in out:
+                self.note("duplicate", self.duplicates, inner)
+                made = _merged(field, out[name], made)
+            out[name] = made
+            self._struct = outer
+        return out
+
+    def map(self, type: MapOf, node: Any, path: str, stack: tuple[str, ...]) -> Any:
+        items = self.items(node)
+        if items is None:
+            return self.save(self.mismatch(_kind(node), go_name(type), stack))
+        out: dict[str, Any] = {}
+        for name, item in items:
+            inner = f"{path}.{name}" if path else name
+            if name in out:
+                self.note("duplicate", self.duplicates, inner)
+            out[name] = self.read(type.value, item, inner, stack)
+        return out
+
+    def scalar(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
+        name = type.name
+        if name in ("raw", "fieldsV1", "any"):
+            return _raw(node)
+        if type.own is not None:
+            return self.own(type.own, node, stack)
+        if name == "string":
+            return node if _kind(node) == "string" else self.save(self.mismatch(_kind(node), type.go, stack))
+        if name == "bool":
+            return node if _kind(node) == "bool" else self.save(self.mismatch(_kind(node), type.go, stack))
+        if name in ("int32", "int64", "float64"):
+            return self.number(type, node, stack)
+        if name == "bytes":
+            return self.bytes(type, node, stack)
+        return self.parsed(type, node, stack)
+
+    def own(self, form: OwnForm, node: Any, stack: tuple[str, ...]) -> Any:
+        """A type that reads itself: it passes over unknown fields, whoever is strict around it; its error ends all."""
+        kind = _kind(node)
+        if kind not in form.forms:
+            if form.error:
+                raise DecodeError(form.error)
+            return None
+        inside = _Walk(self._struct)
+        made = inside.read(form.forms[kind], node, "", stack)
+        if inside.error:
+            raise DecodeError(inside.error)
+        return None if made == [] else made
+
+    def number(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
+        kind = _kind(node)
+        if kind != "number":
+            return self.save(self.mismatch(kind, type.go, stack))
+        text = _written(node)
+        if type.name == "float64":
+            return float(text)
+        low, high = _RANGES[type.name]
+        try:
+            number = int(text)
+        except ValueError:
+            number = high + 1
+        return number if low <= number <= high else self.save(self.mismatch(f"number {text}", type.go, stack))
+
+    def bytes(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
+        if _kind(node) != "string":
+            return self.save(self.mismatch(_kind(node), type.go, stack))
+        wrong = base64_error(node)
+        return self.save(wrong) if wrong else "".join(node.split())
+
+    def parsed(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
+        """Types that read themselves: their errors end the decoding at once."""
+        kind = _kind(node)
+        try:
+            if type.name == "quantity":
+                return self.quantity(node)
+            if type.name == "intOrString":
+                if kind == "string":
+                    return node
+                number = _written(node)
+                value = int64(number) if kind == "number" else None
+                if value is None or not -(2**31) <= value < 2**31:
+                    raise DecodeError(self.mismatch(f"number {number}" if kind == "number" else kind, "int32", stack))
+                return value
+            if kind != "string":
+                raise DecodeError(self.mismatch(kind, "string", stack))
+            return time(node) if type.name == "time" else micro_time(node)
+        except DecodeError:
+            raise
+        except ValueError as error:
+            raise DecodeError(str(error)) from None
+
+    def quantity(self, node: Any) -> str:
+        if _kind(node) == "string":
+            return canonical_quantity(node)
+        if _kind(node) == "number":
+            return str(Quantity.from_json(_written(node)))
+        return str(Quantity.from_json(orjson.dumps(_plain(node)).decode()))
+
+
+def _raw(node: Any) -> Any:
+    value = _plain(node)
+    if not isinstance(node, Pairs):
+        return value
+    made = RawObject(value)
+    written = node.written
+    if written != made.written and _readable(written):
+        made.text = written
+    return made
+
+
+def _readable(text: bytes) -> bool:
+    """Whether the fast parser, which reads what is stored, takes a text that the careful one took."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _merged(field: Field, old: Any, new: Any) -> Any:
+    """What Go makes of a field that comes twice: structs and maps are filled further, the rest is replaced."""
+    if isinstance(field.type, Struct | MapOf) and isinstance(old, dict):
+        if new is None:
+            return None if field.pointer or isinstance(field.type, MapOf) else old
+        if isinstance(new, dict):
+            inner = field.type.fields if isinstance(field.type, Struct) else {}
+            return {
+                **old,
+                **{
+                    name: _merged(inner[name], old[name], item) if name in inner and name in old else item
+                    for name, item in new.items()
+                },
+            }
+    if new is None and isinstance(field.type, Scalar) and not field.pointer:
+        return old
+    return new
+
+
+def _embedded(type: Struct) -> dict[str, tuple[str, ...]]:
+    """For each field, the Go names of the embedded structs that it stands in."""
+    known: dict[str, tuple[str, ...]] | None = type.cache.get("embedded")
+    if known is None:
+        known = {}
+        for field in type.declared:
+            if field.inline and isinstance(field.type, Struct):
+                known.update({name: (field.type.kind, *inner) for name, inner in _embedded(field.type).items()})
+            else:
+                known[field.name] = ()
+        type.cache["embedded"] = known
+    return known

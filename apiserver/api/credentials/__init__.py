@@ -1,0 +1,1 @@
+"""Kubeconfigs, certificates and PEM."""

@@ -1,0 +1,1 @@
+"""API errors (Status), field errors, and values as they appear in error texts."""

@@ -1,0 +1,210 @@
+"""Field errors: what validation returns, and the texts that clients match on.
+
+Bodies, cause reasons and the aggregate's form are wire facts of k8s.io/apimachinery (util/validation/field).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apiserver.api.errors.nesting import dumps
+
+__all__ = [
+    "OMITTED",
+    "FieldError",
+    "Named",
+    "Path",
+    "aggregate",
+    "duplicate",
+    "forbidden",
+    "internal",
+    "invalid",
+    "not_found",
+    "not_supported",
+    "render",
+    "required",
+    "too_long",
+    "too_many",
+]
+
+
+class _Omitted:
+    def __repr__(self) -> str:
+        return "<omitted>"
+
+
+#: An Invalid without a shown value.
+OMITTED = _Omitted()
+
+
+class Named(str):
+    """A string whose Go type has a name of its own (enumerations, qualified names): errors print it as JSON, not
+    Go-quoted.
+    """
+
+    __slots__ = ()
+
+
+#: Paths that a path keeps.
+_KEPT_BELOW: Final = 64
+
+
+class Path:
+    """A field path, extended by `/` (field), `[int]` (index) and `key()` (map key): `Path("spec") / "devices"`.
+
+    A path keeps the paths of its first fields and indices: those below a constant are made once, not for every request.
+    """
+
+    __slots__ = ("_below", "text")
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+        self._below: dict[str | int, Path] = {}
+
+    def __truediv__(self, name: str) -> Path:
+        found = self._below.get(name)
+        return found if found is not None else self._kept(name, f"{self.text}.{name}" if self.text else name)
+
+    def __getitem__(self, index: int) -> Path:
+        found = self._below.get(index)
+        return found if found is not None else self._kept(index, f"{self.text}[{index}]")
+
+    def _kept(self, part: str | int, text: str) -> Path:
+        made = Path(text)
+        if len(self._below) < _KEPT_BELOW:
+            self._below[part] = made
+        return made
+
+    def key(self, name: str) -> Path:
+        return Path(f"{self.text}[{name}]")
+
+    def __str__(self) -> str:
+        return self.text or "<nil>"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One error: `reason` is the cause's reason on the wire, `body` its message, `field` the path."""
+
+    reason: str
+    field: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.field}: {self.body}"
+
+    def cause(self) -> dict[str, str]:
+        return {"reason": self.reason, "message": self.body, "field": self.field}
+
+
+def render(value: Any) -> str:
+    """A value as Go prints it in an error: strings quoted (%q), numbers plain, the rest as compact JSON."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str) and not isinstance(value, Named):
+        return go_quote(value)
+    try:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    except TypeError:  # deep parts
+        text = dumps(value).decode()
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def go_quote(text: str) -> str:
+    """Go's strconv.Quote."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    out = []
+    for char in text:
+        if char in _ESCAPES:
+            out.append(_ESCAPES[char])
+        elif char.isprintable():
+            out.append(char)
+        elif ord(char) < 0x80:
+            out.append(f"\\x{ord(char):02x}")
+        elif ord(char) < 0x10000:
+            out.append(f"\\u{ord(char):04x}")
+        else:
+            out.append(f"\\U{ord(char):08x}")
+    return '"' + "".join(out) + '"'
+
+
+def _detail(head: str, detail: str) -> str:
+    return f"{head}: {detail}" if detail else head
+
+
+def required(path: Path, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", str(path), _detail("Required value", detail))
+
+
+def _about(kind: str, value: Any) -> str:
+    return kind if value is OMITTED else f"{kind}: {render(value)}"
+
+
+def invalid(path: Path, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueInvalid", str(path), _detail(_about("Invalid value", value), detail))
+
+
+def not_supported(path: Path, value: Any, supported: tuple[str, ...] | list[str]) -> FieldError:
+    known = ", ".join(go_quote(item) for item in supported)
+    return FieldError(
+        "FieldValueNotSupported",
+        str(path),
+        f"Unsupported value: {render(value)}" + (f": supported values: {known}" if known else ""),
+    )
+
+
+def duplicate(path: Path, value: Any) -> FieldError:
+    return FieldError("FieldValueDuplicate", str(path), _about("Duplicate value", value))
+
+
+def not_found(path: Path, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueNotFound", str(path), _detail(_about("Not found", value), detail))
+
+
+def forbidden(path: Path, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", str(path), _detail("Forbidden", detail))
+
+
+def too_long(path: Path, maximum: int) -> FieldError:
+    return FieldError(
+        "FieldValueTooLong", str(path), f"Too long: may not be more than {maximum} byte{'' if maximum == 1 else 's'}"
+    )
+
+
+def too_many(path: Path, actual: int, maximum: int) -> FieldError:
+    return FieldError(
+        "FieldValueTooMany",
+        str(path),
+        f"Too many: {actual}: must have at most {maximum} item{'' if maximum == 1 else 's'}",
+    )
+
+
+def internal(path: Path, detail: str) -> FieldError:
+    return FieldError("InternalError", str(path), _detail("Internal error", detail))
+
+
+def aggregate(errors: list[FieldError]) -> str:
+    """The message part of several errors: one alone as it is, more in brackets, textual repetitions once."""
+    texts = list(dict.fromkeys(error.text for error in errors))
+    return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"

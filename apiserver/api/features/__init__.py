@@ -1,0 +1,1 @@
+"""Feature gates by release, and the fields that they drop."""

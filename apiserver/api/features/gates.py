@@ -1,0 +1,341 @@
+"""Feature gates: which exist in which release, their stage and default there, and what a set of `--feature-gates` makes
+of them.
+
+The table holds the gates that kubedra's own behaviour asks for. A name that is not in it is accepted and reported, as
+upstream's server only logs unknown names. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from apiserver.api.errors.field_errors import go_quote
+
+Release = tuple[int, int]
+
+RELEASES: Final[tuple[Release, ...]] = ((1, 33), (1, 34), (1, 35), (1, 36))
+
+
+class FeatureError(ValueError):
+    """A setting that the server refuses; the text is upstream's."""
+
+
+class Stage(NamedTuple):
+    """A gate in one release: `name` Alpha, Beta, GA or Deprecated."""
+
+    name: str
+    on: bool
+    locked: bool = False
+
+
+class Gate(NamedTuple):
+    """`stages` by release from which they hold; `needs` the gates that must be on with it. A gate of kubedra's `own` is
+    in no release of Kubernetes: its fields exist only while it is on, and AllAlpha and AllBeta leave it alone.
+    """
+
+    stages: tuple[tuple[Release, Stage], ...]
+    needs: tuple[str, ...] = ()
+    own: bool = False
+
+    def at(self, release: Release) -> Stage | None:
+        """The stage in a release; None before the gate existed."""
+        return next((stage for since, stage in reversed(self.stages) if since <= release), None)
+
+
+_STAGES: Final = {
+    "a-": Stage("Alpha", False), "b-": Stage("Beta", False), "b+": Stage("Beta", True),
+    "g-": Stage("GA", False), "g+": Stage("GA", True), "d+": Stage("Deprecated", True),
+    "gL": Stage("GA", True, locked=True),
+}  # fmt: skip
+_DRA: Final = ("DynamicResourceAllocation",)
+
+
+def _gate(stages: str, *needs: str) -> Gate:
+    """`"33:b- 34:g+"`: from 1.33 on beta and off, from 1.34 on general and on."""
+    parts = (part.split(":") for part in stages.split())
+    return Gate(tuple(((1, int(minor)), _STAGES[stage]) for minor, stage in parts), needs)
+
+
+GATES: Final[Mapping[str, Gate]] = {
+    "AllowParsingUserUIDFromCertAuth": _gate("33:b+"),
+    "AnyVolumeDataSource": _gate("18:a- 24:b+ 33:gL"),
+    "APIServerIdentity": _gate("20:a- 26:b+"),
+    "AnonymousAuthConfigurableEndpoints": _gate("31:a- 32:b+ 34:gL"),
+    "AuthorizeNodeWithSelectors": _gate("31:a- 32:b+ 34:gL", "AuthorizeWithSelectors"),
+    "AuthorizePodWebsocketUpgradeCreatePermission": _gate("35:b+"),
+    "AuthorizeWithSelectors": _gate("31:a- 32:b+ 34:gL"),
+    "CBORServingAndStorage": _gate("32:a-"),
+    "CSIServiceAccountTokenSecrets": _gate("35:b+ 36:gL"),
+    "ClearingNominatedNodeNameAfterBinding": _gate("34:a- 35:b+"),
+    "ClusterTrustBundle": _gate("27:a- 33:b-"),
+    "ClusterTrustBundleProjection": _gate("29:a- 33:b-", "ClusterTrustBundle"),
+    "ConstrainedImpersonation": _gate("35:a- 36:b+"),
+    "ContainerRestartRules": _gate("34:a- 35:b+"),
+    "ComponentFlagz": _gate("32:a- 36:b+"),
+    "ComponentStatusz": _gate("32:a- 36:b+"),
+    "CoordinatedLeaderElection": _gate("31:a- 33:b-"),
+    "CrossNamespaceVolumeDataSource": _gate("26:a-"),
+    "ContainerStopSignals": _gate("33:a-"),
+    "DRAAdminAccess": _gate("32:a- 34:b+ 36:gL", *_DRA),
+    "DRAConsumableCapacity": _gate("34:a- 36:b+", *_DRA),
+    "DRADeviceBindingConditions": _gate("34:a- 36:b+", *_DRA, "DRAResourceClaimDeviceStatus"),
+    "DRADeviceTaintRules": _gate("35:a- 36:b-", "DRADeviceTaints"),
+    "DRADeviceTaints": _gate("33:a- 36:b+", *_DRA),
+    "DRAExtendedResource": _gate("34:a- 36:b+", *_DRA),
+    "DRAListTypeAttributes": _gate("36:a-", *_DRA),
+    "DRANodeAllocatableResources": _gate("36:a-", *_DRA),
+    "DRAPartitionableDevices": _gate("33:a- 36:b+", *_DRA),
+    "DRAPrioritizedList": _gate("33:a- 34:b+ 36:g+", *_DRA),
+    # KEP-5194; upstream has no release with it yet.
+    "DRAReservedForWorkloads": _gate("36:a-", *_DRA)._replace(own=True),
+    "DRAResourceClaimDeviceStatus": _gate("32:a- 33:b+"),
+    "DRAResourceClaimGranularStatusAuthorization": _gate("36:b+", *_DRA, "DRAResourceClaimDeviceStatus"),
+    "DRAResourcePoolStatus": _gate("36:a-", *_DRA),
+    "DRASchedulerFilterTimeout": _gate("34:b+", *_DRA),
+    "DRAWorkloadResourceClaims": _gate("36:a-", *_DRA, "GenericWorkload"),
+    "DeclarativeValidation": _gate("33:b+ 36:gL"),
+    "DeclarativeValidationBeta": _gate("36:b+", "DeclarativeValidation"),
+    "DeploymentReplicaSetTerminatingReplicas": _gate("33:a- 35:b+"),
+    "DynamicResourceAllocation": _gate("26:a- 32:b- 34:g+ 35:gL"),
+    "EnvFiles": _gate("34:a- 35:b+"),
+    "ExternalServiceAccountTokenSigner": _gate("32:a- 34:b+ 36:gL"),
+    "GangScheduling": _gate("35:a-", "GenericWorkload"),
+    "GenericWorkload": _gate("35:a-"),
+    "HPAConfigurableTolerance": _gate("33:a- 35:b+"),
+    "HPAScaleToZero": _gate("16:a-"),
+    "HostnameOverride": _gate("34:a- 35:b+"),
+    "ImageVolume": _gate("31:a- 33:b- 35:b+ 36:gL"),
+    "ImageVolumeWithDigest": _gate("35:a-", "ImageVolume"),
+    "InPlacePodLevelResourcesVerticalScaling": _gate(
+        "35:a- 36:b+", "InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"
+    ),
+    "InPlacePodVerticalScaling": _gate("27:a- 33:b+ 35:gL"),
+    "InPlacePodVerticalScalingInitContainers": _gate("36:b+", "InPlacePodVerticalScaling", "NodeDeclaredFeatures"),
+    "JobManagedBy": _gate("30:a- 32:b+ 35:gL"),
+    "JobPodReplacementPolicy": _gate("28:a- 29:b+ 34:gL"),
+    "KubeletPodResourcesDynamicResources": _gate("27:a- 34:b+ 36:gL"),
+    "KubeletPodResourcesGet": _gate("27:a- 34:b+ 36:gL"),
+    "KubeletServiceAccountTokenForCredentialProviders": _gate("33:a- 34:b+"),
+    "ManifestBasedAdmissionControlConfig": _gate("36:a-"),
+    "MatchLabelKeysInPodTopologySpread": _gate("25:a- 27:b+"),
+    "MaxUnavailableStatefulSet": _gate("24:a- 35:b-"),
+    "MutableCSINodeAllocatableCount": _gate("33:a- 34:b- 35:b+ 36:gL"),
+    "MutablePVNodeAffinity": _gate("35:a-"),
+    "MutablePodResourcesForSuspendedJobs": _gate("35:a- 36:b+"),
+    "MutableSchedulingDirectivesForSuspendedJobs": _gate("35:a- 36:b+"),
+    "MutatingAdmissionPolicy": _gate("32:a- 34:b- 36:g+"),
+    "NodeDeclaredFeatures": _gate("35:a- 36:b+"),
+    "NominatedNodeNameForExpectation": _gate("34:a- 35:b+"),
+    "PodCertificateRequest": _gate("34:a- 35:b-", "AuthorizeNodeWithSelectors"),
+    "PodDeletionCost": _gate("21:a- 22:b+"),
+    "PodLevelResources": _gate("32:a- 34:b+"),
+    "PodLifecycleSleepAction": _gate("29:a- 30:b+ 34:gL"),
+    "PodObservedGenerationTracking": _gate("33:a- 34:b+ 35:gL"),
+    "ProcMountType": _gate("12:a- 31:b- 33:b+ 36:gL", "UserNamespacesSupport"),
+    "PodTopologyLabelsAdmission": _gate("33:a- 35:b+"),
+    "PreferSameTrafficDistribution": _gate("33:a- 34:b+ 35:gL"),
+    "RecoverVolumeExpansionFailure": _gate("23:a- 32:b+ 34:gL"),
+    "RelaxedServiceNameValidation": _gate("34:a- 36:b+"),
+    "ResourceHealthStatus": _gate("31:a- 36:b+", *_DRA),
+    "ResourceHealthStatusMessage": _gate("36:b+", "ResourceHealthStatus"),
+    "SELinuxChangePolicy": _gate("32:a- 33:b+ 36:gL"),
+    "SELinuxMountReadWriteOncePod": _gate("25:a- 27:b- 28:b+ 36:gL"),
+    "SchedulerAsyncAPICalls": _gate("34:b-"),
+    "SchedulerPopFromBackoffQ": _gate("33:b+"),
+    "SchedulerQueueingHints": _gate("28:b- 32:b+ 34:gL"),
+    "ServiceAccountNodeAudienceRestriction": _gate("32:b- 33:b+"),
+    "ServiceAccountTokenPodNodeInfo": _gate("29:a- 30:b+ 32:gL"),
+    "ServiceCIDRStatusFieldWiping": _gate("0:g- 36:d+"),
+    "ShardedListAndWatch": _gate("36:a-"),
+    "StorageCapacityScoring": _gate("33:a-"),
+    "StrictIPCIDRValidation": _gate("33:a- 36:b+"),
+    "StructuredAuthenticationConfiguration": _gate("29:a- 30:b+ 34:gL"),
+    "StructuredAuthenticationConfigurationJWKSMetrics": _gate("35:b+"),
+    "SupplementalGroupsPolicy": _gate("31:a- 33:b+ 35:gL"),
+    "TaintTolerationComparisonOperators": _gate("35:a-"),
+    "TokenRequestServiceAccountUIDValidation": _gate("34:b+"),
+    "TopologyAwareWorkloadScheduling": _gate("36:a-", "GenericWorkload"),
+    "UserNamespacesSupport": _gate("25:a- 30:b- 33:b+ 36:gL"),
+    "VolumeAttributesClass": _gate("29:a- 31:b- 34:g+ 36:gL"),
+    "VolumeLimitScaling": _gate("35:a-"),
+    "WatchList": _gate("27:a- 32:b+ 33:b- 34:b+"),
+    "WorkloadAwarePreemption": _gate("36:a-", "GangScheduling"),
+    "WorkloadWithJob": _gate("36:a-", "GenericWorkload"),
+}
+#: In no release of Kubernetes.
+OWN_GATES: Final = frozenset(name for name, gate in GATES.items() if gate.own)
+_GROUPS: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+
+
+_COMPONENT: Final = "kube"
+#: Whatever follows the numbers is not looked at.
+_NUMBERS: Final = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)")
+_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
+
+
+class ReleaseError(FeatureError):
+    """A release that cannot be emulated."""
+
+
+def parse_release(text: str) -> Release:
+    """`1.35` (also `v1.35`, `1.35.0`, `kube=1.35`) as (1, 35), nothing as the newest; ReleaseError in upstream's words,
+    and with what can be had.
+    """
+    found: Release | None = None
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        component, equals, number = part.partition("=")
+        component, number = (component.strip(), number.strip()) if equals else (_COMPONENT, part)
+        release = _release(component, number)
+        if component != _COMPONENT:
+            raise ReleaseError(f"component not registered: {component}; {_known()}")
+        if found is not None:
+            raise ReleaseError(
+                f"duplicate version flag, {component}={_shown(found)} and {component}={_shown(release)}; {_known()}"
+            )
+        found = release
+    if found is None:
+        return RELEASES[-1]
+    if found not in RELEASES:
+        raise ReleaseError(f"{_out_of_bounds(found)}; {_known()}")
+    return found
+
+
+def _release(component: str, number: str) -> Release:
+    """Major and minor of a version; a patch release cannot be emulated."""
+    match = _NUMBERS.match(number)
+    if match is None:
+        raise ReleaseError(f"could not parse {go_quote(number)} as version; {_known()}")
+    parts = match[1].split(".")
+    if len(parts) < 2:
+        raise ReleaseError(f"illegal version string {go_quote(number)}; {_known()}")
+    if len(parts[0]) > 1 and parts[0].startswith("0"):
+        raise ReleaseError(
+            f"illegal zero-prefixed version component {go_quote(parts[0])} in {go_quote(number)}; {_known()}"
+        )
+    values = [int(part) for part in parts]
+    if len(values) > 2 and values[2]:
+        raise ReleaseError(f"patch version not allowed, got: {component}={'.'.join(map(str, values))}; {_known()}")
+    return values[0], values[1]
+
+
+def _out_of_bounds(release: Release) -> str:
+    first, shown = _shown(RELEASES[0]), _shown(release)
+    message = f"emulation version {shown} is not between [{first}, {_shown(RELEASES[-1])}.0]"
+    if release < RELEASES[0]:
+        return f"[{message}, minCompatibilityVersion version {first} is not between [{first}, {shown}]]"
+    return message
+
+
+def _shown(release: Release) -> str:
+    return f"{release[0]}.{release[1]}"
+
+
+def _known() -> str:
+    return f"use one of {', '.join(map(_shown, RELEASES))}"
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,kube:B=false` as a mapping; FeatureError in upstream's words."""
+    by_component: dict[str, list[str]] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        component, colon, rest = part.partition(":")
+        by_component.setdefault(component if colon else "", []).append(rest if colon else part)
+    if "" in by_component and _COMPONENT in by_component:
+        raise FeatureError(
+            f"set {_COMPONENT} feature gates with default empty prefix or {_COMPONENT}: prefix consistently, do not"
+            " mix use"
+        )
+    for component in by_component:
+        if component not in ("", _COMPONENT):
+            raise FeatureError(f"component not registered: {component}")
+    return dict(_gate_setting(part) for parts in by_component.values() for part in parts)
+
+
+def _gate_setting(part: str) -> tuple[str, bool]:
+    name, equals, value = part.partition("=")
+    name, value = name.strip(), value.strip()
+    if not equals:
+        raise FeatureError(f"missing bool value for {name}")
+    on = _BOOLEANS.get(value)
+    if on is None:
+        raise FeatureError(
+            f"invalid value of {name}={value}, err: strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
+        )
+    return name, on
+
+
+class _On(dict[str, bool]):
+    """Whether a gate is on, by name. Every write asks several times, so that asking is a look into a dict."""
+
+    def __missing__(self, name: str) -> bool:
+        return False
+
+
+class Features:
+    """The gates of one server. `unknown` names settings that nothing here asks for."""
+
+    def __init__(self, release: Release = RELEASES[-1], settings: Mapping[str, bool] | None = None) -> None:
+        self.release = release
+        self.settings = dict(settings or {})
+        self.unknown = tuple(sorted(name for name in self.settings if name not in GATES and name not in _GROUPS))
+        #: what is compiled for this set of gates (`apiserver.api.schema.dropping`), by what it is compiled from.
+        self.memo: dict[Any, Any] = {}
+        self._on = _On({name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))})
+        #: Whether a gate is on; one that the release does not have is off.
+        self.enabled: Callable[[str], bool] = self._on.__getitem__
+        self._apply()
+        self._check_needs()
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Gates of kubedra's own that are off: nobody knows their fields."""
+        return frozenset(name for name in OWN_GATES if not self.enabled(name))
+
+    def enabled_names(self) -> frozenset[str]:
+        """All gates that are on."""
+        return frozenset(name for name, on in self._on.items() if on)
+
+    def stages(self) -> dict[str, tuple[str, bool]]:
+        """(stage, on) by gate, for metrics."""
+        return {name: (stage.name, self._on[name]) for name, gate in GATES.items() if (stage := gate.at(self.release))}
+
+    def _apply(self) -> None:
+        for group, stage_name in _GROUPS.items():
+            if group not in self.settings:
+                continue
+            for name, gate in GATES.items():
+                stage = gate.at(self.release)
+                if stage is not None and stage.name == stage_name and name not in self.settings and not gate.own:
+                    self._on[name] = self.settings[group]
+        for name, value in self.settings.items():
+            if name in GATES:
+                self._set(name, value)
+
+    def _set(self, name: str, value: bool) -> None:
+        stage = GATES[name].at(self.release)
+        major, minor = self.release
+        if stage is None:
+            lowest = max((major, minor - 1), RELEASES[0])
+            versions = f"emulated version {major}.{minor}, min compatibility version {lowest[0]}.{lowest[1]}"
+            raise FeatureError(
+                f"cannot set feature gate {name} to {str(value).lower()}, feature is PreAlpha at {versions}"
+            )
+        if stage.locked and stage.on != value:
+            raise FeatureError(
+                f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {str(stage.on).lower()}"
+            )
+        self._on[name] = value
+
+    def _check_needs(self) -> None:
+        """Raises one FeatureError that names every unmet dependency, by gate name; upstream lists them in no order."""
+        problems = []
+        for name in sorted(name for name, on in self._on.items() if on):
+            missing = [need for need in GATES[name].needs if not self._on.get(need)]
+            if missing:
+                problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
+        if problems:
+            raise FeatureError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")

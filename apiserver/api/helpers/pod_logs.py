@@ -1,0 +1,79 @@
+"""What of a container's log somebody asks for: PodLogOptions, applied to lines with their times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from apiserver.api.values.durations import go_seconds
+from apiserver.api.values.numbers import int64
+
+#: When it was written, and its text without the line's end.
+Line = tuple[datetime, str]
+
+
+@dataclass(slots=True)
+class LogOptions:
+    """The parameters of a request for a log. `limit` (bytes) shrinks as lines are written."""
+
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail: int | None = None
+    since: datetime | None = None
+    limit: int | None = None
+
+    @classmethod
+    def of(cls, params: Mapping[str, Sequence[str]], now: datetime) -> LogOptions:
+        """From the parameters of a query that was checked; what is no number counts for nothing."""
+
+        def said(name: str) -> str:
+            return (params.get(name) or ("",))[0]
+
+        def number(name: str) -> int | None:
+            return int64(said(name))
+
+        seconds, since = number("sinceSeconds"), None
+        if seconds is not None:
+            since = now - go_seconds(seconds)
+        elif said("sinceTime"):
+            try:
+                since = datetime.fromisoformat(said("sinceTime")).astimezone(UTC)
+            except ValueError:
+                since = None
+        true = ("true", "1", "True", "TRUE", "t", "T")
+        return cls(
+            said("follow") in true,
+            said("previous") in true,
+            said("timestamps") in true,
+            number("tailLines"),
+            since,
+            number("limitBytes"),
+        )
+
+    @property
+    def full(self) -> bool:
+        """Whether no more bytes are wanted."""
+        return self.limit is not None and self.limit <= 0
+
+    def chosen(self, lines: Iterable[Line]) -> bytes:
+        """Those lines of a log so far that are asked for, as they are sent."""
+        found = [line for line in lines if self.since is None or line[0] >= self.since]
+        if self.tail is not None:
+            found = found[len(found) - self.tail :] if self.tail < len(found) else found
+        return self.written(found)
+
+    def written(self, lines: Iterable[Line]) -> bytes:
+        """Lines as they are sent."""
+        text = "".join(f"{_stamp(at)} {said}\n" if self.timestamps else f"{said}\n" for at, said in lines).encode()
+        if self.limit is None:
+            return text
+        text = text[: max(self.limit, 0)]
+        self.limit -= len(text)
+        return text
+
+
+def _stamp(at: datetime) -> str:
+    """RFC 3339 with nanoseconds, as kubelets write it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"

@@ -1,0 +1,234 @@
+"""What an object counts for in quotas, and to which quotas it belongs. Pure: objects in hub form in, amounts out.
+
+A quota names what it limits: `pods`, `requests.cpu`, `count/widgets.example.com`, `CLASS.deviceclass.resource.k8s.io/
+devices`. Facts: pkg/quota/v1/evaluator/core, k8s.io/apiserver/pkg/quota/v1/generic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from apiserver.api.helpers.pod_requests import Quantities, is_extended, pod_quantities, quantities
+from apiserver.api.values.quantity import Quantity
+
+__all__ = ["belongs", "changes_usage", "measured", "missing_resources", "usage"]
+
+Json = dict[str, Any]
+#: (group, plural)
+Key = tuple[str, str]
+
+_PODS: Final[Key] = ("", "pods")
+_SERVICES: Final[Key] = ("", "services")
+_VOLUME_CLAIMS: Final[Key] = ("", "persistentvolumeclaims")
+_DEVICE_CLAIMS: Final[Key] = ("resource.k8s.io", "resourceclaims")
+#: Kinds that had a name in quotas before every kind had one.
+_NAMED: Final = frozenset({"configmaps", "secrets", "services", "replicationcontrollers", "resourcequotas"})
+_OF_PODS: Final = frozenset(
+    {
+        "pods", "count/pods", "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory",
+        "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
+    }
+)  # fmt: skip
+#: What every container has to say where a quota limits it.
+_SAID: Final = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
+_OF_CLASS: Final = ".storageclass.storage.k8s.io/"
+_DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
+#: Devices that a request for all of them may get.
+_ALL_DEVICES: Final = 32
+_ONE: Final = Quantity.of(1)
+
+
+def _count_name(key: Key) -> str:
+    group, plural = key
+    return f"count/{plural}.{group}" if group else f"count/{plural}"
+
+
+def measured(key: Key, names: Iterable[str]) -> list[str]:
+    """Which of the things that a quota limits objects of a kind count for."""
+    return [name for name in names if _measures(key, name)]
+
+
+def _measures(key: Key, name: str) -> bool:
+    if name == _count_name(key) or (not key[0] and key[1] in _NAMED and name == key[1]):
+        return True
+    if key == _PODS:
+        pages = name.startswith(("hugepages-", "requests.hugepages-"))
+        return name in _OF_PODS or pages or (name.startswith("requests.") and "/" in name)
+    if key == _SERVICES:
+        return name in ("services.nodeports", "services.loadbalancers")
+    if key == _VOLUME_CLAIMS:
+        return name.rpartition(_OF_CLASS)[2] in ("persistentvolumeclaims", "requests.storage")
+    return key == _DEVICE_CLAIMS and name.endswith(_DEVICES)
+
+
+def usage(key: Key, obj: Json) -> Quantities:
+    """What an object counts for."""
+    found: Quantities = {_count_name(key): _ONE}
+    if not key[0] and key[1] in _NAMED:
+        found[key[1]] = _ONE
+    if key == _PODS:
+        if (obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            found |= _of_pod(obj["spec"])
+    elif key == _SERVICES:
+        found |= _of_service(obj["spec"])
+    elif key == _VOLUME_CLAIMS:
+        found |= _of_volume_claim(obj)
+    elif key == _DEVICE_CLAIMS:
+        found |= _of_device_claim(obj["spec"])
+    return found
+
+
+def changes_usage(key: Key, subresource: str, obj: Json, old: Json) -> bool:
+    """Whether an update of an object may change what it counts for."""
+    if key == _PODS:
+        return subresource == "resize" or (not subresource and _ends(obj) != _ends(old))
+    return not subresource and key in (_SERVICES, _VOLUME_CLAIMS, _DEVICE_CLAIMS)
+
+
+def _of_pod(spec: Json) -> Quantities:
+    requests, limits = pod_quantities(spec, "requests"), pod_quantities(spec, "limits")
+    for name, amount in quantities(spec.get("overhead")).items():
+        requests[name] = requests[name].add(amount) if name in requests else amount
+        if name in limits:
+            limits[name] = limits[name].add(amount)
+    return {"pods": _ONE, **_compute(requests, limits)}
+
+
+def _compute(requests: Quantities, limits: Quantities) -> Quantities:
+    found: Quantities = {}
+    for name, amount in requests.items():
+        if name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-"):
+            found[name] = found[f"requests.{name}"] = amount
+        elif is_extended(name):
+            found[f"requests.{name}"] = amount
+    for name in ("cpu", "memory", "ephemeral-storage"):
+        if name in limits:
+            found[f"limits.{name}"] = limits[name]
+    return found
+
+
+def _of_service(spec: Json) -> Quantities:
+    kind, ports = spec.get("type"), spec.get("ports") or ()
+    balanced = kind == "LoadBalancer"
+    node_ports = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
+    if balanced and spec.get("allocateLoadBalancerNodePorts") is False:
+        node_ports = sum(bool(port.get("nodePort")) for port in ports)
+    return {"services.loadbalancers": Quantity.of(int(balanced)), "services.nodeports": Quantity.of(node_ports)}
+
+
+def _of_volume_claim(obj: Json) -> Quantities:
+    found = {"persistentvolumeclaims": _ONE}
+    asked = quantities((obj["spec"].get("resources") or {}).get("requests")).get("storage")
+    allocated = quantities((obj.get("status") or {}).get("allocatedResources")).get("storage")
+    if asked is not None:
+        most = allocated if allocated is not None and allocated.compare(asked) > 0 else asked
+        found["requests.storage"] = most.round_up(0)[0]
+    annotations = obj["metadata"].get("annotations") or {}
+    name = annotations.get("volume.beta.kubernetes.io/storage-class") or obj["spec"].get("storageClassName")
+    return {**found, **({f"{name}{_OF_CLASS}{what}": amount for what, amount in found.items()} if name else {})}
+
+
+def _of_device_claim(spec: Json) -> Quantities:
+    """Devices by class; of alternatives the most of each class."""
+    found: dict[str, int] = {}
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        asked: dict[str, int] = {}
+        for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if each:
+                name, number = each.get("deviceClassName", ""), _ALL_DEVICES
+                if each.get("allocationMode", "ExactCount") == "ExactCount":
+                    number = each.get("count") or 1
+                asked[name] = max(asked.get(name, 0), number)
+        for name, number in asked.items():
+            found[name] = found.get(name, 0) + number
+    return {f"{name}{_DEVICES}": Quantity.of(number) for name, number in found.items()}
+
+
+# Scopes
+
+
+def belongs(key: Key, quota: Json, obj: Json) -> bool:
+    """Whether the scopes of a quota's specification hold for an object."""
+    return all(_in_scope(key, scope, obj) for scope in scopes_of(quota))
+
+
+def scopes_of(quota: Json) -> Iterator[Json]:
+    for name in quota.get("scopes") or ():
+        yield {"scopeName": name, "operator": "Exists"}
+    yield from (quota.get("scopeSelector") or {}).get("matchExpressions") or ()
+
+
+def matching_scopes(key: Key, scopes: Iterable[Json], obj: Json) -> list[Json]:
+    """Those of some scopes that hold for an object."""
+    return [scope for scope in scopes if _in_scope(key, scope, obj)]
+
+
+def _in_scope(key: Key, scope: Json, obj: Json) -> bool:
+    name = scope.get("scopeName")
+    if key == _VOLUME_CLAIMS and name == "VolumeAttributesClass":
+        status = obj.get("status") or {}
+        wanted = (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
+        names = (obj["spec"].get("volumeAttributesClassName"), status.get("currentVolumeAttributesClassName"), wanted)
+        return _selects(scope, {each for each in names if each})
+    if key != _PODS:
+        return False
+    spec = obj["spec"]
+    if name in ("Terminating", "NotTerminating"):
+        return _ends(obj) is (name == "Terminating")
+    if name in ("BestEffort", "NotBestEffort"):
+        best: bool = (obj.get("status") or {}).get("qosClass") == "BestEffort"
+        return best is (name == "BestEffort")
+    if name == "PriorityClass":
+        return _selects(scope, {spec["priorityClassName"]} if spec.get("priorityClassName") else set())
+    return name == "CrossNamespacePodAffinity" and any(map(_is_elsewhere, _affinity_terms(spec)))
+
+
+def _ends(pod: Json) -> bool:
+    """Whether a pod may only run for a time."""
+    seconds: int | None = pod["spec"].get("activeDeadlineSeconds")
+    return seconds is not None and seconds >= 0
+
+
+def _selects(scope: Json, names: set[str]) -> bool:
+    operator, values = scope.get("operator"), set(scope.get("values") or ())
+    if operator == "Exists":
+        return bool(names)
+    if operator == "DoesNotExist":
+        return not names
+    return bool(names & values) if operator == "In" else not names & values
+
+
+def _affinity_terms(spec: Json) -> Iterator[Json]:
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        part = affinity.get(kind) or {}
+        yield from part.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for weighted in part.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            yield weighted.get("podAffinityTerm") or {}
+
+
+def _is_elsewhere(term: Json) -> bool:
+    return bool(term.get("namespaces")) or term.get("namespaceSelector") is not None
+
+
+def missing_resources(pod: Json, limited: Iterable[str]) -> dict[str, list[str]]:
+    """Containers that do not say what a quota makes everybody say, by resource."""
+    spec = pod["spec"]
+    found: dict[str, list[str]] = {}
+    own = spec.get("resources") or {}
+    if own.get("requests") or own.get("limits"):
+        return {}
+    wanted = set(limited)
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    for name in _SAID:
+        if name in wanted:
+            silent = [container["name"] for container in containers if name not in _said(container)]
+            if silent:
+                found[name] = sorted(set(silent))
+    return found
+
+
+def _said(container: Json) -> Quantities:
+    resources = container.get("resources") or {}
+    return _compute(quantities(resources.get("requests")), quantities(resources.get("limits")))

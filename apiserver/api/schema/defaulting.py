@@ -1,0 +1,148 @@
+"""What is filled in where an object says nothing, compiled from its type (`default` and `fills` of fields).
+
+A default that depends on another field of the same object is a `When`; what depends on more is a function of the kind's
+version, which comes afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from apiserver.api.schema.language import NOW, Field, ListOf, MapOf, Struct, Type, When
+from apiserver.api.values.times import timestamp
+
+__all__ = ["fill_defaults", "filler_of"]
+
+Json = dict[str, Any]
+Filler = Callable[[Json, datetime], None]
+#: The value for a field of an object at the time of the request, None for none.
+Maker = Callable[[Json, datetime], Any]
+
+
+def fill_defaults(struct: Struct, obj: Json, now: datetime) -> None:
+    """Fills an object of a type, in place."""
+    fill = filler_of(struct)
+    if fill is not None:
+        fill(obj, now)
+
+
+def filler_of(struct: Struct) -> Filler | None:
+    """What fills objects of a type, compiled on first use; None where nothing is ever filled in."""
+    if "fill" not in struct.cache:
+        if _has_defaults(struct, set()):
+            struct.cache["fill"] = _later(struct)
+            struct.cache["fill"] = _compile(struct)
+        else:
+            struct.cache["fill"] = None
+    made: Filler | None = struct.cache["fill"]
+    return made
+
+
+def _later(struct: Struct) -> Filler:
+    """For a type that holds itself, while it is compiled."""
+
+    def fill(value: Json, now: datetime) -> None:
+        struct.cache["fill"](value, now)
+
+    return fill
+
+
+def _has_defaults(struct: Struct, seen: set[str]) -> bool:
+    """Whether a type, or one that it holds, has any."""
+    seen.add(struct.name)
+    if any(map(_has_default, struct.fields.values())):
+        return True
+    held = (_held(item.type) for item in struct.fields.values())
+    return any(inner is not None and inner.name not in seen and _has_defaults(inner, seen) for inner in held)
+
+
+def _held(type_: Type) -> Struct | None:
+    while isinstance(type_, ListOf | MapOf):
+        type_ = type_.item if isinstance(type_, ListOf) else type_.value
+    return type_ if isinstance(type_, Struct) else None
+
+
+def _compile(struct: Struct) -> Filler:
+    own = [(name, item.pointer, *_value(_default(item))) for name, item in struct.fields.items() if _has_default(item)]
+    deeper = [(name, fill) for name, item in struct.fields.items() if (fill := _below(item.type)) is not None]
+    if not own and len(deeper) == 1:
+        return _one_step(*deeper[0])
+
+    def fill_struct(value: Json, now: datetime) -> None:
+        for name, pointer, made, make in own:
+            given = value.get(name)
+            if not given and (given is None or not pointer):
+                if make is not None:
+                    made = make(value, now)
+                    if made is None:
+                        continue
+                value[name] = made
+        for name, fill in deeper:
+            part = value.get(name)
+            if part is not None:
+                fill(part, now)
+
+    return fill_struct
+
+
+def _one_step(name: str, fill: Callable[[Any, datetime], None]) -> Filler:
+    def fill_part(value: Json, now: datetime) -> None:
+        part = value.get(name)
+        if part is not None:
+            fill(part, now)
+
+    return fill_part
+
+
+def _below(type_: Type) -> Callable[[Any, datetime], None] | None:
+    """What fills the objects that a value holds."""
+    if isinstance(type_, Struct):
+        return filler_of(type_)
+    if not isinstance(type_, ListOf | MapOf):
+        return None
+    fill = _below(type_.item if isinstance(type_, ListOf) else type_.value)
+    if fill is None:
+        return None
+    each = fill
+
+    def fill_list(items: list[Any], now: datetime) -> None:
+        for item in items:
+            each(item, now)
+
+    def fill_map(items: Json, now: datetime) -> None:
+        for item in items.values():
+            each(item, now)
+
+    return fill_list if isinstance(type_, ListOf) else fill_map
+
+
+def _default(item: Field) -> Any:
+    return item.fills if item.fills is not None else item.default
+
+
+def _has_default(item: Field) -> bool:
+    """A default that is the zero value of what is written only when it is not empty is none."""
+    default = _default(item)
+    return default is not None and not (item.omit and not item.pointer and default in ("", 0, False))
+
+
+def _value(default: Any) -> tuple[Any, Maker | None]:
+    """A value, or what makes one."""
+    if isinstance(default, str | int):
+        return default, None
+    return None, _maker(default)
+
+
+def _maker(default: Any) -> Maker:
+    if default is NOW:
+        return lambda value, now: timestamp(now)
+    if isinstance(default, When):
+        field, wanted, then = default.field, default.value, _maker(default.then)
+        if wanted is None:
+            return lambda value, now: then(value, now) if value.get(field) else None
+        return lambda value, now: then(value, now) if value.get(field) == wanted else None
+    if isinstance(default, dict | list):
+        return lambda value, now: default.copy()
+    return lambda value, now: default

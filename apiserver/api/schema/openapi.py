@@ -1,0 +1,162 @@
+"""Schema objects of OpenAPI 2 and 3, made from the schema language.
+
+The two differ in how they point to each other, in defaults (version 3 only) and in how a type of two forms is told.
+What clients read (x-kubernetes-* extensions, required, formats, enums) is the same in both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, Type
+
+__all__ = ["OPENAPI", "Definitions"]
+
+Json = dict[str, Any]
+
+#: Scalars that are definitions of their own, by their full name, with their form in version 3 where that is another.
+_TWO_FORMS: Final[dict[str, Json]] = {
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+}
+#: Under this name a type's cache has what gives its definition, where it is not made of fields: (definitions) → schema.
+OPENAPI: Final = "openapi"
+_SCALAR_DOCS: Final = {
+    "time": "A moment in RFC 3339, in whole seconds.",
+    "microTime": "A moment in RFC 3339, with microseconds.",
+    "quantity": "A number with an optional suffix such as m, k, Mi or e3.",
+    "intOrString": "A number, or a string.",
+    "duration": "A duration such as 1h30m.",
+    "raw": "Any JSON object.",
+    "fieldsV1": "A set of fields, as a tree of their names.",
+}
+#: Values of no one type that are definitions as well.
+_OPEN_DOCS: Final = {
+    "JSON": "Any JSON value.",
+    "JSONSchemaPropsOrArray": "A schema, or a list of schemas.",
+    "JSONSchemaPropsOrBool": "A schema, or true or false.",
+    "JSONSchemaPropsOrStringArray": "A schema, or a list of names.",
+}
+_ZERO: Final = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0}
+#: Definitions that every group version shares and that name all of them as their group-version-kind.
+SHARED_KINDS: Final = (
+    "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
+)
+
+
+class Definitions:
+    """The definitions of one document: what `ref` was asked for, and all that these need."""
+
+    def __init__(self, release: int, kinds: dict[str, list[Json]]) -> None:
+        """`release` is 2 or 3; `kinds` the group-version-kinds of shared types, by definition name."""
+        self.release = release
+        self.prefix = "#/definitions/" if release == 2 else "#/components/schemas/"
+        self._kinds = kinds
+        self._made: dict[str, Json] = {}
+
+    def sorted(self) -> Json:
+        return {name: self._made[name] for name in sorted(self._made)}
+
+    def ref(self, type: Struct | Scalar) -> Json:
+        """A reference to a type, which becomes part of the document."""
+        name = type.name if isinstance(type, Struct) else type.wire
+        if name not in self._made:
+            self._made[name] = {}
+            self._made[name] = self._struct(type) if isinstance(type, Struct) else self._leaf(type)
+        return {"$ref": self.prefix + name}
+
+    def _leaf(self, type: Scalar) -> Json:
+        form = _TWO_FORMS.get(type.name) if self.release == 3 else None
+        doc = _SCALAR_DOCS.get(type.name) or _OPEN_DOCS[_last(type)]
+        return {"description": doc, **(form or type.openapi)}
+
+    def _struct(self, struct: Struct) -> Json:
+        if (form := struct.cache.get(OPENAPI)) is not None:
+            own: Json = form(self)
+            return own
+        made: Json = {"description": struct.doc}
+        if struct.fields:
+            made["properties"] = {name: self._property(struct.fields[name]) for name in sorted(struct.fields)}
+        required = [name for name, item in struct.fields.items() if item.required]
+        if required:
+            made["required"] = required
+        made["type"] = "object"
+        kinds = self._kinds.get(struct.name) or ([_kind(struct.gvk)] if struct.gvk else [])
+        if kinds:
+            made["x-kubernetes-group-version-kind"] = kinds
+        if struct.atomic or struct.granular:
+            made["x-kubernetes-map-type"] = "atomic"
+        if struct.union is not None:
+            made["x-kubernetes-unions"] = [_union(*struct.union)]
+        return made
+
+    def _property(self, item: Field) -> Json:
+        made = self._type(item.type)
+        if "$ref" in made and self.release == 3:
+            made = {"allOf": [made]}
+        made["description"] = item.doc
+        default = self._default(item)
+        if default is not None and self.release == 3:
+            made["default"] = default
+        made.update(_merge_rules(item))
+        return made
+
+    def _default(self, item: Field) -> Any:
+        """What is shown as default: a marked one, else the zero value of what is always written."""
+        if item.default is not None:
+            return item.default
+        if item.pointer:
+            return None
+        if isinstance(item.type, Struct):
+            return {}
+        if isinstance(item.type, Scalar) and not item.omit:
+            return _ZERO.get(item.type.name)
+        return None
+
+    def _type(self, type: Type) -> Json:
+        if isinstance(type, Struct):
+            return self.ref(type)
+        if isinstance(type, ListOf):
+            return {"items": self._type(type.item), "type": "array"}
+        if isinstance(type, MapOf):
+            return {"additionalProperties": self._type(type.value), "type": "object"}
+        if type.name in _SCALAR_DOCS or _last(type) in _OPEN_DOCS:
+            return self.ref(type)
+        return {**type.openapi, "enum": list(type.enum)} if type.enum else dict(type.openapi)
+
+
+def _last(type: Scalar) -> str:
+    return type.wire.rpartition(".")[2]
+
+
+def _kind(gvk: tuple[str, str, str]) -> Json:
+    return {"group": gvk[0], "kind": gvk[2], "version": gvk[1]}
+
+
+def _union(discriminator: str, fields: tuple[str, ...]) -> Json:
+    told: Json = {"discriminator": discriminator} if discriminator else {}
+    return {**told, "fields-to-discriminateBy": {name: name[0].upper() + name[1:] for name in sorted(fields)}}
+
+
+def _merge_rules(item: Field) -> Json:
+    """The extensions that say how a field is merged."""
+    rules: Json = {}
+    kind = item.type
+    if isinstance(kind, ListOf):
+        if kind.keys:
+            rules["x-kubernetes-list-map-keys"] = list(kind.keys)
+        if kind.kind:
+            rules["x-kubernetes-list-type"] = kind.kind
+        if kind.merge_key:
+            rules["x-kubernetes-patch-merge-key"] = kind.merge_key
+        if kind.strategy:
+            rules["x-kubernetes-patch-strategy"] = kind.strategy
+    if item.strategy:
+        rules["x-kubernetes-patch-strategy"] = item.strategy
+    if item.atomic or (isinstance(kind, MapOf) and kind.atomic):
+        # Bytes are a list, for Go.
+        rules["x-kubernetes-list-type" if isinstance(kind, Scalar) else "x-kubernetes-map-type"] = "atomic"
+    if isinstance(kind, Struct | MapOf) and kind.granular:
+        rules["x-kubernetes-map-type"] = "granular"
+    return rules

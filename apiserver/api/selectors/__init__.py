@@ -1,0 +1,1 @@
+"""Label, field, node and shard selectors."""

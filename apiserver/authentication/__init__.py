@@ -1,0 +1,1 @@
+"""Who sends a request: by certificate, token or OIDC."""

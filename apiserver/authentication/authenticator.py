@@ -1,0 +1,194 @@
+"""Who asks: whom the connection's certificate names, or whom a token belongs to, one of --token-auth-file or of a
+service account, or nobody.
+
+Without a token file access is open: every request is the administrator's, but those with a token of a service account,
+which are the account's. The server then listens on loopback only (settings hold this). With one, a request without
+credentials is anonymous, and one with a token that nobody has is refused, as upstream does.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.errors.status import unauthorized
+from apiserver.authentication.tokens.service_account_tokens import ISSUER, AccountTokens, TokenError
+from apiserver.authentication.x509.client_certificates import proxied_user
+from apiserver.registry.definition.authority import Identified
+from apiserver.request.messages import Peer, Request, User
+from apiserver.runtime.clock import now
+from apiserver.runtime.metrics import Histogram
+
+if TYPE_CHECKING:
+    from apiserver.authentication.oidc.authenticator import JwtAuthenticator
+    from apiserver.authentication.oidc.configuration import Authenticators
+    from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
+    from apiserver.options.authentication import ProxySettings
+
+Json = dict[str, Any]
+
+#: Who every request comes from where access is open.
+ADMIN = User("system:admin", "", ("system:masters", "system:authenticated"))
+#: Seconds: from half an hour to a year.
+_LASTING: Final = (
+    0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000,
+)  # fmt: skip
+ANONYMOUS = User("system:anonymous", "", ("system:unauthenticated",))
+
+
+class TokenFileError(ValueError):
+    """A token file that cannot be used, in one line."""
+
+
+def read_tokens(path: Path) -> dict[str, User]:
+    """`token,user,uid,"group1,group2"` lines as users by token. Raises TokenFileError."""
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.reader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TokenFileError(f"--token-auth-file {path}: {error}") from error
+    users: dict[str, User] = {}
+    for number, row in enumerate(rows, 1):
+        if not row:
+            continue
+        if len(row) < 3:
+            raise TokenFileError(
+                f"--token-auth-file {path}: line {number} has {len(row)} columns; token, user name and user uid are"
+                " needed"
+            )
+        groups = row[3].split(",") if len(row) > 3 else ()  # an empty column is a group without a name
+        users[row[0]] = User(row[1], row[2], (*groups, "system:authenticated"))
+    return users
+
+
+def _authenticated(user: User) -> User:
+    """A user with the group of all whom the server knows."""
+    if user.name == ANONYMOUS.name or {"system:authenticated", "system:unauthenticated"} & set(user.groups):
+        return user
+    return User(user.name, user.uid, (*user.groups, "system:authenticated"), user.extra)
+
+
+class Authenticator:
+    """Names the user of a request. `tokens` None: open access. `anonymous`: whether a request may come without
+    credentials. `accounts` knows the tokens of service accounts, once it is set. `nobody` is who sends no credentials,
+    None where that is not allowed."""
+
+    #: Whom tokens are for that are sent to this server.
+    audiences: tuple[str, ...] = (ISSUER,)
+    #: Seconds that tokens of service accounts last at most; 0 for any time.
+    longest: int = 0
+    #: Who else knows tokens, asked in this order.
+    bootstrap: BootstrapTokens | None = None
+    issuers: Sequence[JwtAuthenticator] = ()
+    webhook: WebhookTokens | None = None
+    #: Paths that may be asked for without credentials where that is not allowed for all.
+    open_paths: frozenset[str] = frozenset()
+
+    def __init__(
+        self, tokens: Mapping[str, User] | None, *, anonymous: bool = True, proxy: ProxySettings | None = None
+    ) -> None:
+        self._tokens, self._proxy = tokens, proxy
+        #: How long the certificates will last by which users are known (pkg/authentication/request/x509).
+        self.remaining = Histogram(
+            "apiserver_client_certificate_expiration_seconds", "How long certificates of clients will last.", (),
+            _LASTING,
+        )  # fmt: skip
+        self.nobody = ADMIN if tokens is None else ANONYMOUS if anonymous else None
+        self.accounts: AccountTokens | None = None
+
+    @property
+    def open(self) -> bool:
+        return self._tokens is None
+
+    def __call__(self, request: Request) -> User:
+        """The user. Raises 401 for a token or a certificate that nobody has, and for none where nobody may come
+        without.
+        """
+        peer = request.peer
+        if peer is not None:
+            named = self._of_peer(request, peer)
+            if named is not None:
+                return named
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        token = token.strip()
+        if scheme.lower() == "bearer" and token:
+            user = self.identify(token, self.audiences).user
+            user = ADMIN if user is None and self._tokens is None else user
+        else:
+            refused = peer is not None and peer.refused
+            user = self.nobody if not refused else None
+            if user is None and not refused and request.path in self.open_paths:
+                user = ANONYMOUS
+        if user is None:
+            raise unauthorized()
+        return user
+
+    def _of_peer(self, request: Request, peer: Peer) -> User | None:
+        """For whom a front proxy asks, or whom the certificate names; None where it names nobody."""
+        proxied = proxied_user(request.headers, self._proxy) if peer.proxy and self._proxy is not None else None
+        if proxied is None:
+            self.remaining.observe(peer.ends - now().timestamp())
+        return proxied or peer.user
+
+    def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
+        """Whose a token is. Tokens of the file are for this server."""
+        wanted = audiences or self.audiences
+        user = self._tokens.get(token) if self._tokens is not None else None
+        if user is not None:
+            good_for = tuple(audience for audience in wanted if audience in self.audiences)
+            return Identified(user, good_for) if good_for else Identified(None, (), "invalid bearer token")
+        errors: list[str] = []
+        for look in (self._of_account, self._of_bootstrap, self._of_issuer, self._of_webhook):
+            found = look(token, wanted)
+            if found is None:
+                continue
+            if found.user is not None:
+                return found
+            errors += [found.error] if found.error else []
+        text = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
+        return Identified(None, (), text or "invalid bearer token")
+
+    def _of_account(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+        try:
+            return self.accounts.identify(token, wanted) if self.accounts is not None else None
+        except TokenError as error:
+            return Identified(None, (), str(error))
+
+    def _of_bootstrap(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+        user = self.bootstrap.identify(token) if self.bootstrap is not None else None
+        return None if user is None else self._for_us(user, wanted)
+
+    def _of_issuer(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+        for issuer in self.issuers:
+            try:
+                user = issuer.identify(token)
+            except ValueError as error:
+                return Identified(None, (), str(error))
+            if user is not None:
+                return self._for_us(user, wanted)
+        return None
+
+    def _of_webhook(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+        if self.webhook is None:
+            return None
+        found = self.webhook.identify(token, wanted, self.audiences)
+        return found if found.user is None else Identified(_authenticated(found.user), found.audiences)
+
+    def _for_us(self, user: User, wanted: tuple[str, ...]) -> Identified:
+        """A user whose token says nothing of audiences that count here: it is for this server."""
+        good_for = tuple(audience for audience in wanted if audience in self.audiences)
+        return Identified(_authenticated(user), good_for) if good_for else Identified(None)
+
+    def take(self, found: Authenticators) -> None:
+        """Takes over what a configuration says."""
+        self.issuers = found.issuers
+        if found.anonymous is not None and self._tokens is not None:
+            everywhere = found.anonymous.enabled and not found.anonymous.paths
+            self.nobody = ANONYMOUS if everywhere else None
+            self.open_paths = found.anonymous.paths if found.anonymous.enabled else frozenset()
+
+    async def issue(self, claims: Json) -> str:
+        assert self.accounts is not None, "a server has a key"
+        return await self.accounts.issue(claims)

@@ -1,0 +1,105 @@
+"""Tokens of one issuer: verified against the issuer's keys, made users of by a mapping.
+
+Facts: apiserver, plugin/pkg/authenticator/token/oidc; go-oidc (verify.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.authentication.oidc.mapping import Mapping, MappingError
+from apiserver.authentication.oidc.provider import Provider, ProviderError
+from apiserver.authentication.oidc.signatures import Jwt, NotJwt, parse_jwt, verified
+from apiserver.request.messages import User
+from apiserver.runtime.clock import now
+from apiserver.runtime.external_facts import settled
+
+__all__ = ["JwtAuthenticator"]
+
+Json = dict[str, Any]
+#: Seconds that a token may be from the future (nbf), as clocks differ.
+_LEEWAY: Final = 300
+_SIGNATURE: Final = "oidc: verify token: failed to verify signature: "
+_UNSIGNED: Final = _SIGNATURE + "failed to verify id token signature"
+_GOOGLE: Final = "accounts.google.com"
+
+
+class JwtAuthenticator:
+    """One issuer. Tokens of others are nobody's here."""
+
+    def __init__(
+        self, provider: Provider, audiences: Sequence[str], algorithms: Sequence[str], mapping: Mapping
+    ) -> None:
+        self._provider, self._audiences, self._mapping = provider, tuple(audiences), mapping
+        self._algorithms = frozenset(algorithms)
+
+    @property
+    def provider(self) -> Provider:
+        """The issuer."""
+        return self._provider
+
+    def identify(self, token: str) -> User | None:
+        """Whose a token is; None where it is none of this issuer's. Raises MappingError for one that is not good, and
+        Unsettled.
+        """
+        try:
+            found = parse_jwt(token)
+        except NotJwt:
+            return None
+        issuer = found.claims.get("iss")
+        if (f"https://{_GOOGLE}" if issuer == _GOOGLE else issuer) != self._provider.issuer:
+            return None
+        self._verify(found)
+        if "groups" in (found.claims.get("_claim_names") or ()) and "groups" not in found.claims:
+            raise MappingError("oidc: could not expand distributed claims: kubedra does not ask for them")
+        return self._mapping.user(found.claims)
+
+    def _verify(self, token: Jwt) -> None:
+        """Raises MappingError."""
+        start = "oidc: verify token: oidc: "
+        claims, algorithm = token.claims, token.header.get("alg")
+        given = claims.get("aud")
+        audiences = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+        if set(self._audiences).isdisjoint(map(str, audiences)):
+            wanted = "[" + " ".join(map(go_quote, sorted(self._audiences))) + "]"
+            shown = "[" + " ".join(go_quote(str(each)) for each in audiences) + "]"
+            if len(self._audiences) == 1:
+                wanted = go_quote(self._audiences[0])
+            raise MappingError(
+                f"{start}expected audience {'in ' if len(self._audiences) > 1 else ''}{wanted} got {shown}"
+            )
+        moment = now().timestamp()
+        if not isinstance(claims.get("exp"), int | float) or claims["exp"] < moment:
+            raise MappingError(f"{start}token is expired")
+        if isinstance(claims.get("nbf"), int | float) and claims["nbf"] > moment + _LEEWAY:
+            raise MappingError(f"{start}current time is before the nbf (not before) time")
+        if algorithm not in self._algorithms:
+            shown = " ".join(sorted(self._algorithms))
+            raise MappingError(
+                f'{start}id token signed with unsupported algorithm, expected [{shown}] got "{algorithm}"'
+            )
+        provider = self._provider
+        if not verified(token, provider.keys or []):
+            if provider.fresh:
+                raise MappingError(_UNSIGNED)
+            problem = settled(("the keys of", provider), partial(_fetched, provider))
+            if problem:
+                raise MappingError(
+                    f"{_SIGNATURE}fetching keys {problem}"
+                    if provider.keys is not None
+                    else f"oidc: authenticator not initialized: {problem}"
+                )
+            if not verified(token, provider.keys or []):
+                raise MappingError(_UNSIGNED)
+
+
+async def _fetched(provider: Provider) -> str:
+    """Fetches keys; why that was not possible."""
+    try:
+        await provider.fetch()
+    except ProviderError as error:
+        return str(error)
+    return ""

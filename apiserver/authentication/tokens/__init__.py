@@ -1,0 +1,1 @@
+"""Bearer tokens: service accounts, external signers, token reviewers, bootstrap tokens."""

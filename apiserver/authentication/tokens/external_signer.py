@@ -1,0 +1,274 @@
+"""Another program signs the tokens of service accounts and says whose signatures count, over gRPC on a unix socket
+(`--service-account-signing-endpoint`).
+
+Facts: pkg/serviceaccount/externaljwt (plugin: what is checked of an answer; keycache: when keys are asked for;
+metrics).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import urlsafe_b64decode
+from collections.abc import Callable
+from importlib import import_module
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import orjson
+
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.errors.status import server_error
+from apiserver.authentication.tokens.service_account_keys import KeyFileError, encode, shown, supported, verified
+from apiserver.authentication.tokens.signer_messages import (
+    SERVICE,
+    Empty,
+    PublicKey,
+    PublicKeys,
+    Signature,
+    SignerMetadata,
+    ToSign,
+)
+from apiserver.runtime.clock import Timer, now, outside, timers
+from apiserver.runtime.external_facts import settled
+from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from apiserver.authentication.tokens.service_account_keys import Public
+    from apiserver.authentication.tokens.signer_channel import SignerChannel
+
+__all__ = ["ExternalKeys", "SignerError"]
+
+Json = dict[str, Any]
+Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
+
+_FLAG: Final = "--service-account-signing-endpoint"
+#: Seconds for an answer, and for one about the signer itself at the start.
+_PATIENCE, _OF_ITSELF = 60.0, 10.0
+#: Seconds before keys are asked for again that could not be had.
+_AFTER_FAILURE: Final = 10.0
+#: Seconds for which tokens have to be good at least, and characters of a key's id at most.
+_SHORTEST: Final = 600
+_LONGEST_ID: Final = 1024
+_ALGORITHMS: Final = ("RS256", "ES256", "ES384", "ES512")
+_FIELDS: Final = {"alg", "kid", "typ"}
+_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+#: What metrics call failures that are not the connection's.
+_OTHER: Final = "unknown-non-grpc"
+
+
+class SignerError(Exception):
+    """The signer did not do what it was asked for; `code` is gRPC's, as Go names it."""
+
+    def __init__(self, text: str, code: str = _OTHER) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class _Known(NamedTuple):
+    """Keys by their order, as they were at a time (seconds since 1970); good until then."""
+
+    keys: tuple[tuple[str, Public, bool], ...] = ()
+    at: float = 0.0
+    until: float = 0.0
+
+
+class ExternalKeys:
+    """`changed` is called when other keys count."""
+
+    def __init__(self, path: str, changed: Callable[[], None]) -> None:
+        self._path, self._changed = path, changed
+        self._known = _Known()
+        self._channel: SignerChannel | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._fetched: dict[tuple[str, ...], float] = {}
+        start = "apiserver_externaljwt"
+        self._fetches = Counter(f"{start}_fetch_keys_request_total", "Times that keys were asked for.", ("code",))
+        self._signed = Counter(f"{start}_sign_request_total", "Times that a token was to be signed.", ("code",))
+        self._took = Histogram(
+            f"{start}_request_duration_seconds", "How long the signer took to answer.", ("method", "code"), _BOUNDS
+        )
+        self._families: list[Family] = [
+            self._fetches, self._signed, self._took,
+            Gauge(f"{start}_fetch_keys_success_timestamp", "When keys were got last.", (), lambda: self._fetched),
+            Gauge(
+                f"{start}_fetch_keys_data_timestamp", "Of when the signer says that its keys are.", (),
+                lambda: {(): self._known.at} if self._fetched else {},
+            ),
+        ]  # fmt: skip
+
+    def families(self) -> list[Family]:
+        return self._families
+
+    @property
+    def fresh(self) -> int:
+        return max(int(self._known.until - now().timestamp()), 0)
+
+    async def start(self) -> int:
+        """Waits for the signer; for how many seconds tokens may be good. Raises KeyFileError."""
+        try:
+            await self._fetch()
+            found = await self._call("Metadata", Empty(), SignerMetadata, _OF_ITSELF)
+        except SignerError as error:
+            await self.close()
+            raise KeyFileError(f"{_FLAG} {self._path}: while setting up external-jwt-signer: {error}") from error
+        if found.longest < _SHORTEST:
+            await self.close()
+            raise KeyFileError(
+                f"{_FLAG} {self._path}: max token life supported by external-jwt-signer ({found.longest}s) is less than"
+                f" acceptable (min {_SHORTEST}s)"
+            )
+        return found.longest
+
+    async def follow(self) -> None:
+        """Asks for the keys again whenever the signer said to, for ever."""
+        pause = self._known.until - now().timestamp()
+        while True:
+            with timers(Timer.MACHINE):
+                await asyncio.sleep(max(pause, 0))
+            try:
+                await self._fetch()
+                pause = self._known.until - now().timestamp()
+            except SignerError as error:
+                log.error("the keys of %s are those that were known before: %s", self._path, error)
+                pause = _AFTER_FAILURE
+
+    async def close(self) -> None:
+        if self._channel is not None:
+            self._channel.end()
+            self._channel = None
+
+    async def token(self, claims: bytes) -> str:
+        payload = encode(claims)
+        try:
+            answer = await self._call("Sign", ToSign(payload), Signature, _PATIENCE, "while signing jwt: ")
+            await self._check_header(answer.header)
+            if not answer.signature:
+                raise SignerError("empty signature returned")
+        except SignerError as error:
+            self._signed.inc(error.code)
+            raise server_error(f"failed to generate token: {error}") from error
+        self._signed.inc("OK")
+        return f"{answer.header}.{payload}.{answer.signature}"
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        name = header.get("kid") or ""
+        found = self._named(name)
+        if not found:
+            settled(("the keys of who signs tokens", name), self._look_again)
+            found = self._named(name)
+        return any(verified(key, header, text, signature) for key, _ in found)
+
+    def public(self) -> list[Json]:
+        return [shown(name, key) for name, key, hidden in self._known.keys if not hidden]
+
+    def _named(self, name: object) -> list[tuple[Public, bool]]:
+        return [(key, hidden) for known, key, hidden in self._known.keys if not name or name == known]
+
+    async def _look_again(self) -> None:
+        """A key that nobody knows may be a new one."""
+        try:
+            await self._fetch()
+        except SignerError as error:
+            log.error("the keys of %s are those that were known before: %s", self._path, error)
+
+    async def _check_header(self, text: str) -> None:
+        """Raises SignerError."""
+        start = "while validating header: "
+        try:
+            header = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        except ValueError as error:
+            raise SignerError(f"{start}while parsing header JSON: {error}") from error
+        if not isinstance(header, dict):
+            raise SignerError(f"{start}while parsing header JSON: no object")
+        unknown = sorted(set(header) - _FIELDS)
+        if unknown:
+            raise SignerError(f"{start}while parsing header JSON: json: unknown field {go_quote(unknown[0])}")
+        name, algorithm = header.get("kid"), header.get("alg")
+        if header.get("typ") != "JWT":
+            raise SignerError(f"{start}bad type")
+        if not isinstance(name, str) or not name:
+            raise SignerError(f"{start}key id missing")
+        if len(name.encode()) > _LONGEST_ID:
+            raise SignerError(f"{start}key id longer than 1 kb")
+        if algorithm not in _ALGORITHMS:
+            raise SignerError(f"{start}bad signing algorithm {go_quote(str(algorithm or ''))}")
+        if not self._named(name):
+            await self._look_again()
+        if any(hidden for _, hidden in self._named(name)):
+            raise SignerError(f"{start}key used for signing JWT (kid: {name}) is excluded from OIDC discovery docs")
+
+    async def _fetch(self) -> None:
+        """Gets the keys; who comes meanwhile waits for the same answer. Raises SignerError."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._take(), name="keys of service accounts")
+            self._asking.add_done_callback(self._asked)
+        await asyncio.shield(self._asking)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        self._asking = None
+        if not task.cancelled():
+            task.exception()  # whoever waits has it
+
+    async def _take(self) -> None:
+        start = "while fetching token verification keys: "
+        try:
+            within = "while getting externally supported jwt signing keys: "
+            found = await self._call("FetchKeys", Empty(), PublicKeys, _PATIENCE, start + within)
+            if found.seconds <= 0:
+                raise SignerError(f"{start}found invalid refresh hint ({found.seconds}s)")
+            if not found.keys:
+                raise SignerError(f"{start}found no keys")
+            if found.at is None:
+                raise SignerError(f"{start}invalid data timestamp: proto: invalid nil Timestamp")
+            keys = tuple((each.id, _public(each, start), each.hidden) for each in found.keys)
+        except SignerError as error:
+            self._fetches.inc(error.code)
+            raise
+        self._fetches.inc("OK")
+        self._fetched[()] = now().timestamp()
+        before, self._known = self._known, _Known(keys, found.at, now().timestamp() + found.seconds)
+        # Whoever sends a token with an unknown key's id has them asked for: what was found by the same ones holds.
+        if before.keys != keys:
+            self._changed()
+
+    async def _call(self, method: str, request: Any, answer: type[Answer], seconds: float, start: str = "") -> Answer:
+        """What the signer answers, as soon as it can be reached. Raises SignerError, whose text begins so."""
+        await asyncio.to_thread(import_module, "apiserver.authentication.tokens.signer_channel")
+        from apiserver.authentication.tokens.signer_channel import CallError, SignerChannel
+
+        if self._channel is None:
+            self._channel = SignerChannel(self._path)
+        path, begin, code = f"/{SERVICE}/{method}", perf_counter(), "OK"
+        try:
+            with outside(), timers(Timer.MACHINE):
+                async with asyncio.timeout(seconds):
+                    return await self._channel.call(path, request, answer, seconds)
+        except TimeoutError as error:
+            code = "DeadlineExceeded"
+            raise SignerError(f"{start}rpc error: code = {code} desc = context deadline exceeded", code) from error
+        except CallError as error:
+            code = error.code
+            raise SignerError(f"{start}{error}", code) from error
+        finally:
+            self._took.observe(perf_counter() - begin, path, code)
+
+
+def _public(found: PublicKey, start: str) -> Public:
+    """Raises SignerError, whose text begins so."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+    if not found.id or len(found.id.encode()) > _LONGEST_ID:
+        raise SignerError(f"{start}found invalid public key id {go_quote(found.id)}")
+    if not found.key:
+        raise SignerError(f"{start}found empty public key")
+    try:
+        key: Any = load_der_public_key(found.key)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise SignerError(f"{start}while parsing external public keys: {error}") from error
+    if not supported(key):
+        raise SignerError(f"{start}while parsing external public keys: no RSA or elliptic key that signs tokens")
+    return key  # type: ignore[no-any-return]

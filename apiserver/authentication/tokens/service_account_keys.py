@@ -1,0 +1,303 @@
+"""The keys that sign tokens of service accounts: a pair that the store keeps, or those of files. Anybody may have the
+public halves.
+
+Facts: pkg/serviceaccount (jwt.go: algorithms and key ids; openidmetadata.go: documents).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import orjson
+
+from apiserver.runtime.external_facts import settled
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+    Private = EllipticCurvePrivateKey | RSAPrivateKey
+    Public = EllipticCurvePublicKey | RSAPublicKey
+
+__all__ = [
+    "KeyFileError",
+    "KeyPairs",
+    "Keys",
+    "SharedKey",
+    "StoreKeys",
+    "encode",
+    "make_key",
+    "read_key_files",
+    "shown",
+    "supported",
+    "verified",
+]
+
+Json = dict[str, Any]
+
+#: Algorithm and bytes of a coordinate, by curve.
+_CURVES: Final = {
+    "secp256r1": ("ES256", 32, "P-256"),
+    "secp384r1": ("ES384", 48, "P-384"),
+    "secp521r1": ("ES512", 66, "P-521"),
+}
+#: Seconds for which others may keep public halves of keys that are the same as long as a server runs.
+_FRESH: Final = 3600
+_HASHES: Final = {"RS256": "SHA256", "ES256": "SHA256", "ES384": "SHA384", "ES512": "SHA512"}
+
+
+class KeyFileError(ValueError):
+    """A key file that cannot be used, in one line."""
+
+
+class Keys(Protocol):
+    """What signs tokens and knows its signatures again."""
+
+    @property
+    def fresh(self) -> int:
+        """Seconds for which others may keep the public halves."""
+        ...
+
+    async def token(self, claims: bytes) -> str:
+        """Claims, in JSON, with how they are signed and the signature."""
+        ...
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        """Whether one of the keys made this signature."""
+        ...
+
+    def public(self) -> list[Json]:
+        """The public halves, as JSON web keys."""
+        ...
+
+
+def encode(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _assembled(header: Json, claims: bytes, sign: Callable[[bytes], bytes]) -> str:
+    signed = f"{encode(orjson.dumps(header))}.{encode(claims)}"
+    return f"{signed}.{encode(sign(signed.encode()))}"
+
+
+class SharedKey:
+    """A secret of the store (HMAC, SHA-256): no public half."""
+
+    fresh = _FRESH
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.header: Json = {"alg": "HS256", "typ": "JWT"}
+
+    async def token(self, claims: bytes) -> str:
+        return _assembled(self.header, claims, self.sign)
+
+    def sign(self, text: bytes) -> bytes:
+        return hmac.new(self._key, text, hashlib.sha256).digest()
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        return header.get("alg") == "HS256" and hmac.compare_digest(self.sign(text), signature)
+
+    def public(self) -> list[Json]:
+        return []
+
+
+class KeyPairs:
+    """A private key that signs, and the public keys whose signatures count."""
+
+    fresh = _FRESH
+
+    def __init__(self, signing: Private, taken: Iterable[Private | Public]) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+        self._key = signing
+        self._public: dict[str, Public] = {}
+        for found in taken:
+            half = found.public_key() if isinstance(found, EllipticCurvePrivateKey | RSAPrivateKey) else found
+            self._public[_name(half)] = half
+        self.header: Json = {"alg": _algorithm(signing.public_key()), "kid": _name(signing.public_key())}
+
+    async def token(self, claims: bytes) -> str:
+        return _assembled(self.header, claims, self.sign)
+
+    def sign(self, text: bytes) -> bytes:
+        from cryptography.hazmat.primitives.asymmetric import ec, padding
+        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+        digest = _hash(self.header["alg"])
+        if isinstance(self._key, ec.EllipticCurvePrivateKey):
+            size = _CURVES[self._key.curve.name][1]
+            r, s = decode_dss_signature(self._key.sign(text, ec.ECDSA(digest)))
+            return r.to_bytes(size, "big") + s.to_bytes(size, "big")
+        return self._key.sign(text, padding.PKCS1v15(), digest)
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        named = self._public.get(header.get("kid", ""))
+        candidates = [named] if named is not None else list(self._public.values())
+        return any(verified(key, header, text, signature) for key in candidates)
+
+    def public(self) -> list[Json]:
+        return [shown(name, key) for name, key in self._public.items()]
+
+
+def read_key_files(signing: Path, files: tuple[Path, ...]) -> KeyPairs:
+    """Keys of --service-account-signing-key-file and --service-account-key-file. Raises KeyFileError."""
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+    key = _load("--service-account-signing-key-file", signing)[0]
+    if not isinstance(key, EllipticCurvePrivateKey | RSAPrivateKey):
+        raise KeyFileError(f"--service-account-signing-key-file {signing}: not a private key")
+    return KeyPairs(key, [found for path in files for found in _load("--service-account-key-file", path)])
+
+
+class StoreKeys:
+    """The store's own key pair, the same for all its servers. It is made when somebody needs it first: that takes a
+    tenth of a second, which a start does not have to wait for. Tokens that were signed with the store's secret, as
+    older servers did, are good as well.
+    """
+
+    fresh = _FRESH
+
+    def __init__(self, secret: bytes, kept: Callable[[], Awaitable[bytes]]) -> None:
+        """`kept` gives the private key in PEM that the store keeps, once there is one."""
+        self._secret, self._kept = SharedKey(secret), kept
+        self._pair: KeyPairs | None = None
+
+    async def token(self, claims: bytes) -> str:
+        if self._pair is None:
+            await self._read()
+        return await self._known().token(claims)
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        if header.get("alg") == "HS256":
+            return self._secret.knows(header, text, signature)
+        return self._known().knows(header, text, signature)
+
+    def public(self) -> list[Json]:
+        return self._known().public()
+
+    def _known(self) -> KeyPairs:
+        """Raises Unsettled."""
+        if self._pair is None:
+            settled("the keys of service accounts", self._read)
+        assert self._pair is not None, "it was read"
+        return self._pair
+
+    async def _read(self) -> None:
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        key: Any = load_pem_private_key(await self._kept(), None)
+        self._pair = self._pair or KeyPairs(key, [key])
+
+
+def make_key() -> bytes:
+    """A new private key in PEM, of the kind that clients of tokens expect most: RSA of 2048 bits."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(65537, 2048)
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+
+
+def _load(flag: str, path: Path) -> list[Private | Public]:
+    """The keys of a PEM file: private ones, public ones, or those of certificates."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    found: list[Any] = []
+    try:
+        for block in _blocks(path.read_bytes()):
+            if b"PRIVATE KEY" in block.split(b"\n", 1)[0]:
+                found.append(serialization.load_pem_private_key(block, None))
+            elif b"CERTIFICATE" in block.split(b"\n", 1)[0]:
+                found.append(x509.load_pem_x509_certificate(block).public_key())
+            elif b"PUBLIC KEY" in block.split(b"\n", 1)[0]:
+                found.append(serialization.load_pem_public_key(block))
+    except (OSError, ValueError, TypeError) as error:
+        raise KeyFileError(f"{flag} {path}: no keys in PEM ({error})") from error
+    kinds = (ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey, rsa.RSAPrivateKey, rsa.RSAPublicKey)
+    keys = [key for key in found if isinstance(key, kinds)]
+    if not keys or not all(map(supported, keys)):
+        raise KeyFileError(f"{flag} {path}: no RSA key, and none of the curves P-256, P-384 and P-521")
+    return keys
+
+
+def supported(key: Any) -> bool:
+    """Whether tokens can be signed with a key of this kind."""
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    if isinstance(key, ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey):
+        return key.curve.name in _CURVES
+    return isinstance(key, rsa.RSAPrivateKey | rsa.RSAPublicKey)
+
+
+def _blocks(text: bytes) -> list[bytes]:
+    return [b"-----BEGIN " + part.strip() + b"\n" for part in text.split(b"-----BEGIN ")[1:]]
+
+
+def _algorithm(key: Public) -> str:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
+    return _CURVES[key.curve.name][0] if isinstance(key, EllipticCurvePublicKey) else "RS256"
+
+
+def _hash(algorithm: str) -> Any:
+    from cryptography.hazmat.primitives import hashes
+
+    return getattr(hashes, _HASHES[algorithm])()
+
+
+def _name(key: Public) -> str:
+    """A key's id: a digest of its public half."""
+    from cryptography.hazmat.primitives import serialization
+
+    public = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return encode(hashlib.sha256(public).digest())
+
+
+def verified(key: Public, header: Json, text: bytes, signature: bytes) -> bool:
+    """Whether the key made a signature, by the algorithm that the header names."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric import ec, padding
+    from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+    algorithm = header.get("alg")
+    if algorithm != _algorithm(key):
+        return False
+    digest = _hash(algorithm)
+    try:
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            half = len(signature) // 2
+            parts = (int.from_bytes(part, "big") for part in (signature[:half], signature[half:]))
+            key.verify(encode_dss_signature(*parts), text, ec.ECDSA(digest))
+        else:
+            key.verify(signature, text, padding.PKCS1v15(), digest)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def shown(name: str, key: Public) -> Json:
+    """A public half, as a JSON web key."""
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
+    if isinstance(key, EllipticCurvePublicKey):
+        algorithm, size, curve = _CURVES[key.curve.name]
+        point = key.public_numbers()
+        parts = {"crv": curve, "x": encode(point.x.to_bytes(size, "big")), "y": encode(point.y.to_bytes(size, "big"))}
+        return {"use": "sig", "kty": "EC", "kid": name, "alg": algorithm, **parts}
+    numbers = key.public_numbers()
+    parts = {
+        field: encode(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+        for field, number in (("n", numbers.n), ("e", numbers.e))
+    }
+    return {"use": "sig", "kty": "RSA", "kid": name, "alg": "RS256", **parts}

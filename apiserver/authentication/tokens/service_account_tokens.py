@@ -1,0 +1,187 @@
+"""Tokens of service accounts: signed claims, good while the account (and the pod, secret or node they are bound to) is
+the one they were made for.
+
+A token is a JWT signed with a key that the database keeps, so every server on it takes it, or with one of a file.
+Facts: pkg/serviceaccount (claims, validation), k8s.io/apiserver/pkg/authentication/serviceaccount (names, groups,
+extra).
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, urlsafe_b64decode
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+from apiserver.api.errors.status import not_found
+from apiserver.authentication.tokens.service_account_keys import Keys
+from apiserver.registry.definition.authority import Identified
+from apiserver.request.messages import User
+from apiserver.runtime.external_facts import settled
+
+__all__ = ["ISSUER", "AccountTokens", "TokenError"]
+
+Json = dict[str, Any]
+Lookup = Callable[[str, str, str, str], Json | None]
+
+#: Who issues tokens, and whom they are for by default.
+ISSUER: Final = "https://kubernetes.default.svc"
+#: Who issues the tokens that a controller writes into secrets: they name no audience, and do not run out.
+OF_SECRETS: Final = "kubernetes/serviceaccount"
+_OF_ACCOUNT: Final = "kubernetes.io/serviceaccount/"
+_INVALID: Final = "kubernetes.io/legacy-token-invalid-since"
+_LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
+_PRIVATE: Final = "kubernetes.io"
+_EXTRA: Final = "authentication.kubernetes.io/"
+_LEEWAY: Final = 60
+_MOST: Final = 4096
+
+
+class TokenError(Exception):
+    """A token of ours that is not good (any more); the text may be shown."""
+
+
+def _decode(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+class AccountTokens:
+    """Issues and checks them. `lookup` gives stored objects; without `keys` there are no tokens. The first of `issuers`
+    is who issues them.
+    """
+
+    def __init__(self, lookup: Lookup, clock: Callable[[], datetime], issuers: tuple[str, ...] = (ISSUER,)) -> None:
+        self._lookup, self._clock, self.issuers = lookup, clock, issuers
+        self.keys: Keys | None = None
+        #: whom tokens are for that say nothing of it.
+        self.audiences: tuple[str, ...] = ()
+        #: Sets a label of a secret (namespace, name, label, value).
+        self.note_use: Callable[[str, str, str, str], Awaitable[None]] | None = None
+        #: claims of tokens whose signature was checked.
+        self._checked: dict[str, Json] = {}
+
+    def public_keys(self) -> list[Json]:
+        """With which others can check tokens."""
+        return self.keys.public() if self.keys is not None else []
+
+    def fresh(self) -> int:
+        """Seconds for which others may keep the public keys."""
+        return self.keys.fresh if self.keys is not None else 0
+
+    async def issue(self, claims: Json) -> str:
+        assert self.keys is not None, "tokens need a key"
+        return await self.keys.token(orjson.dumps({"iss": self.issuers[0], **claims}))
+
+    def forget(self) -> None:
+        """Signatures are checked again: other keys may count."""
+        self._checked.clear()
+
+    def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
+        """Whose the token is; None where it is none of ours. Raises TokenError."""
+        claims = self._checked.get(token)
+        if claims is None:
+            claims = self._claims(token)
+            if claims is None:
+                return None
+            if len(self._checked) >= _MOST:
+                self._checked.clear()
+            self._checked[token] = claims
+        of_secret = claims["iss"] == OF_SECRETS
+        if not of_secret:
+            self._check_times(claims)
+        meant_for = self.audiences or self.issuers if of_secret else claims["aud"]
+        good_for = tuple(audience for audience in audiences if audience in meant_for)
+        if not good_for:
+            shown = ['["' + '" "'.join(each) + '"]' for each in (meant_for, audiences)]
+            raise TokenError(f"token audiences {shown[0]} is invalid for the target audiences {shown[1]}")
+        return Identified(self._user_of_secret(claims, token) if of_secret else self._user(claims), good_for)
+
+    def _claims(self, token: str) -> Json | None:
+        signed, dot, signature = token.rpartition(".")
+        if self.keys is None or not dot or signed.count(".") != 1 or not token.isascii():
+            return None
+        try:
+            header, claims = (orjson.loads(_decode(part)) for part in signed.split("."))
+            if not isinstance(header, dict) or not isinstance(claims, dict):
+                return None
+            if not isinstance(header.get("kid", ""), str):
+                return None
+            if claims.get("iss") not in (*self.issuers, OF_SECRETS):
+                return None
+            if not self.keys.knows(header, signed.encode(), _decode(signature)):
+                return None
+        except (ValueError, binascii.Error):
+            return None
+        return claims
+
+    def _check_times(self, claims: Json) -> None:
+        now = self._clock().timestamp()
+        if now > claims["exp"] + _LEEWAY:
+            raise TokenError("service account token has expired")
+        if now < claims["nbf"] - _LEEWAY:
+            raise TokenError("service account token is not valid yet")
+
+    def _user(self, claims: Json) -> User:
+        """The account, if all that the token is bound to is still there."""
+        bound = claims[_PRIVATE]
+        namespace, account = bound["namespace"], bound["serviceaccount"]
+        found = self._lookup("", "serviceaccounts", namespace, account["name"])
+        if found is None:
+            raise TokenError(not_found("serviceaccounts", "", account["name"]).message)
+        if found["metadata"]["uid"] != account["uid"]:
+            raise TokenError(
+                f"service account UID ({found['metadata']['uid']}) does not match claim ({account['uid']})"
+            )
+        pod, node, secret = bound.get("pod"), bound.get("node"), bound.get("secret")
+        for kind, reference in (("secret", secret), ("pod", pod), ("node", None if pod else node)):
+            if reference is not None:
+                self._check_bound(kind, "" if kind == "node" else namespace, reference)
+        extra = {_EXTRA + "credential-id": (f"JTI={claims['jti']}",)}
+        for kind, reference in (("node", node), ("pod", pod)):
+            if reference is not None:
+                extra[f"{_EXTRA}{kind}-name"] = (reference["name"],)
+                if reference.get("uid"):
+                    extra[f"{_EXTRA}{kind}-uid"] = (reference["uid"],)
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        return User(f"system:serviceaccount:{namespace}:{account['name']}", account["uid"], groups, extra)
+
+    def _user_of_secret(self, claims: Json, token: str) -> User:
+        """The account whose token a secret holds, as long as it does."""
+        account = {part: claims.get(f"{_OF_ACCOUNT}service-account.{part}", "") for part in ("name", "uid")}
+        namespace = claims.get(f"{_OF_ACCOUNT}namespace", "")
+        secret = self._lookup("", "secrets", namespace, claims.get(f"{_OF_ACCOUNT}secret.name", ""))
+        if secret is None or secret["metadata"].get("deletionTimestamp"):
+            raise TokenError("Token has been invalidated")
+        if b64decode((secret.get("data") or {}).get("token", "")) != token.encode():
+            raise TokenError("Token does not match server's copy")
+        meta = secret["metadata"]
+        if (meta.get("labels") or {}).get(_INVALID):
+            self._note_use(secret)
+            raise TokenError(
+                f"the token in secret {namespace}/{meta['name']} for service account {namespace}/{account['name']} has"
+                " been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or"
+                f" remove the '{_INVALID}' label from the secret to temporarily allow use of this token"
+            )
+        found = self._user({_PRIVATE: {"namespace": namespace, "serviceaccount": account}, "jti": ""})
+        self._note_use(secret)
+        return User(found.name, found.uid, found.groups)
+
+    def _note_use(self, secret: Json) -> None:
+        """Writes into a secret on which day its token was last used, so that old ones can be told from those in use."""
+        now, meta = self._clock(), secret["metadata"]
+        days = [f"{now + timedelta(days=number):%Y-%m-%d}" for number in (0, 1)]
+        if self.note_use is not None and (meta.get("labels") or {}).get(_LAST_USED) not in days:
+            namespace, name = meta["namespace"], meta["name"]
+            settled(("the use of", namespace, name), partial(self.note_use, namespace, name, _LAST_USED, days[0]))
+
+    def _check_bound(self, kind: str, namespace: str, reference: Json) -> None:
+        found = self._lookup("", kind + "s", namespace, reference["name"])
+        if found is None:
+            raise TokenError("service account token has been invalidated")
+        uid = found["metadata"]["uid"]
+        if uid != reference["uid"]:
+            raise TokenError(f"{kind} UID ({uid}) does not match service account {kind} ref claim ({reference['uid']})")

@@ -1,0 +1,115 @@
+"""Tokens that others know: a webhook (--authentication-token-webhook-config-file), and secrets for nodes that join
+(--enable-bootstrap-token-auth).
+
+Facts: apiserver, plugin/pkg/authenticator/token/webhook; plugin/pkg/auth/authenticator/token/bootstrap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from apiserver.api.values.times import parse_time
+from apiserver.registry.definition.authority import Identified
+from apiserver.request.messages import User
+from apiserver.runtime.clock import now
+from apiserver.runtime.external_facts import settled
+from apiserver.webhooks.failures import WebhookError
+from apiserver.webhooks.reviewers import Reviewer
+
+__all__ = ["BootstrapTokens", "WebhookTokens"]
+
+Json = dict[str, Any]
+Lookup = Callable[[str, str, str, str], Json | None]
+
+_MOST: Final = 4096
+_TIMEOUT: Final = 30.0
+_BOOTSTRAP: Final = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
+_GROUP: Final = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
+_TYPE: Final = "bootstrap.kubernetes.io/token"
+
+
+class WebhookTokens:
+    """What a webhook says of tokens, remembered for `lasts` seconds."""
+
+    def __init__(self, reviewer: Reviewer, version: str, lasts: float) -> None:
+        self._reviewer, self._version, self._lasts = reviewer, version, lasts
+        # By the digest of a token: a review may ask about one of megabytes.
+        self._known: OrderedDict[tuple[bytes, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
+
+    def identify(self, token: str, wanted: tuple[str, ...], own: tuple[str, ...]) -> Identified:
+        """Whose a token is that is for one of the `wanted` audiences; `own` are those of this server, which a webhook
+        means that names none.
+        """
+        key = hashlib.sha256(token.encode(errors="surrogatepass")).digest(), wanted
+        known = self._known.get(key)
+        if known is not None and known[0] > now():
+            status = known[1]
+        else:
+            found = settled((self, key), partial(self._ask, key, token))
+            if isinstance(found, WebhookError):
+                return Identified(None, (), str(found))
+            status = found
+        good_for = tuple(audience for audience in wanted if audience in (status.get("audiences") or own))
+        if not good_for:
+            return Identified(None)
+        if not status.get("authenticated"):
+            return Identified(None, (), status.get("error", ""))
+        said = status.get("user") or {}
+        extra = {key: tuple(values) for key, values in (said.get("extra") or {}).items()}
+        user = User(said.get("username", ""), said.get("uid", ""), tuple(said.get("groups") or ()), extra)
+        return Identified(user, good_for)
+
+    async def _ask(self, key: tuple[bytes, tuple[str, ...]], token: str) -> Json | WebhookError:
+        spec = {"token": token, "audiences": list(key[1])}
+        try:
+            status = await self._reviewer.review(self._version, {"metadata": {}, "spec": spec}, _TIMEOUT)
+        except WebhookError as error:
+            return error
+        if self._lasts:
+            self._known[key] = now() + timedelta(seconds=self._lasts), status
+            if len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        return status
+
+
+class BootstrapTokens:
+    """Secrets of kube-system that let nodes join. `lookup` gives stored objects."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def identify(self, token: str) -> User | None:
+        parts = _BOOTSTRAP.fullmatch(token)
+        if parts is None:
+            return None
+        name, secret = parts.groups()
+        found = self._lookup("", "secrets", "kube-system", f"bootstrap-token-{name}")
+        if found is None or found.get("type") != _TYPE or found["metadata"].get("deletionTimestamp"):
+            return None
+        data = {key: b64decode(value).decode(errors="replace") for key, value in (found.get("data") or {}).items()}
+        groups = [group for group in data.get("auth-extra-groups", "").split(",") if group]
+        good = (
+            hmac.compare_digest(data.get("token-secret", "").encode(), secret.encode())
+            and data.get("token-id") == name
+            and _lasts(data.get("expiration", ""))
+            and data.get("usage-bootstrap-authentication") == "true"
+            and all(_GROUP.fullmatch(group) for group in groups)
+        )
+        return User(f"system:bootstrap:{name}", "", tuple(sorted({"system:bootstrappers", *groups}))) if good else None
+
+
+def _lasts(expiration: str) -> bool:
+    if not expiration:
+        return True
+    try:
+        return parse_time(expiration) > now()
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""Client certificates and front proxies."""

@@ -1,0 +1,178 @@
+"""Who a client's certificate is of: a user, or a front proxy that asks for others and names them in headers.
+
+Every certificate opens a connection (`apiserver.tls.pyopenssl`); here it is verified, when something is asked, against the
+authorities that count then and at that time. Their files are read again when they change.
+Facts: k8s.io/apiserver, pkg/authentication/request/x509 and headerrequest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from apiserver.request.messages import Peer, User
+from apiserver.runtime.clock import now
+from apiserver.runtime.reloading import Followed
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+    from apiserver.options.authentication import IdentitySettings, ProxySettings
+
+__all__ = ["CertificateError", "ClientCertificates", "Shown", "proxied_user"]
+
+AUTHENTICATED: Final = "system:authenticated"
+_CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
+#: The part of a subject that holds a user's uid.
+_UID: Final = "1.3.6.1.4.1.57683.2"
+
+
+class CertificateError(ValueError):
+    """A file of authorities that cannot be used, in one line."""
+
+
+class ClientCertificates:
+    """The authorities of one server: those of users' certificates, and those of front proxies'. What is in `changed` is
+    called when others take their place.
+    """
+
+    def __init__(self, settings: IdentitySettings, *, with_uid: bool) -> None:
+        """Raises CertificateError."""
+        self._with_uid = with_uid
+        self._names = settings.proxy.names if settings.proxy else ()
+        self._of_clients, self._of_proxies = settings.client_ca is not None, settings.proxy is not None
+        self.clients: list[Certificate] = []
+        self.proxies: list[Certificate] = []
+        #: Both; another list whenever they change.
+        self.authorities: list[Certificate] = []
+        self.changed: list[Callable[[], object]] = []
+        #: The files, for those who follow them.
+        self.files: list[Followed] = []
+        self._open("--client-ca-file", settings.client_ca, self._take_clients)
+        if settings.proxy is not None:
+            self._open("--requestheader-client-ca-file", settings.proxy.ca, self._take_proxies)
+
+    def _open(self, flag: str, path: Path | None, take: Callable[[bytes], None]) -> None:
+        if path is None:
+            return
+        try:
+            file = Followed(flag, (path,), take)
+            take(*file.texts)
+        except (OSError, ValueError) as error:
+            raise CertificateError(f"{flag} {path}: {error}") from error
+        self.files.append(file)
+
+    def _take_clients(self, text: bytes) -> None:
+        self.clients = _read(text)
+        self._tell()
+
+    def _take_proxies(self, text: bytes) -> None:
+        self.proxies = _read(text)
+        self._tell()
+
+    def _tell(self) -> None:
+        self.authorities = [*self.clients, *self.proxies]
+        for told in self.changed:
+            told()
+
+    def peer(self, shown: Sequence[Certificate], at: datetime) -> Peer:
+        """Whom a certificate names at a time; those that were sent along follow it. Raises what `chains.UNREADABLE`
+        names.
+        """
+        from cryptography.x509.oid import NameOID
+
+        from apiserver.authentication.x509.verify_chain import verified
+
+        certificate = shown[0]
+        names = [str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        name = names[-1] if names else ""
+        client = self._of_clients and verified(shown, self.clients, at)
+        proxy = self._of_proxies and verified(shown, self.proxies, at) and (not self._names or name in self._names)
+        user = self._user(certificate, name) if client and name else None
+        refused = (self._of_clients and not client) or (self._of_proxies and not proxy)
+        return Peer(user, proxy, certificate.not_valid_after_utc.timestamp(), refused)
+
+    def _user(self, certificate: Certificate, name: str) -> User:
+        from cryptography.hazmat.primitives.serialization import Encoding
+        from cryptography.x509 import ObjectIdentifier
+        from cryptography.x509.oid import NameOID
+
+        subject = certificate.subject
+        groups = [str(part.value) for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+        uids = subject.get_attributes_for_oid(ObjectIdentifier(_UID)) if self._with_uid else []
+        digest = hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+        extra = {_CREDENTIAL: (f"X509SHA256={digest}",)}
+        return User(name, str(uids[0].value) if uids else "", (*groups, AUTHENTICATED), extra)
+
+
+class Shown:
+    """What a client showed when its connection was made. Whom that names may change while it is open: with time, and as
+    authorities come and go.
+    """
+
+    def __init__(self, certificates: ClientCertificates, encoded: Sequence[bytes]) -> None:
+        """`encoded`: a certificate and those that were sent along, in DER."""
+        self._certificates, self._encoded = certificates, encoded
+        self._peer = Peer(None, refused=True)
+        self._authorities: list[Certificate] | None = None
+        self._since = self._until = 0.0
+
+    def peer(self) -> Peer:
+        """Whom it names now."""
+        time, authorities = now(), self._certificates.authorities
+        if not (authorities is self._authorities and self._since <= time.timestamp() < self._until):
+            self._look(time, authorities)
+        return self._peer
+
+    def _look(self, time: datetime, authorities: list[Certificate]) -> None:
+        from cryptography import x509
+
+        from apiserver.authentication.x509.verify_chain import UNREADABLE
+
+        self._authorities, self._since, self._until = authorities, -inf, inf
+        try:
+            shown = [x509.load_der_x509_certificate(each) for each in self._encoded]
+            self._peer = self._certificates.peer(shown, time)
+            self._since, self._until = _span(time.timestamp(), [*shown, *authorities])
+        except UNREADABLE:
+            self._peer = Peer(None, refused=True)  # it names nobody, whatever it is
+
+
+def _span(at: float, certificates: list[Certificate]) -> tuple[float, float]:
+    """Around a time, that in which none of these begins to be valid or ends."""
+    times = [each.not_valid_before_utc.timestamp() for each in certificates]
+    times += [each.not_valid_after_utc.timestamp() for each in certificates]
+    return max((time for time in times if time <= at), default=-inf), min((t for t in times if t > at), default=inf)
+
+
+def _read(text: bytes) -> list[Certificate]:
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificates(text)
+    except ValueError as error:
+        raise ValueError(f"no certificates in PEM ({error})") from error
+
+
+def proxied_user(headers: Mapping[str, str], proxy: ProxySettings) -> User | None:
+    """For whom a front proxy asks; None where it does not say. Repeated headers come joined by newlines."""
+
+    def first(names: tuple[str, ...]) -> str:
+        return next((headers[name].partition("\n")[0] for name in names if headers.get(name)), "")
+
+    name = first(proxy.user)
+    if not name:
+        return None
+    groups = [group for header in proxy.group for group in headers.get(header, "").split("\n") if group]
+    extra: dict[str, tuple[str, ...]] = {}
+    for prefix in proxy.extra:
+        for header, value in headers.items():
+            if header.startswith(prefix):
+                key = unquote(header.removeprefix(prefix))
+                extra[key] = (*extra.get(key, ()), *value.split("\n"))
+    return User(name, first(proxy.uid), (*groups, AUTHENTICATED), extra)

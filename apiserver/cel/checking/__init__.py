@@ -1,0 +1,1 @@
+"""The type checker, and structural schemas as declarations."""

@@ -1,0 +1,1 @@
+"""Estimated cost and actual cost of an evaluation."""

@@ -1,0 +1,1 @@
+"""What expressions may use: devices, admission requests, and what their text reveals."""

@@ -1,0 +1,198 @@
+"""What a device would be that expressions accept, read from what they compare: a guess, to be tried out.
+
+sought(['device.driver == "d" && device.attributes["d"].model == "A1"'])
+Sought(driver="d", attributes={"model": {"string": "A1"}}, …)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from apiserver.api.values.quantity import Quantity
+from apiserver.cel.environments.references import Path, parsed, path_of
+from apiserver.cel.language.ast import Call, Comprehension, Ident, ListNode, Literal, Node, Select
+
+__all__ = ["Sought", "sought"]
+
+Local = Mapping[str, Path]
+
+_OPPOSITES: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_METHODS: Final = {"isGreaterThan": ">", "isLessThan": "<"}
+_PARTS: Final = frozenset(("startsWith", "endsWith", "contains"))
+#: Methods that give a value in another form, or another one where it is missing.
+_FORMS: Final = frozenset(("lowerAscii", "orValue", "trim", "upperAscii", "value"))
+_SHARED: Final = ("device", "allowMultipleAllocations")
+
+
+@dataclass(slots=True)
+class Sought:
+    """A device in the words of ResourceSlices."""
+
+    driver: str = ""
+    """"" where any will do."""
+    attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    capacity: dict[str, dict[str, str]] = field(default_factory=dict)
+    shared: bool = False
+    """Whether it allows multiple allocations."""
+
+    def as_device(self) -> dict[str, Any]:
+        """Without a name."""
+        shared = {"allowMultipleAllocations": True} if self.shared else {}
+        return {"attributes": self.attributes, "capacity": self.capacity, **shared}
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A constant; `kind` is a field of an attribute, or quantity."""
+
+    kind: str
+    value: Any
+
+    def above(self) -> Any:
+        """A larger one, or another one of what has no order."""
+        match self.kind:
+            case "int":
+                return self.value + 1
+            case "quantity":
+                return Quantity.parse(self.value).mul(2)[0].canonical_text()
+            case "version":
+                major = self.value.removeprefix("v").partition(".")[0]
+                return f"{int(major) + 1 if major.isdigit() else 0}.0.0"
+        return not self.value if self.kind == "bool" else "other"
+
+    def below(self) -> Any:
+        """A smaller one."""
+        match self.kind:
+            case "int":
+                return self.value - 1
+            case "quantity":
+                return "0"
+            case "version":
+                return "0.0.0"
+        return ""
+
+
+def sought(expressions: Iterable[str]) -> Sought:
+    """The device that all of them might accept. Of alternatives it has the first; what is not understood is passed
+    over.
+    """
+    reading = _Reading()
+    for expression in expressions:
+        if (root := parsed(expression)) is not None:
+            reading.take(root, True, {})
+    return reading.result()
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self._found: dict[Path, _Value] = {}
+        self._firm: set[Path] = set()
+
+    def take(self, node: Node, wanted: bool, local: Local) -> None:
+        """Has the expression be `wanted`, as far as it can be seen how."""
+        match node:
+            case Call(function="_&&_" | "_||_" as function, args=args):
+                every = (function == "_&&_") is wanted
+                for part in args if every else args[:1]:
+                    self.take(part, wanted, local)
+            case Call(function="!_", args=[negated]):
+                self.take(negated, not wanted, local)
+            case Call(function="_?_:_", args=[condition, then, _]):
+                self.take(condition, True, local)
+                self.take(then, wanted, local)
+            case Comprehension(is_binding=True):
+                self.take(node.result, wanted, {**local, node.accu_var: path_of(node.accu_init, local)})
+            case Call():
+                self._compare(node, wanted, local)
+            case Select() | Ident():
+                self._flag(node, wanted, local)
+
+    def _flag(self, node: Node, wanted: bool, local: Local) -> None:
+        """A field that is asked for by itself, or whether it is there."""
+        path = path_of(node, local)
+        if not (isinstance(node, Select) and node.test):
+            self._set(path, "==", _Value("bool", wanted))
+        elif wanted and path not in self._found:
+            self._set(path, ">=", _Value("quantity", "1") if "capacity" in path[1:2] else _Value("bool", True))
+
+    def _compare(self, call: Call, wanted: bool, local: Local) -> None:
+        target, args = call.target, call.args
+        if target is None and len(args) == 2:
+            if call.function == "@in":
+                self._among(args[0], args[1], wanted, local)
+            elif (operator := call.function.strip("_")) in _OPPOSITES:
+                left, right = args
+                if _constant(left) is not None:
+                    left, right, operator = right, left, _MIRRORED[operator]
+                match left:
+                    case Call(function="compareTo", target=Node() as compared, args=[other]):
+                        left, right = compared, other
+                self._relate(left, operator, right, wanted, local)
+        elif target is not None and len(args) == 1:
+            if call.function in _METHODS:
+                self._relate(target, _METHODS[call.function], args[0], wanted, local)
+            elif call.function in _PARTS:
+                self._relate(target, "==", args[0], wanted, local)
+
+    def _among(self, item: Node, there: Node, wanted: bool, local: Local) -> None:
+        if isinstance(there, ListNode) and there.elements:
+            self._relate(item, "==", there.elements[0], wanted, local)
+
+    def _relate(self, left: Node, operator: str, right: Node, wanted: bool, local: Local) -> None:
+        value = _constant(right)
+        while isinstance(left, Call) and left.target is not None and left.function in _FORMS:
+            left = left.target
+        if value is not None:
+            self._set(path_of(left, local), operator if wanted else _OPPOSITES[operator], value)
+
+    def _set(self, path: Path, operator: str, value: _Value) -> None:
+        if path[:1] != ("device",) or path in self._firm:
+            return
+        if operator == "==":
+            self._firm.add(path)
+        elif operator in ("!=", ">"):
+            value = _Value(value.kind, value.above())
+        elif operator == "<":
+            value = _Value(value.kind, value.below())
+        self._found[path] = value
+
+    def result(self) -> Sought:
+        """What has been found."""
+        named = {path: value for path, value in self._found.items() if len(path) == 4}
+        driver = self._found.get(("device", "driver"))
+        made = Sought(str(driver.value) if driver is not None else next((path[2] for path in named), ""))
+        shared = self._found.get(_SHARED)
+        made.shared = shared is not None and shared.value is True
+        for (_, part, domain, name), value in sorted(named.items()):
+            key = name if domain == made.driver else f"{domain}/{name}"
+            if part == "capacity":
+                made.capacity[key] = {"value": str(value.value)}
+            elif part == "attributes" and value.kind != "quantity":
+                made.attributes[key] = {value.kind: value.value}
+        return made
+
+
+def _constant(node: Node) -> _Value | None:
+    match node:
+        case Literal(value=bool() as value):
+            return _Value("bool", value)
+        case Literal(value=int() as value):
+            return _Value("int", value)
+        case Literal(value=str() as value):
+            return _Value("string", value)
+        case Call(function="quantity", target=None, args=[Literal(value=str() as value)]) if _is_quantity(value):
+            return _Value("quantity", value)
+        case Call(function="semver", target=None, args=[Literal(value=str() as value), *_]):
+            return _Value("version", value)
+    return None
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        Quantity.parse(text)
+    except ValueError:
+        return False
+    return True

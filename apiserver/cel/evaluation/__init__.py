@@ -1,0 +1,1 @@
+"""The planner: checked trees as closures."""

@@ -1,0 +1,1 @@
+"""Regular expressions with RE2's syntax and guarantees."""

@@ -1,0 +1,1 @@
+"""From source text to the expression tree, and the messages about invalid sources."""

@@ -1,0 +1,3 @@
+"""The processes of `python -m apiserver`: serve, credentials, cel, data, kubeconfig, and kube-apiserver's stand-in for
+envtest.
+"""

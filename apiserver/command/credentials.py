@@ -1,0 +1,151 @@
+"""`kubedra credentials --dir DIR`: what a server beyond loopback needs, made once: a certificate, tokens, kubeconfigs.
+
+    tls.crt, tls.key         a self-signed certificate for every --host; renewed when it runs out or a host is new
+    tokens.csv               for --token-auth-file: one token for people, one for the controllers
+    kubeconfig               for people: --server, the certificate, the token
+    controllers.kubeconfig   the same for the controllers, at --internal-server
+    postgres-password, pgpass    with --postgres-user: a password, and libpq's file with it
+
+With --share every other directory gets copies of just the files that one service needs.
+
+What is there already is kept, so that the command may run before every start. Secrets are readable by their owner
+alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from apiserver.authentication.authenticator import TokenFileError, read_tokens
+from apiserver.command import kubeconfig
+from apiserver.tls.self_signed import own_certificate
+from kubedra import private
+
+#: Who the tokens are for: user name and uid. Both may do everything.
+USERS = {"admin": "kubernetes-admin", "controllers": "kubedra-controllers"}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.credentials")
+    assert __doc__ is not None
+    parser = _Parser(
+        prog=prog,
+        description=__doc__.partition("\n")[2],
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="`kubedra credentials FLAGS -- COMMAND …` goes on with another kubedra command.",
+    )
+    parser.add_argument("--dir", type=Path, required=True, metavar="DIR", help="where everything is kept")
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME|IP",
+        help="a name of the server besides localhost; may be given again",
+    )
+    parser.add_argument(
+        "--server",
+        default="https://127.0.0.1:6443",
+        metavar="URL",
+        help="what people call it (default https://127.0.0.1:6443)",
+    )
+    parser.add_argument(
+        "--internal-server", default="", metavar="URL", help="what the controllers call it (default: the same)"
+    )
+    parser.add_argument(
+        "--postgres-user", default="", metavar="NAME", help="make a database password for this user, too"
+    )
+    parser.add_argument(
+        "--share",
+        action="append",
+        default=[],
+        metavar="FILE,…=DIR",
+        help="copy these files to another directory; may be given again",
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.credentials")
+    try:
+        given = _parser().parse_args(arguments)
+        make(
+            given.dir,
+            [host for host in given.host if host],
+            given.server,
+            given.internal_server or given.server,
+            given.postgres_user,
+        )
+        for text in given.share:
+            share(given.dir, text)
+    except (OSError, ValueError, TokenFileError, kubeconfig.KubeconfigError) as error:
+        print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def make(directory: Path, hosts: Sequence[str], server: str, internal: str, postgres_user: str = "") -> None:
+    """Makes what is missing. Raises OSError and ValueError."""
+    for url in (server, internal):
+        if not url.startswith("https://"):
+            raise ValueError(f"--server {url}: not an https:// address")
+    private.make_directory(directory)
+    authority = own_certificate(directory, *hosts)[0].read_bytes()
+    tokens = _tokens(directory / "tokens.csv")
+    for name, url, user in (("kubeconfig", server, "admin"), ("controllers.kubeconfig", internal, "controllers")):
+        kubeconfig.write(directory / name, url, token=tokens[USERS[user]], ca=authority)
+    if postgres_user:
+        password = _kept(directory / "postgres-password", secrets.token_urlsafe(32))
+        _kept(directory / "pgpass", f"*:*:*:{postgres_user}:{password}\n")
+
+
+def share(directory: Path, text: str) -> None:
+    """Copies files to another directory: "FILE,…=DIR". Raises OSError and ValueError."""
+    files, separator, target = text.partition("=")
+    names = [name for name in files.split(",") if name]
+    if not (separator and target and names):
+        raise ValueError(f"--share {text}: write it like tls.crt,tls.key=DIR")
+    private.make_directory(Path(target))
+    for name in names:
+        source = directory / name
+        if Path(name).name != name or not source.is_file():
+            raise ValueError(f"--share {text}: there is no {name} in {directory}")
+        private.write(Path(target) / name, source.read_bytes())
+
+
+def _tokens(path: Path) -> dict[str, str]:
+    """Tokens by user name, from the file or new."""
+    if not path.exists():
+        rows = [[secrets.token_urlsafe(32), user, user, "system:masters"] for user in USERS.values()]
+        _kept(path, "".join(f"{','.join(row)}\n" for row in rows))
+    with path.open(newline="") as file:
+        tokens = {row[1]: row[0] for row in csv.reader(file) if len(row) > 1}
+    read_tokens(path)
+    if missing := [user for user in USERS.values() if user not in tokens]:
+        raise ValueError(f"{path}: no token for {', '.join(missing)}; remove the file to have new ones made")
+    return tokens
+
+
+def _kept(path: Path, text: str) -> str:
+    """What the file holds; `text` if there was none. A file is there whole or not at all."""
+    if path.exists():
+        private.close_file(path)
+    else:
+        private.write(path, text)
+    return path.read_text()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""`kubedra data check DIR` and `kubedra data repair DIR`: what is damaged in a data directory, and going on without it.
+
+Exit codes of check: 0, everything is whole; 1, something is not, one line each. Repair: 0, the directory can be served.
+Both: 2, wrong arguments, a server runs on the directory, or nothing in it can be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from apiserver.storage import UnusableDatabase
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        sys.exit(2)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.data")
+    parser = _Parser(prog=prog, description="Damage in a data directory (SQLite).", allow_abbrev=False)
+    parser.add_argument("command", choices=("check", "repair"), help="say what is damaged; go on with what is whole")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="a server's --data-dir")
+    options = parser.parse_args(argv)
+    try:
+        return _run(options.directory, repair=options.command == "repair")
+    except (UnusableDatabase, OSError, sqlite3.Error) as error:
+        print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+def _run(directory: Path, *, repair: bool) -> int:
+    from apiserver.storage.sqlite.opening import lock_directory
+    from apiserver.storage.sqlite.salvage import inspect, rebuild
+
+    if not directory.is_dir():
+        raise UnusableDatabase(f"{directory}: no such directory")
+    release = lock_directory(directory)
+    try:
+        found = inspect(directory)
+        for problem in found.problems:
+            print(problem)
+        print(f"{len(found.alive)} objects are whole, at revision {max(found.revision, found.answered)}")
+        if not found.problems:
+            return 0
+        if not repair:
+            print(f"`kubedra data repair {directory}` goes on with what is whole")
+            return 1
+        kept = rebuild(directory, found)
+        print(f"repaired; the damaged files are kept as {kept}*")
+        return 0
+    finally:
+        release()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""`python -m apiserver.command.fake_apiserver`: the server under kube-apiserver's name, for whoever starts that binary (envtest).
+
+Takes kube-apiserver's command line. What it means here is told to the server in its own flags; flags that have no
+meaning here are accepted, and named once on stderr. Objects are kept in memory: what `--etcd-servers` leads to is not
+asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from apiserver.runtime import gc_tuning as garbage
+
+__all__ = ["main", "translated"]
+
+_HELP: Final = """\
+kube-apiserver, as far as kubedra stands in for it: an API server in memory.
+
+Flags that have an effect are those of `kubedra serve --help` that are kube-apiserver's, and
+
+      --secure-port int   the port to serve HTTPS on (default 6443)
+      --cert-dir string   a directory with apiserver.crt and apiserver.key; they are made where they are missing
+
+Other flags of kube-apiserver are accepted without effect.
+"""
+_PORT: Final = "6443"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if any(word in ("--help", "-h") for word in given):
+        print(_HELP, end="")
+        return 0
+    if any(word.partition("=")[0] == "--version" for word in given):
+        from apiserver.api.features.gates import RELEASES
+
+        major, minor = RELEASES[-1]
+        print(f"Kubernetes v{major}.{minor}.2")
+        return 0
+    from apiserver.command.start import main as serve
+
+    flags, idle = translated(given)
+    if idle:
+        print(f"kube-apiserver: without effect in kubedra: {', '.join(idle)}", file=sys.stderr, flush=True)
+    os.environ["KUBEDRA_PROG"] = "kube-apiserver"
+    return serve(flags)
+
+
+def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The server's flags for a command line of kube-apiserver, and the flags that mean nothing here."""
+    known = _known()
+    flags: list[str] = []
+    idle: list[str] = []
+    values: dict[str, str] = {}
+    for name, value in _pairs(arguments):
+        if name in ("secure-port", "cert-dir"):
+            values[name] = value
+        elif name in known:
+            values[name] = value
+            if not known[name]:
+                flags.append(f"--{name}={value}")
+            elif value.lower() not in ("false", "0"):
+                flags.append(f"--{name}")
+        else:
+            idle.append(f"--{name}")
+    directory = values.get("cert-dir") or tempfile.mkdtemp(prefix="kubedra-")
+    data = Path(directory) / "kubedra"
+    data.mkdir(parents=True, exist_ok=True)
+    flags += [f"--port={values.get('secure-port') or _PORT}", "--storage=memory", f"--data-dir={data}"]
+    if "tls-cert-file" not in values:
+        flags += _certificate(Path(directory))
+    return flags, list(dict.fromkeys(idle))
+
+
+def _certificate(directory: Path) -> list[str]:
+    certificate, key = directory / "apiserver.crt", directory / "apiserver.key"
+    if certificate.is_file() and key.is_file():
+        return [f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"]
+    return ["--tls"]
+
+
+def _known() -> dict[str, bool]:
+    """kube-apiserver's flags that the server has, and whether they stand without a value."""
+    from apiserver.options.flags import parser
+
+    group = next(group for group in parser()._action_groups if group.title == "as kube-apiserver's")
+    return {
+        option[2:]: isinstance(action, argparse._StoreTrueAction)
+        for action in group._group_actions
+        for option in action.option_strings
+        if option.startswith("--")
+    }
+
+
+def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names and values of flags, in both forms; a flag without a value is true."""
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not name:
+            continue
+        if not equals:
+            value = words.pop(0) if words and not words[0].startswith("-") else "true"
+        yield name, value
+
+
+if __name__ == "__main__":
+    garbage.wait()
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""The start-up guard: the server's packages must be our own, whatever else is called `apiserver` or `controllers` on
+this machine.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+
+class IntruderError(RuntimeError):
+    """Another package stands in the place of one of ours, in one line."""
+
+
+def check_origins() -> None:
+    """Raises IntruderError naming the package that came in between."""
+    root = Path(__file__).resolve().parents[2]
+    for name in ("apiserver", "controllers"):
+        spec = find_spec(name)
+        origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if origin is None or origin.parent.parent != root:
+            found = origin or (list(spec.submodule_search_locations or ()) if spec else "nothing")
+            raise IntruderError(
+                f"the package {name!r} that Python finds is {found}, not kubedra's own in {root}; start kubedra with"
+                " its own command"
+            )

@@ -1,0 +1,269 @@
+"""One run of the server as a process: it starts, says so, waits for the end, and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from apiserver.command import kubeconfig
+from apiserver.components.components import Components, Files, in_process, maker
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import Settings
+from apiserver.runtime import gc_tuning as garbage
+from apiserver.runtime.lazy_imports import warm
+from apiserver.runtime.virtual_loop import VirtualLoop
+from apiserver.tls.listener import Https, HttpsError
+from apiserver.tls.self_signed import SIGNER, own_certificate, trusting_signer
+from kubedra import private
+
+if TYPE_CHECKING:
+    from apiserver.app import Server
+    from apiserver.components.child_process import Apart
+    from apiserver.http.server.web import Web
+    from apiserver.http.sinks.jsonlines import JsonLines
+
+#: In the data directory while a server runs on it: its address and process.
+RECORD = "server.json"
+#: What a kubeconfig holds where access is open and a client insists on credentials.
+_OPEN_CREDENTIAL = "open-access"
+#: Seconds of virtual time that a start may take.
+_START_LIMIT = 60.0
+
+
+def say(settings: Settings, text: str) -> None:
+    """A line for people: on stdout, or on stderr where stdout is a program's."""
+    print(text, file=sys.stderr if settings.announce else sys.stdout, flush=True)
+
+
+def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files]:
+    """The certificate that the flags name or want made, None without https; and the settings of a server that knows
+    users by what a signer among its components signs, where it can. Raises OSError.
+    """
+    files: Files = None
+    if settings.tls_cert_file is not None and settings.tls_key_file is not None:
+        files = settings.tls_cert_file, settings.tls_key_file
+    elif settings.tls_own:
+        files = own_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
+    return trusting_signer(settings) if files and SIGNER in names else settings, files
+
+
+class Process:
+    """One run of the server."""
+
+    def __init__(
+        self, settings: Settings, listener: socket.socket, files: Files, names: Sequence[str], apart: Apart | None
+    ) -> None:
+        """`files`: the certificate for https. `names` are the components that run with the server, `apart` those in a
+        process of their own.
+        """
+        self._listener, self._files, self._names, self._apart = listener, files, names, apart
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
+        # The service `kubernetes` leads to the port that is really listened on.
+        self._settings = replace(settings, port=port)
+        self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
+        self._stopping = asyncio.Event()
+        self._https: Https | None = None
+        #: When virtual time begins; None for real time.
+        self.clock = settings.clock
+
+    async def run(self) -> None:
+        """Start, say so, wait for the end, stop."""
+        from apiserver.app import Server
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):
+                loop.add_signal_handler(number, self._signalled)
+        request_log = self._log("--request-log", self._settings.request_log)
+        audit_log = self._log("--audit-log-path", self._settings.audit_log)
+        server = await Server.open(self._settings)
+        try:
+            if request_log is not None:
+                server.record_requests(request_log)
+            if audit_log is not None:
+                server.audit_requests(audit_log)
+            say(self._settings, f"storage     {self._storage()}")
+            server.announced = False
+            web = self._web(server)
+            serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
+            await _first(web.ready.wait(), serving)
+            say(
+                self._settings,
+                f"api server  {self.url}  (Kubernetes {'.'.join(map(str, self._settings.features.release))})",
+            )
+            await self._until_stopped(server, web, serving)
+        finally:
+            await server.close()
+            self._unrecord()
+        self._farewell(f"stopped; {self._kept()}")
+
+    async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
+        components = await self._start_components(server)
+        running = asyncio.ensure_future(components.run()) if components else None
+        following = [asyncio.ensure_future(file.follow()) for file in (self._https.files if self._https else ())]
+        try:
+            if components is not None:
+                await _first(components.wait_ready(), running, self._stopping.wait())
+                for name in components.names:
+                    say(self._settings, f"component   {name}")
+            await self._come_to_rest()
+            self._announce()
+            server.announced = True
+            garbage.begin()
+            admin = ("apiserver.http.admin.application",) if self._settings.announce else ()  # for a fixture's reset
+            warm("apiserver.cel.environments.devices", *admin)
+            await _first(self._stopping.wait(), running, serving)
+        finally:
+            for each in following:
+                each.cancel()
+            if running is not None:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+            server.stop_watches()
+            web.stop()
+            await serving
+
+    async def _come_to_rest(self) -> None:
+        """In virtual time nothing of the start is left to be done when others are told that all is ready."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, VirtualLoop):
+            await loop.run_until_idle(_START_LIMIT)
+            say(
+                self._settings,
+                f"clock       virtual, {loop.now():%Y-%m-%dT%H:%M:%SZ}; POST {self.url}/-/clock moves it",
+            )
+
+    def _signalled(self) -> None:
+        """The first signal ends the server, the second one at once."""
+        if self._stopping.is_set():
+            os._exit(130)
+        self._stopping.set()
+        self._farewell("stopping; a second signal ends it at once")
+
+    def _farewell(self, text: str) -> None:
+        """Whoever reads it may have gone already."""
+        with contextlib.suppress(OSError):
+            say(self._settings, text)
+
+    def _storage(self) -> str:
+        settings = self._settings
+        if settings.memory:
+            return "memory: nothing is kept"
+        if settings.storage == "sqlite":
+            return f"{settings.data_dir}  (durability {settings.durability})"
+        return settings.storage.rpartition("@")[2]
+
+    def _kept(self) -> str:
+        """What is left when the server has ended."""
+        settings = self._settings
+        if settings.memory:
+            return "nothing is kept"
+        return f"{settings.data_dir if settings.storage == 'sqlite' else self._storage()} keeps what was stored"
+
+    def _log(self, flag: str, name: str) -> JsonLines | None:
+        """Where a flag has lines written: before the server starts it is known whether that is possible."""
+        from apiserver.http.sinks.jsonlines import JsonLines
+
+        if not name:
+            return None
+        return JsonLines.open(flag, name, standard=(sys.stderr if self._settings.announce else sys.stdout).buffer)
+
+    def _web(self, server: Server) -> Web:
+        """Raises SettingsError."""
+        from apiserver.http.server.web import Web
+
+        certificates = server.front.certificates
+        if self._files is None:
+            return Web(server.front)
+        try:
+            self._https = Https(self._files, self._settings.tls_options, certificates)
+        except HttpsError as error:
+            raise SettingsError(str(error)) from error
+        return Web(server.front, self._https.context)
+
+    async def _start_components(self, server: Server) -> Components | None:
+        """Raises SettingsError."""
+        if not self._names:
+            return None
+        from controllers.manager.unattended import unattended
+
+        components: Components
+        if self._apart is not None:
+            await self._apart.start(server)
+            components = self._apart
+        else:
+            make = maker(self._settings, self._files, self._names, partial(say, self._settings))
+            components = in_process(server, make)
+        server.after_reset = components.begin_anew
+        server.rest.components = components
+        server.explain = components.explain
+        server.warn_of(unattended(self._names))
+        server.metrics.include_counted(components.counted)
+        return components
+
+    def _announce(self) -> None:
+        """Write the kubeconfig, and say that all is ready."""
+        settings, files = self._settings, self._files
+        token = next((token for token, user in (settings.tokens or {}).items() if "system:masters" in user.groups), "")
+        # Over https kubectl asks people for a name and a password unless its user has credentials; where access is open
+        # any will do.
+        credential = _OPEN_CREDENTIAL if files and settings.tokens is None else token
+        kubeconfig.write(settings.kubeconfig, self.url, token=credential, ca=files[0].read_bytes() if files else b"")
+        if settings.attached:
+            loop = asyncio.get_running_loop()
+            threading.Thread(target=_when_stdin_ends, args=(loop, self._stopping), daemon=True).start()
+        announcement = {"url": self.url, "kubeconfig": str(settings.kubeconfig), "pid": os.getpid(), "token": token}
+        self._record(announcement)
+        if settings.announce:
+            print(json.dumps(announcement), flush=True)
+            return
+        say(settings, f"kubeconfig  {settings.kubeconfig}")
+        say(settings, "ready; Ctrl-C stops")
+
+    def _record(self, announcement: dict[str, object]) -> None:
+        """What `kubedra status` reads: who serves this data directory."""
+        record = self._settings.data_dir / RECORD
+        private.make_directory(record.parent)
+        private.write(record, json.dumps(announcement))
+
+    def _unrecord(self) -> None:
+        (self._settings.data_dir / RECORD).unlink(missing_ok=True)
+
+
+def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    """Whoever started this process is gone when its end of the pipe is."""
+    with contextlib.suppress(OSError, ValueError):
+        while os.read(0, 4096):
+            pass
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(stopping.set)
+
+
+async def _first(*waited: object) -> None:
+    """Wait for the first of several; its failure is ours. The others are left to their owners, coroutines are
+    cancelled.
+    """
+    futures = [asyncio.ensure_future(item) for item in waited if item is not None]  # type: ignore[call-overload]
+    mine = [
+        future
+        for future, item in zip(futures, (item for item in waited if item is not None), strict=True)
+        if future is not item
+    ]
+    try:
+        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        for future in done:
+            future.result()
+    finally:
+        for future in mine:
+            future.cancel()

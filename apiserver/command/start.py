@@ -1,0 +1,114 @@
+"""`python -m apiserver`: the server as a process, with the controllers in it that `--controllers` names.
+
+It and `apiserver.command.serve` alone know both the server and its clients. A mistake is one line on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from apiserver.api.credentials.kubeconfigs import KubeconfigError as CredentialsError
+from apiserver.authentication.tokens.service_account_keys import KeyFileError
+from apiserver.authentication.x509.client_certificates import CertificateError
+from apiserver.command import kubeconfig
+from apiserver.command.import_guard import IntruderError, check_origins
+from apiserver.command.kubeconfig import KubeconfigError
+from apiserver.command.serve import Process, certified, say
+from apiserver.components.child_process import Apart, ComponentsEnded, fork
+from apiserver.components.components import Files, maker
+from apiserver.http.sinks.jsonlines import RequestLogError
+from apiserver.options import logs
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import Settings, read
+from apiserver.registry.catalog.served import RuntimeConfigError
+from apiserver.runtime.virtual_loop import VirtualLoop
+from apiserver.storage import UnusableDatabase
+
+_MISTAKES = (
+    SettingsError, CertificateError, KeyFileError, KubeconfigError, RuntimeConfigError, UnusableDatabase,
+    IntruderError, RequestLogError, CredentialsError,
+)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGINT or SIGTERM; the exit code."""
+    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
+    try:
+        check_origins()
+        settings = read(sys.argv[1:] if arguments is None else arguments)
+        logs.configure(settings.logging_format, settings.verbosity)
+        for warning in settings.warnings:
+            say(settings, f"warning: {warning}")
+        kubeconfig.check(settings.kubeconfig)
+        names = choose_components(settings)
+        listener = listen(settings)
+        settings, files = certified(settings, names)
+        _run(Process(settings, listener, files, names, _apart(settings, listener, files, names)))
+    except ComponentsEnded as error:
+        print(f"{prog}: {error}", file=sys.stderr)
+        return 1
+    except _MISTAKES as error:
+        flag = "--runtime-config: " if isinstance(error, RuntimeConfigError) else ""
+        print(f"{prog}: {flag}{error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The listening socket. Raises SettingsError where the port is taken."""
+    family = socket.AF_INET6 if ":" in settings.bind_address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.bind_address, settings.port))
+    except OSError as error:
+        listener.close()
+        reason = (
+            "is in use; --port 0 takes a free one" if error.errno in (98, 48) else f"cannot be used: {error.strerror}"
+        )
+        raise SettingsError(f"--port {settings.port}: {settings.bind_address}:{settings.port} {reason}") from error
+    listener.listen(2048)
+    listener.setblocking(False)
+    return listener
+
+
+def choose_components(settings: Settings) -> list[str]:
+    """The components that run in this process. Raises SettingsError for a name that none has."""
+    chosen: list[str] = []
+    if settings.controllers:
+        from controllers.manager.manager import UnknownComponentError, choose
+
+        try:
+            chosen = choose(settings.controllers)
+        except UnknownComponentError as error:
+            raise SettingsError(f"--controllers: {error}") from error
+    if settings.scheduler_config is not None and "scheduler" not in chosen:
+        raise SettingsError("--config is the scheduler's: choose it with --controllers")
+    return chosen
+
+
+def _apart(settings: Settings, listener: socket.socket, files: Files, names: list[str]) -> Apart | None:
+    """The components in a process of their own, where the flags have them there."""
+    if not names or not settings.components_apart:
+        return None
+    return fork(names, maker(settings, files, names, partial(say, settings)), listener)
+
+
+def _run(process: Process) -> None:
+    start = process.clock
+    if start is not None:
+        with asyncio.Runner(loop_factory=lambda: VirtualLoop(start, standing=True)) as virtual:
+            virtual.run(process.run())
+        return
+    runner = asyncio.run
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        runner = uvloop.run
+    runner(process.run())

@@ -1,0 +1,129 @@
+"""Components in a process of their own, forked from the server's before it starts: on two cores the two share the work
+(docs/adr/0033-components-apart.md). `controllers.manager.child_process` is what runs there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.http.admin.idle import Look
+from apiserver.runtime.metrics import Family
+
+if TYPE_CHECKING:
+    from apiserver.app import Server
+    from apiserver.components.components import Make
+    from apiserver.components.pipe import Pipe
+
+__all__ = ["Apart", "ComponentsEnded", "fork"]
+
+#: Bytes that the kernel holds for whoever reads next.
+_BUFFER: Final = 1024 * 1024
+#: Seconds that the other process has to end.
+_PATIENCE: Final = 4.0
+
+
+class ComponentsEnded(Exception):
+    """Their process ended although nobody had stopped it. It has said why on its own stderr."""
+
+
+def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
+    """Starts the components' process, which waits for `Apart.start`. Call this before there are threads and a loop.
+    `make` is called there; what the server listens on is closed there.
+    """
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+        end.setblocking(False)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        listener.close()
+        from controllers.manager import child_process as apart
+
+        apart.begin(theirs, names, make)
+    theirs.close()
+    return Apart(names, ours, pid)
+
+
+class Apart:
+    """The components of that process (see `apiserver.components.components.Components`)."""
+
+    def __init__(self, names: Sequence[str], end: socket.socket, pid: int) -> None:
+        self.names, self._end, self._pid = names, end, pid
+        self._pipe: Pipe
+        self._waiting: asyncio.Future[tuple[int, int]] | None = None
+
+    async def start(self, server: Server) -> None:
+        """Makes them clients of this server, and lets them work. Raises what making them raises."""
+        from apiserver.authentication.authenticator import ADMIN
+        from apiserver.components.pipe import Pipe
+
+        loop = asyncio.get_running_loop()
+        _, self._pipe = await loop.create_connection(
+            lambda: Pipe(server.chain, ADMIN, server.front.pace), sock=self._end
+        )
+        await self._call("start")
+
+    async def _call(self, name: str, *arguments: Any) -> Any:
+        from apiserver.components.pipe import PipeClosed
+
+        try:
+            return await self._pipe.call(name, *arguments)
+        except PipeClosed:
+            raise await self._gone() from None
+
+    async def run(self) -> None:
+        """Until cancelled. Raises ComponentsEnded."""
+        try:
+            await self._pipe.closed.wait()
+            raise await self._gone()
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
+
+    async def _gone(self) -> ComponentsEnded:
+        return ComponentsEnded(f"the process of the components ended: {await self._wait()}")
+
+    async def _stop(self) -> None:
+        with contextlib.suppress(ComponentsEnded):
+            try:
+                await asyncio.wait_for(self._call("stop"), _PATIENCE)
+            except TimeoutError:
+                os.kill(self._pid, signal.SIGKILL)
+        self._pipe.close()
+        await self._wait()
+
+    async def _wait(self) -> str:
+        """How it ended. May be asked for by several."""
+        if self._waiting is None:
+            self._waiting = asyncio.ensure_future(asyncio.to_thread(os.waitpid, self._pid, 0))
+        _, status = await asyncio.shield(self._waiting)
+        code = os.waitstatus_to_exitcode(status)
+        return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+    async def wait_ready(self) -> None:
+        await self._call("wait_ready")
+
+    async def begin_anew(self) -> None:
+        await self._call("begin_anew")
+
+    async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = await self._call("explain", kind, namespace, name)
+        return found
+
+    async def look(self) -> Look:
+        found: Look = await self._call("look")
+        return found
+
+    async def counted(self) -> Sequence[Family]:
+        families: Sequence[Family] = await self._call("counted")
+        return families

@@ -1,0 +1,159 @@
+"""The server's end of the pipe to components in a process of their own: it answers their requests, and calls what they
+offer. Their end is `controllers.runtime.pipe`.
+
+The two are one program, which has forked: calls are pickled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+from typing import Any, cast
+
+from apiserver.http.handlers.chain import HandlerChain
+from apiserver.http.server.coalesce import Pace
+from apiserver.request.messages import ConnectionClosed, Request, Response, Stream, User
+from apiserver.runtime.frames import WINDOW, Frames, Sort, frame, parts, two_parts
+
+__all__ = ["Pipe", "PipeClosed"]
+
+log = logging.getLogger("apiserver")
+
+
+class PipeClosed(Exception):
+    """The other end is gone."""
+
+
+class _Answering:
+    """A request that is being answered. `unread`: bytes of its chunks that the other end has not read yet."""
+
+    __slots__ = ("task", "unread", "wanted")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None]
+        self.unread = 0
+        self.wanted: asyncio.Future[None] | None = None
+
+    def taken(self, size: int) -> None:
+        """The other end has read more."""
+        self.unread -= size
+        if self.wanted is not None and not self.wanted.done():
+            self.wanted.set_result(None)
+
+
+class Pipe(asyncio.Protocol):
+    """Any number of requests at a time, each answered when its answer is ready. All are of one `user`."""
+
+    def __init__(self, chain: HandlerChain, user: User, pace: Pace) -> None:
+        self._chain, self._user, self._pace = chain, user, pace
+        self._loop = asyncio.get_running_loop()
+        self._frames = Frames()
+        self._transport: asyncio.Transport
+        self._answering: dict[int, _Answering] = {}
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._last_call = 0
+        #: Is set when the other end is gone.
+        self.closed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for answering in list(self._answering.values()):
+            answering.task.cancel()
+        for call in self._calls.values():
+            if not call.done():
+                call.set_exception(PipeClosed())
+        self._calls.clear()
+        self.closed.set()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        for sort, number, payload in self._frames.feed(data):
+            if sort == Sort.REQUEST:
+                self._begin(number, payload)
+            elif sort == Sort.RESULT or sort == Sort.FAILURE:
+                self._called(number, payload, failed=sort == Sort.FAILURE)
+            elif (answering := self._answering.get(number)) is not None:
+                if sort == Sort.TAKEN:
+                    answering.taken(int(payload))
+                else:
+                    answering.task.cancel()
+
+    # Requests
+
+    def _begin(self, number: int, payload: bytes) -> None:
+        (method, path, query, headers), body = parts(payload)
+        request = Request(method, path, query, headers, body, self._user)
+        answer = self._chain.try_fast(request)
+        if answer is not None:
+            self._write(number, answer)
+            return
+        answering = self._answering[number] = _Answering()
+        answering.task = self._loop.create_task(self._answer(number, request, answering))
+
+    async def _answer(self, number: int, request: Request, answering: _Answering) -> None:
+        try:
+            answer = await self._chain.handle(request)
+            if isinstance(answer, Response):
+                self._write(number, answer)
+            else:
+                await self._stream(number, answer, answering)
+        except ConnectionClosed as error:
+            self._send(frame(Sort.BROKEN, number, str(error).encode()))
+        except Exception:
+            log.exception("an answer to a component failed")
+            self._send(frame(Sort.BROKEN, number))
+        finally:
+            del self._answering[number]
+
+    def _write(self, number: int, answer: Response) -> None:
+        self._send(two_parts(Sort.ANSWER, number, (answer.status, answer.headers), answer.body))
+
+    async def _stream(self, number: int, answer: Stream, answering: _Answering) -> None:
+        answer.inside = True
+        self._send(two_parts(Sort.OPENED, number, (answer.status, answer.headers), b""))
+        try:
+            async for chunk in answer.chunks:
+                self._send(frame(Sort.CHUNK, number, chunk))
+                answering.unread += len(chunk)
+                while answering.unread > WINDOW:
+                    answering.wanted = self._loop.create_future()
+                    await answering.wanted
+                await self._pace.rest()
+        finally:
+            await answer.close()
+        self._send(frame(Sort.END, number))
+
+    def _send(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    # Calls
+
+    async def call(self, name: str, *arguments: Any) -> Any:
+        """What the other end's method of that name gives. Raises what it raises, and PipeClosed."""
+        if self._transport.is_closing():
+            raise PipeClosed
+        self._last_call += 1
+        number, call = self._last_call, self._loop.create_future()
+        self._calls[number] = call
+        self._send(frame(Sort.CALL, number, pickle.dumps((name, arguments))))
+        try:
+            return await call
+        finally:
+            self._calls.pop(number, None)
+
+    def _called(self, number: int, payload: bytes, *, failed: bool) -> None:
+        call = self._calls.get(number)
+        if call is None or call.done():
+            return
+        made = pickle.loads(payload)  # noqa: S301 - from our own fork, through a pipe that nobody else has
+        if failed:
+            call.set_exception(made)
+        else:
+            call.set_result(made)

@@ -1,0 +1,132 @@
+"""Objects that live for a time after their last write: events, as upstream's etcd leases end them.
+
+When a row was written is nowhere in the log. A server notes it as rows come to the cache; of objects that were there
+before it started it reads the last write from their metadata.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.api.values.times import parse_time
+from apiserver.runtime.clock import Timer, now, timers
+from apiserver.storage.log.types import StorageError, Write, WriteRefused
+
+if TYPE_CHECKING:
+    from apiserver.storage.log.types import Record, RevisionLog
+    from apiserver.storage.watchcache.cache import Cache, Entry
+
+__all__ = ["Expiry"]
+
+#: Seconds between two looks, so that objects which fall due one after the other go together.
+PACE: Final = 1.0
+#: Seconds until a deletion that failed is tried again.
+RETRY: Final = 10.0
+_AT_ONCE: Final = 256
+
+log = logging.getLogger(__name__)
+
+
+class _Deadline(NamedTuple):
+    """When (the loop's seconds) a key goes, unless it has been written after this revision."""
+
+    due: float
+    revision: int
+
+
+class Expiry:
+    """Deletes the objects of a cache `seconds` after their last write. Where several servers share a database each of
+    them tries; one deletion is made. Made once the cache is loaded, in the same turn of the loop; ends with `run`.
+    """
+
+    def __init__(self, store: RevisionLog, cache: Cache, seconds: float) -> None:
+        self._store, self._cache, self._seconds = store, cache, seconds
+        self._loop = asyncio.get_running_loop()
+        #: By key, the earliest first.
+        self._deadlines: OrderedDict[str, _Deadline] = OrderedDict()
+        self._some = asyncio.Event()
+        self._read_all()
+        self._end = cache.observe(self._note, self._read_all)
+
+    async def run(self) -> None:
+        """Until cancelled. A failure is logged and tried again."""
+        try:
+            while True:
+                await self._some.wait()
+                due = next(iter(self._deadlines.values())).due
+                pause = PACE
+                if due <= self._loop.time():
+                    pause = await self._expire()
+                else:
+                    pause = max(due - self._loop.time(), PACE)
+                with timers(Timer.UPKEEP):
+                    await asyncio.sleep(pause)
+        finally:
+            self._end()
+
+    async def _expire(self) -> float:
+        """Deletes what is due; gives the seconds until the next look."""
+        bound = self._loop.time()
+        writes: list[tuple[str, _Deadline, Write]] = []
+        first = list(islice(self._deadlines.items(), _AT_ONCE))
+        for key, deadline in first:
+            if deadline.due > bound:
+                break
+            entry = self._cache.get(key)
+            if entry is None:
+                del self._deadlines[key]
+            else:
+                writes.append((key, deadline, Write(key, entry.value, deadline.revision, deleted=True)))
+        answers = await asyncio.gather(*(self._store.append(write) for _, _, write in writes), return_exceptions=True)
+        for (key, deadline, _), answer in zip(writes, answers, strict=True):
+            if isinstance(answer, WriteRefused):
+                if self._deadlines.get(key) is deadline:
+                    del self._deadlines[key]
+            elif isinstance(answer, StorageError):
+                log.warning("objects whose time is over could not be deleted: %s", answer)
+                return RETRY
+            elif isinstance(answer, BaseException):
+                raise answer
+        self._tell()
+        return 0.0 if len(first) == _AT_ONCE else PACE
+
+    def _note(self, record: Record) -> None:
+        """A row of the cache: the object has another life, or none."""
+        if record.deleted:
+            self._deadlines.pop(record.key, None)
+        else:
+            self._deadlines[record.key] = _Deadline(self._loop.time() + self._seconds, record.revision)
+            self._deadlines.move_to_end(record.key)
+        self._tell()
+
+    def _read_all(self) -> None:
+        moment, time = now(), self._loop.time()
+        found = []
+        for entry in self._cache.list().entries:
+            found.append((entry.key, _Deadline(time + self._left(entry, moment), entry.revision)))
+            entry.forget()  # what nobody asked for need not stay decoded
+        self._deadlines = OrderedDict(sorted(found, key=lambda item: item[1]))
+        self._tell()
+
+    def _left(self, entry: Entry, moment: datetime) -> float:
+        """The seconds that an object has left, going by its last write."""
+        age = (moment - _written(entry.obj["metadata"])).total_seconds()
+        return min(max(self._seconds - age, 0.0), self._seconds)
+
+    def _tell(self) -> None:
+        if self._deadlines:
+            self._some.set()
+        else:
+            self._some.clear()
+
+
+def _written(metadata: dict[str, Any]) -> datetime:
+    """The newest time that the server noted in an object: of its making, or of a manager's last change."""
+    times = [metadata.get("creationTimestamp"), *(entry.get("time") for entry in metadata.get("managedFields") or ())]
+    known = [parse_time(text) for text in times if text]
+    return max(known, default=datetime.min.replace(tzinfo=UTC))

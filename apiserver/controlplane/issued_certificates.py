@@ -1,0 +1,82 @@
+"""Counts the certificates that were issued to requests which said how long they should last.
+
+Facts: pkg/registry/certificates/certificates/storage (metrics.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.registry.store.changes import batches
+from apiserver.runtime.metrics import Counter, Family
+
+if TYPE_CHECKING:
+    from apiserver.registry.store.store import Registry
+    from apiserver.storage.watchcache.entry import Event
+
+__all__ = ["IssuedCertificates"]
+
+Json = dict[str, Any]
+
+_REQUESTS: Final = ("certificates.k8s.io", "certificatesigningrequests")
+_NAME: Final = "apiserver_certificates_registry_csr"
+_KNOWN: Final = "kubernetes.io/"
+#: How much a certificate may differ from what was asked for: it may begin before it was made.
+_BEFORE: Final = timedelta(minutes=5)
+
+
+class IssuedCertificates:
+    """Looks at what is written of requests for certificates."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        text = "Certificates of requests that said how long they should last"
+        self._requested = Counter(f"{_NAME}_requested_duration_total", f"{text}.", ("signerName",))
+        self._honored = Counter(f"{_NAME}_honored_duration_total", f"{text}, and last so long.", ("signerName",))
+
+    def families(self) -> list[Family]:
+        return [self._honored, self._requested]
+
+    async def follow(self) -> None:
+        """Counts, until the server ends."""
+        store = self._registry.stores.get(_REQUESTS)
+        if store is None:
+            return
+        async for events in batches(store.cache):
+            for event in events or ():
+                await self._note(event)
+
+    async def _note(self, event: Event) -> None:
+        if event.old is None or event.deleted:
+            return
+        before, issued = _certificate(event.old.obj), _certificate(event.new.obj)
+        wanted = event.new.obj["spec"].get("expirationSeconds")
+        if before or not issued or wanted is None:
+            return
+        signer = event.new.obj["spec"]["signerName"]
+        signer = signer if signer.startswith(_KNOWN) else "other"
+        self._requested.inc(signer)
+        lasts = await asyncio.to_thread(_lasts, issued)
+        asked = timedelta(seconds=wanted)
+        if lasts is not None and abs(asked - lasts) < _BEFORE + asked / 20:
+            self._honored.inc(signer)
+
+
+def _certificate(obj: Json) -> str:
+    found: str = (obj.get("status") or {}).get("certificate") or ""
+    return found
+
+
+def _lasts(encoded: str) -> timedelta | None:
+    """How long a certificate lasts, the first of those in PEM in base64; None where it cannot be read."""
+    from base64 import b64decode
+
+    from cryptography import x509
+
+    try:
+        first = x509.load_pem_x509_certificates(b64decode(encoded))[0]
+    except ValueError:
+        return None
+    return first.not_valid_after_utc - first.not_valid_before_utc

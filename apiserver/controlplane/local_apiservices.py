@@ -1,0 +1,125 @@
+"""An APIService for each group and version that this server serves, custom ones included.
+
+Facts: pkg/controlplane/apiserver (aggregator.go), kube-aggregator/pkg/controllers/autoregister.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.errors.status import StatusError
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.http.documents.priorities import builtin, group_priority, version_priority
+from apiserver.registry.definition.options import WriteOptions
+from apiserver.registry.store.changes import set_on_change
+from apiserver.registry.verbs.server_writes import create_own, delete_own
+from apiserver.registry.verbs.update import update_object
+
+if TYPE_CHECKING:
+    from apiserver.api.schema.objects import Hub
+    from apiserver.registry.definition.resource import Resource, Version
+    from apiserver.registry.store.store import Registry
+
+__all__ = ["LocalApis"]
+
+Json = dict[str, Any]
+
+_SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
+_MANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
+#: The value of that label on those of custom groups, which are followed.
+_CUSTOM: Final = "true"
+
+Served = Sequence[tuple["Resource", "Version"]]
+
+
+class LocalApis:
+    """The APIServices of one server; `served` says what it serves."""
+
+    def __init__(self, registry: Registry, served: Callable[[], Served]) -> None:
+        self._registry, self._served = registry, served
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        """What is served is different now."""
+        self._changed.set()
+
+    async def follow(self) -> None:
+        """Keeps them up to date, for ever. Those of this server's own groups are made at its start alone."""
+        cache = self._registry.stores[_SERVICES].cache
+        wakes = asyncio.create_task(set_on_change(cache, self._changed))
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                try:
+                    await self.ensure(starting=False)
+                except StatusError:  # the database is away; the next change, or the next start, makes up for it
+                    continue
+        finally:
+            wakes.cancel()
+
+    def kept(self) -> list[str]:
+        """The keys of those that are there as long as the server is."""
+        resource = self._registry.stores[_SERVICES].resource
+        return [
+            resource.key("", item["metadata"]["name"])
+            for item in self._registry.all_of(*_SERVICES)
+            if _managed(item) == "onstart"
+        ]
+
+    async def ensure(self, *, starting: bool = True) -> None:
+        """Makes those that are missing, removes those of what is not served any more, and undoes changes of those of
+        custom groups.
+        """
+        wanted = self._wanted()
+        there = {item["metadata"]["name"]: item for item in self._registry.all_of(*_SERVICES)}
+        steps: list[Awaitable[Any]] = []
+        for name, obj in wanted.items():
+            item, custom = there.get(name), obj["metadata"]["labels"][_MANAGED] == _CUSTOM
+            if item is None:
+                if starting or custom:
+                    steps.append(create_own(self._registry, ADMIN, *_SERVICES, obj))
+            elif _managed(item) == _CUSTOM and item["spec"] != obj["spec"]:
+                steps.append(self._restore(name, obj["spec"]))
+        for name, item in there.items():
+            if _managed(item) and name not in wanted:
+                steps.append(delete_own(self._registry, ADMIN, *_SERVICES, "", name))
+        await asyncio.gather(*steps)
+
+    async def _restore(self, name: str, spec: Json) -> None:
+        store = self._registry.stores[_SERVICES]
+        ctx = store.context(user=ADMIN, version="v1", verb="update", name=name)
+        ctx.manager = "kube-apiserver"
+
+        def func(old: Hub | None) -> Hub:
+            assert old is not None, "an update has an object"
+            if _managed(old) == _CUSTOM:
+                old["spec"] = spec
+            return old
+
+        try:
+            await update_object(store, ctx, func, WriteOptions())
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+
+    def _wanted(self) -> dict[str, Json]:
+        wanted = {}
+        for resource, version in self._served():
+            group, name = resource.group, f"{version.name}.{resource.group}"
+            if not resource.custom and not builtin(group, version.name):
+                continue
+            spec: Json = {"version": version.name} | ({"group": group} if group else {})
+            spec["groupPriorityMinimum"] = group_priority(group)
+            spec["versionPriority"] = version_priority(group, version.name)
+            labels = {_MANAGED: _CUSTOM if resource.custom else "onstart"}
+            wanted[name] = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        return wanted
+
+
+def _managed(item: Any) -> str:
+    """By whom an APIService is kept: "" where it is somebody else's."""
+    found: str = (item["metadata"].get("labels") or {}).get(_MANAGED, "")
+    return found

@@ -1,0 +1,92 @@
+"""The lease by which others see that a server lives (kube-system, `apiserver-…`), and the end of those of servers that
+do not any more.
+
+Facts: pkg/controlplane/apiserver/server.go; pkg/controlplane/controller/apiserverleasegc.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.errors.status import StatusError
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.controlplane.about import server_id
+from apiserver.registry.verbs.server_writes import create_own, delete_own, rewrite_own
+from apiserver.runtime.clock import Timer, timers
+from apiserver.storage.log.types import StorageError
+
+if TYPE_CHECKING:
+    from apiserver.registry.store.store import Registry
+
+__all__ = ["IdentityLease"]
+
+Json = dict[str, Any]
+
+_LEASES: Final = ("coordination.k8s.io", "leases")
+_NAMESPACE: Final = "kube-system"
+_LABEL: Final = "apiserver.kubernetes.io/identity"
+_NAME: Final = "kube-apiserver"
+_LASTS: Final = 3600
+#: Seconds between renewals. Upstream renews every ten seconds; a server at rest should write nothing, and nobody looks
+#: for less than the hour that a lease lasts.
+_PAUSE: Final = 600.0
+
+log = logging.getLogger(__name__)
+
+
+class IdentityLease:
+    """The lease of one server."""
+
+    def __init__(self, registry: Registry, host: str) -> None:
+        self._registry, self._name, self._host = registry, server_id(host), host
+        self._holder = f"{self._name}_{registry.new_uid()}"
+
+    async def keep(self) -> None:
+        """Renews the lease and ends those that have run out, until cancelled."""
+        while True:
+            with timers(Timer.UPKEEP):
+                await asyncio.sleep(_PAUSE)
+            try:
+                await self.renew()
+                await self.clean()
+            except (StatusError, StorageError) as error:
+                log.warning("the lease of this server is not renewed: %s", error)
+
+    async def renew(self) -> None:
+        """Makes the lease, or takes it over, from now on for an hour. Raises StatusError."""
+        moment = f"{self._registry.clock():%Y-%m-%dT%H:%M:%S.%fZ}"
+        labels = {_LABEL: _NAME, "kubernetes.io/hostname": self._host}
+        spec = {"holderIdentity": self._holder, "leaseDurationSeconds": _LASTS, "renewTime": moment}
+        made: Json = {"metadata": {"name": self._name, "namespace": _NAMESPACE, "labels": labels}, "spec": spec}
+        if await create_own(self._registry, ADMIN, *_LEASES, made):
+            return
+        await rewrite_own(
+            self._registry,
+            ADMIN,
+            *_LEASES,
+            _NAMESPACE,
+            self._name,
+            lambda stored: {
+                **stored,
+                "metadata": {**stored["metadata"], "labels": {**(stored["metadata"].get("labels") or {}), **labels}},
+                "spec": {**stored["spec"], **spec},
+            },
+        )
+
+    async def clean(self) -> None:
+        """Deletes leases of servers that have run out. Raises StatusError."""
+        store, moment = self._registry.stores[_LEASES], self._registry.clock()
+        for entry in store.cache.list(store.resource.key(_NAMESPACE, "")).entries:
+            labels = entry.obj["metadata"].get("labels") or {}
+            if labels.get(_LABEL) == _NAME and _over(entry.obj.get("spec") or {}, moment):
+                await delete_own(self._registry, ADMIN, *_LEASES, _NAMESPACE, entry.obj["metadata"]["name"])
+
+
+def _over(spec: Json, moment: datetime) -> bool:
+    """Whether a lease has run out; one that does not say when has."""
+    if not spec.get("renewTime") or spec.get("leaseDurationSeconds") is None:
+        return True
+    return datetime.fromisoformat(spec["renewTime"]) + timedelta(seconds=spec["leaseDurationSeconds"]) < moment

@@ -1,0 +1,73 @@
+"""Policies and webhooks in files are read again when the files change, and what is counted of that.
+
+Facts: apiserver, pkg/admission/plugin/manifest/metrics; a first reading counts as one that succeeded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from apiserver.resources.admissionregistration.manifests import File, Manifests, read_files
+from apiserver.runtime.clock import now
+from apiserver.runtime.metrics import Counter, Family, Gauge
+from apiserver.runtime.reloading import Followed, digest, stamp
+
+__all__ = ["FollowedManifests"]
+
+_START: Final = "apiserver_manifest_admission_config_controller"
+
+
+class FollowedManifests(Followed):
+    """What one plugin reads; `server` is this server's name."""
+
+    def __init__(self, manifests: Manifests, server: str) -> None:
+        self._manifests, self._files = manifests, manifests.files
+        super().__init__(
+            f"{manifests.plugin} configuration", (manifests.directory,), lambda *_: manifests.take(self._files)
+        )
+        # What was written between the first reading and now is seen with the first look.
+        self._mark, self.texts = [], _texts(manifests.files)
+        self._server = digest(server.encode())
+        self._times: dict[tuple[str, ...], float] = {}
+        labels = ("status", "plugin", "apiserver_id_hash")
+        self._count = Counter(
+            f"{_START}_automatic_reloads_total", "Readings of files with policies or webhooks.", labels
+        )
+        self._families: list[Family] = [
+            self._count,
+            Gauge(
+                f"{_START}_automatic_reload_last_timestamp_seconds", "The last reading.", labels, lambda: self._times
+            ),
+            Gauge(
+                f"{_START}_last_config_info", "The files that are followed.", ("plugin", "apiserver_id_hash", "hash"),
+                lambda: {(manifests.plugin, self._server, manifests.digest): 1},
+            ),
+        ]  # fmt: skip
+        self._note("success")
+
+    def families(self) -> Iterable[Family]:
+        return self._families
+
+    def _note(self, status: str) -> None:
+        self._count.inc(status, self._manifests.plugin, self._server)
+        self._times[status, self._manifests.plugin, self._server] = now().timestamp()
+
+    async def _changed(self) -> bool:
+        """Asked in a thread: a directory may have so many files that requests would wait for it every second."""
+        return await asyncio.to_thread(self._stat) != self._mark
+
+    def _read(self) -> list[bytes]:
+        self._files = read_files(self._manifests.directory)
+        return _texts(self._files)
+
+    def _stat(self) -> list[tuple[int, int, int]]:
+        try:
+            return [stamp(path) for path in sorted(self._manifests.directory.iterdir())]
+        except OSError:
+            return []
+
+
+def _texts(files: Sequence[File]) -> list[bytes]:
+    return [file.text for file in files]

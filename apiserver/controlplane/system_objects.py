@@ -1,0 +1,275 @@
+"""What every server has, and makes at its start where it is missing: namespaces, priority classes, roles, the range of
+services' addresses, and the service `kubernetes`, which leads to the server itself.
+
+Facts: pkg/controlplane (controller/kubernetesservice, controller/defaultservicecidr, reconcilers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.errors.status import StatusError
+from apiserver.api.values.networks import ip_family
+from apiserver.api.values.times import parse_time, timestamp
+from apiserver.authentication.authenticator import ADMIN
+from apiserver.controlplane.authentication_trust import AuthenticationInfo
+from apiserver.controlplane.flow_schemas import DanglingSchemas
+from apiserver.registry.verbs.server_writes import create_own, delete_own, rewrite_own
+from apiserver.resources.flowcontrol.bootstrap import AUTO_UPDATE, LEVELS, SCHEMAS
+from apiserver.resources.scheduling.priorityclasses import SYSTEM_CLASSES
+from apiserver.resources.services.network import ADDRESSES, ServiceNetwork, address_object
+from apiserver.resources.services.shape import has_addresses, is_headless
+
+if TYPE_CHECKING:
+    from apiserver.authentication.x509.client_certificates import ClientCertificates
+    from apiserver.options.settings import Settings
+    from apiserver.registry.store.store import Registry
+
+__all__ = ["BUILT_IN", "BuiltIn"]
+
+Json = dict[str, Any]
+
+#: The namespaces that every server has; /-/reset leaves them.
+BUILT_IN: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_KUBERNETES: Final = "kubernetes"
+_FLOW_GROUP: Final = "flowcontrol.apiserver.k8s.io"
+_FLOW_CONTROL: Final = {"prioritylevelconfigurations": LEVELS, "flowschemas": SCHEMAS}
+_FLOW_MANAGER: Final = "api-priority-and-fairness-config-producer-v1"
+_OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
+_RANGES: Final = ("networking.k8s.io", "servicecidrs")
+#: An address that is nobody's (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
+_NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
+_GRACE: Final = timedelta(seconds=60)
+#: How often the service that another server makes is looked for, and seconds in between.
+_ATTEMPTS: Final = 60
+_PAUSE: Final = 0.05
+_LOG: Final = logging.getLogger(__name__)
+#: Where the port is not known: nothing listens.
+_ANY_PORT: Final = 443
+
+
+def _range_manager(condition: Json) -> Json:
+    """Who says that the range is ready, by an apply of its status."""
+    fields: Json = {".": {}} | {f"f:{name}": {} for name in sorted(condition) if condition[name]}
+    return {
+        "manager": "kubernetes-service-cidr-controller",
+        "operation": "Apply",
+        "apiVersion": f"{_RANGES[0]}/v1",
+        "time": condition["lastTransitionTime"],
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": {"f:conditions": {'k:{"type":"Ready"}': fields}}},
+        "subresource": "status",
+    }
+
+
+def _config_map(name: str, data: dict[str, str]) -> Json:
+    return {"metadata": {"name": name, "namespace": "kube-system"}, "data": data}
+
+
+class BuiltIn:
+    """The objects of one server."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        network: ServiceNetwork,
+        certificates: ClientCertificates | None = None,
+    ) -> None:
+        self._registry, self._settings, self._network = registry, settings, network
+        #: How users are known, for other servers.
+        self.authentication = AuthenticationInfo(registry, settings.identity, certificates)
+
+    async def ensure(self) -> None:
+        """Creates what is missing."""
+        for name in BUILT_IN:
+            await self._ensure("", "namespaces", {"metadata": {"name": name}})
+        for name, (value, about) in SYSTEM_CLASSES.items():
+            body = {"metadata": {"name": name}, "value": value, "description": about}
+            await self._ensure("scheduling.k8s.io", "priorityclasses", body)
+        if "RBAC" in self._settings.access.modes:
+            from apiserver.authorization.bootstrap import ensure_policy
+
+            await ensure_policy(self._registry, self._settings.features, ADMIN)
+        await self._config_maps()
+        await self._flow_control()
+        await self._range()
+        await self._repair()
+        await self._kubernetes()
+
+    async def _ensure(self, group: str, plural: str, obj: Json, manager: str = "") -> None:
+        """Creates an object if it is missing, and may be: where it is refused the server does without, and says so."""
+        refused = await self._refused(group, plural, obj, manager)
+        if refused is not None:
+            _LOG.warning("%s", refused)
+
+    async def _refused(self, group: str, plural: str, obj: Json, manager: str = "") -> StatusError | None:
+        """Why an object that is missing cannot be made: what others configured or stored is against it. None: it is
+        there. Another server may be at it, too: one of them makes it. Raises StatusError of a failure (5xx).
+        """
+        metadata = obj["metadata"]
+        if self._registry.lookup(group, plural, metadata.get("namespace", ""), metadata["name"]) is None:
+            try:
+                await create_own(self._registry, ADMIN, group, plural, obj, manager=manager)
+            except StatusError as error:
+                if error.code >= 500:
+                    raise
+                return error
+        return None
+
+    def kept(self) -> list[str]:
+        """Keys of what a reset leaves as it is: namespaces, and what no test of a workload has to do with."""
+        stores = self._registry.stores
+        keys = [stores["", "namespaces"].resource.key("", name) for name in BUILT_IN]
+        for plural, objects in _FLOW_CONTROL.items():
+            keys += [stores[_FLOW_GROUP, plural].resource.key("", name) for name in objects]
+        return keys
+
+    async def _flow_control(self) -> None:
+        """The schemas and levels that are missing, all at once, so that they share commits."""
+        annotations = {AUTO_UPDATE: "true"}
+        for plural, objects in _FLOW_CONTROL.items():
+            made = (
+                {"metadata": {"name": name, "annotations": annotations}, "spec": spec} for name, spec in objects.items()
+            )
+            await asyncio.gather(*(self._ensure(_FLOW_GROUP, plural, obj, _FLOW_MANAGER) for obj in made))
+        await DanglingSchemas(self._registry).ensure()
+
+    async def _config_maps(self) -> None:
+        """What kube-apiserver tells its clients in kube-system: since when it notes the use of old tokens, and by which
+        certificates and headers it knows users.
+        """
+        day = self._registry.clock().date().isoformat()
+        await self._ensure("", "configmaps", _config_map(_OLD_TOKENS, {"since": day}))
+        await self.authentication.ensure()
+
+    async def _range(self) -> None:
+        """The range that the flags name; a second family joins one that is there already."""
+        cidrs = list(self._network.cidrs)
+        await self._ensure(*_RANGES, {"metadata": {"name": _KUBERNETES}, "spec": {"cidrs": cidrs}})
+        found = self._registry.lookup(*_RANGES, "", _KUBERNETES)
+        if found is None or "deletionTimestamp" in found["metadata"]:
+            return
+        ready = any(item["type"] == "Ready" for item in (found.get("status") or {}).get("conditions") or ())
+        joins = found["spec"]["cidrs"] == cidrs[:1] and len(cidrs) == 2
+        if ready and not joins:
+            return
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "",
+            "message": "Kubernetes default Service CIDR is ready",
+            "lastTransitionTime": timestamp(self._registry.clock()),
+        }
+
+        def mark(obj: Json) -> Json:
+            if joins:
+                obj["spec"] = {"cidrs": cidrs}
+            if obj["spec"]["cidrs"] == cidrs and not ready:
+                obj["status"] = {"conditions": [condition]}
+                managers = obj["metadata"].get("managedFields") or []
+                obj["metadata"]["managedFields"] = [_range_manager(condition), *managers]
+            return obj
+
+        await rewrite_own(self._registry, ADMIN, *_RANGES, "", _KUBERNETES, mark)
+
+    async def _repair(self) -> None:
+        """Each address of a service is held by an IPAddress, and none for nobody; a new one may be that of a
+        service which another server is about to store.
+        """
+        wanted: dict[str, tuple[str, str]] = {}
+        for service in self._registry.all_of("", "services"):
+            spec, metadata = service["spec"], service["metadata"]
+            if has_addresses(spec) and not is_headless(spec):
+                for address in spec.get("clusterIPs") or ():
+                    wanted.setdefault(address, (metadata["namespace"], metadata["name"]))
+        for address in self._registry.all_of(*ADDRESSES):
+            metadata, parent = address["metadata"], address["spec"]["parentRef"]
+            ours = (metadata.get("labels") or {}).get("ipaddress.kubernetes.io/managed-by") == "ipallocator.k8s.io"
+            holder = parent.get("namespace", ""), parent.get("name", "")
+            old = self._registry.clock() - parse_time(metadata["creationTimestamp"]) > _GRACE
+            if ours and old and wanted.get(metadata["name"]) != holder:
+                await delete_own(self._registry, ADMIN, *ADDRESSES, "", metadata["name"])
+        for name, holder in wanted.items():
+            if self._registry.lookup(*ADDRESSES, "", name) is None:
+                await self._ensure(*ADDRESSES, address_object(name, *holder))
+
+    async def _kubernetes(self) -> None:
+        port = self._settings.port or _ANY_PORT
+        labels = {"component": "apiserver", "provider": _KUBERNETES}
+        metadata: Json = {"name": _KUBERNETES, "namespace": "default", "labels": labels}
+        spec = {
+            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
+            "clusterIP": self._network.own_address,
+            "ipFamilyPolicy": "SingleStack",
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        }
+        await self._service({"metadata": metadata, "spec": spec})
+        await self._endpoints(self._address(), port)
+
+    async def _service(self, obj: Json) -> None:
+        """The service. Another server that makes it has its address first: that is waited for, and taken from one that
+        never came to store the service.
+        """
+        refused = await self._refused("", "services", obj)
+        for _ in range(_ATTEMPTS):
+            if refused is None:
+                return
+            if self._registry.lookup(*ADDRESSES, "", self._network.own_address) is None:
+                break  # refused for another reason
+            await asyncio.sleep(_PAUSE)
+            refused = await self._refused("", "services", obj)
+        held = self._registry.lookup(*ADDRESSES, "", self._network.own_address)
+        parent = held["spec"]["parentRef"] if held is not None else {}
+        if (parent.get("namespace"), parent.get("name")) == ("default", _KUBERNETES):
+            await delete_own(self._registry, ADMIN, *ADDRESSES, "", self._network.own_address)
+        await self._ensure("", "services", obj)
+
+    def _address(self) -> str:
+        """Where others reach the server."""
+        told = self._settings.network.advertise or self._settings.bind_address
+        address = ipaddress.ip_address(told)
+        return _NOBODY[address.version] if address.is_loopback or address.is_unspecified else told
+
+    async def _endpoints(self, address: str, port: int) -> None:
+        """The addresses of all servers of a database, each of which adds its own."""
+        name = {"name": _KUBERNETES, "namespace": "default"}
+        ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+        found: Any = self._registry.lookup("", "endpoints", "default", _KUBERNETES) or {}
+        known = [
+            item["ip"]
+            for subset in found.get("subsets") or ()
+            if subset.get("ports") == ports
+            for item in subset.get("addresses") or ()
+        ]
+        addresses = sorted({address, *(known if self._registry.shared else ())})
+        family = ip_family(address)
+        slices = {
+            "metadata": {**name, "labels": {"kubernetes.io/service-name": _KUBERNETES}},
+            "addressType": f"IPv{family}",
+            "endpoints": [
+                {"addresses": [ip], "conditions": {"ready": True}} for ip in addresses if ip_family(ip) == family
+            ],
+            "ports": ports,
+        }
+        mirror = {
+            "metadata": {**name, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+            "subsets": [{"addresses": [{"ip": ip} for ip in addresses], "ports": ports}],
+        }
+        await self._put("", "endpoints", mirror, "subsets")
+        await self._put("discovery.k8s.io", "endpointslices", slices, "addressType", "endpoints", "ports")
+
+    async def _put(self, group: str, plural: str, obj: Json, *fields: str) -> None:
+        """Creates an object, or brings these of its fields up to date."""
+        if self._registry.lookup(group, plural, "default", _KUBERNETES) is None:
+            await self._ensure(group, plural, obj)
+            return
+        changed = {field: obj[field] for field in fields}
+        await rewrite_own(
+            self._registry, ADMIN, group, plural, "default", _KUBERNETES, lambda stored: {**stored, **changed}
+        )

@@ -1,0 +1,99 @@
+"""Whether the control plane is at rest: nothing in it has anything to do, and when the next timer falls due.
+
+What waits for an object to change can end when nothing is left that would change it (`/-/rest`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from apiserver.http.handlers.chain import RequestRecord
+from apiserver.request.messages import Request, Stream
+
+__all__ = ["Components", "Look", "Rest", "Resting"]
+
+#: How watches of clients begin their user agent that only wait, and act on nothing.
+WAITING: Final = "kubedra-wait"
+_WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+#: What is written while nothing happens: signs of life, and reports.
+_UPKEEP: Final = frozenset({"leases", "events"})
+#: Looks at the components, and the seconds between them: what one has written reaches the others meanwhile.
+_LOOKS: Final = 4
+_BETWEEN: Final = 0.01
+
+
+#: Which components have something to do now; and whose timer falls due next, in how many seconds, upkeep aside.
+Look = tuple[Collection[str], tuple[str, float] | None]
+
+
+class Components(Protocol):
+    """The controllers and the scheduler that run with this server."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    async def look(self) -> Look: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """What was found. `quiet`: seconds since somebody last wrote something; None where nobody has."""
+
+    components: Sequence[str]
+    busy: Collection[str]
+    next_timer: tuple[str, float] | None
+    watches: int
+    quiet: float | None
+
+
+class Rest:
+    """Looks at the whole server. `components` are None where none run with it, and then nothing is known."""
+
+    def __init__(
+        self,
+        records: Callable[[], Iterable[RequestRecord]],
+        streams: Callable[[], Mapping[Stream, Request]],
+        revision: Callable[[], int],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._records, self._streams, self._revision, self._clock = records, streams, revision, clock
+        self.components: Components | None = None
+
+    def names(self) -> Sequence[str]:
+        """The components that run with it."""
+        return self.components.names if self.components is not None else ()
+
+    async def look(self) -> Resting:
+        """Several looks in a row: `busy` are the components that had something to do in any."""
+        running = self.components
+        if running is None:
+            return Resting((), (), None, self._watches(), self._quiet())
+        busy: set[str] = set()
+        revision = self._revision()
+        for look in range(_LOOKS):
+            if look:
+                await asyncio.sleep(_BETWEEN)
+            at_work, next_timer = await running.look()
+            busy |= set(at_work)
+            if busy or self._revision() != revision:
+                break
+        quiet = 0.0 if self._revision() != revision else self._quiet()
+        return Resting(running.names, sorted(busy), next_timer, self._watches(), quiet)
+
+    def _watches(self) -> int:
+        """Watches from outside, whose clients may act on what happens."""
+        return sum(
+            not stream.inside and not request.headers.get("user-agent", "").startswith(WAITING)
+            for stream, request in self._streams().items()
+        )
+
+    def _quiet(self) -> float | None:
+        for record in self._records():
+            info = record.info
+            if info.verb in _WRITES and info.resource not in _UPKEEP:
+                return max(0.0, (self._clock() - record.time).total_seconds())
+        return None

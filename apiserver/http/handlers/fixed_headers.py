@@ -1,0 +1,28 @@
+"""The handler that gives each answer the same headers. In the chain only where there are any."""
+
+from __future__ import annotations
+
+from apiserver.http.handlers.chain import Handler
+from apiserver.request.messages import Request, Response, Stream
+
+__all__ = ["EveryAnswer"]
+
+
+class EveryAnswer:
+    """`headers`, of which an answer has none itself."""
+
+    next: Handler
+
+    def __init__(self, *headers: tuple[str, str]) -> None:
+        self._headers = headers
+
+    def try_fast(self, request: Request) -> Response | None:
+        answer = self.next.try_fast(request)
+        if answer is not None:
+            answer.headers += self._headers
+        return answer
+
+    async def handle(self, request: Request) -> Response | Stream:
+        answer = await self.next.handle(request)
+        answer.headers += self._headers
+        return answer

@@ -1,0 +1,163 @@
+"""Kubelets that are reached over the network: those of nodes whose status says where they listen. Containers' logs are
+read from them, and what takes a connection over (exec, attach, port-forward) is passed on.
+
+Facts: pkg/kubelet/client, pkg/registry/core/pod (LogLocation), apiserver/pkg/registry/generic/rest (streamer.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.credentials.kubeconfigs import Credentials
+from apiserver.api.errors.status import StatusError, bad_request, internal_error
+from apiserver.options.kubelet import KubeletSettings
+from apiserver.request.messages import Request, Response, Stream
+from apiserver.request.takeover import Refused, answer_of, take_leave, take_over
+from apiserver.runtime.clock import Timer, outside, timers
+from apiserver.runtime.reloading import stamp
+from apiserver.webhooks.client import trust_of
+from apiserver.webhooks.failures import answer_text, connection_text
+
+if TYPE_CHECKING:
+    import h11
+
+__all__ = ["KubeletEndpoints"]
+
+Json = Mapping[str, Any]
+
+#: Bytes of an answer that are repeated in an error.
+_SHOWN: Final = 50000
+#: Seconds until a kubelet has begun to answer.
+_LONGEST_SECONDS: Final = 60.0
+#: Headers of a request that are the kubelet's business: what it is to speak.
+_PASSED: Final = ("connection", "upgrade", "x-stream-protocol-version", "user-agent", "accept")
+_PASSED_STARTS: Final = "sec-websocket-"
+_REASONS: Final = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict",
+                   429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout"}  # fmt: skip
+
+
+class KubeletEndpoints:
+    """A connection for each request; what is shown in it is read again where its files have changed."""
+
+    def __init__(self, settings: KubeletSettings) -> None:
+        self._settings = settings
+        self._trusts: dict[bool, tuple[object, ssl.SSLContext]] = {}
+
+    def place(self, node: Json) -> tuple[str, int] | None:
+        """Where the kubelet of a node listens; None where its status does not say."""
+        status = node.get("status") or {}
+        port: int = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port", 0)
+        for kind in self._settings.addresses if port else ():
+            for each in status.get("addresses") or ():
+                if each.get("type") == kind and each.get("address"):
+                    return each["address"], port
+        return None
+
+    async def log(self, place: tuple[str, int], target: str, pod: str, *, insecure: bool = False) -> Stream:
+        """What a container wrote, as it comes. Raises what went wrong, in upstream's words."""
+        host, port = place
+        try:
+            with outside(), timers(Timer.MACHINE):
+                async with asyncio.timeout(_LONGEST_SECONDS):
+                    reader, writer = await asyncio.open_connection(
+                        host, port, ssl=self._trust(insecure), server_hostname=host
+                    )
+                    connection, answer = await answer_of(
+                        reader, writer, "GET", target.encode("latin-1"), [(b"Host", f"{host}:{port}".encode())]
+                    )
+        except (OSError, ssl.SSLError, TimeoutError, Refused) as error:
+            raise _unreached(error, place, target) from None
+        stream = Stream(200, "text/plain")
+        stream.chunks = _pieces(connection, reader, writer, stream)
+        stream.when_ended.append(writer.transport.abort)
+        if not 200 <= answer.status_code <= 206:
+            raise await _refusal(answer.status_code, stream, pod)
+        return stream
+
+    async def switch(self, place: tuple[str, int], target: str, request: Request) -> Response | Stream:
+        """What the kubelet answers to a request that asks for another protocol. Raises 400 and 500."""
+        if "upgrade" not in request.headers:
+            raise bad_request("Upgrade request required")
+        host, port = place
+        pairs = [
+            (name.encode(), value.encode("latin-1"))
+            for name, value in (*request.headers.items(), ("Host", f"{host}:{port}"))
+            if name in (*_PASSED, "Host") or name.startswith(_PASSED_STARTS)
+        ]
+        try:
+            with outside(), timers(Timer.MACHINE):
+                async with asyncio.timeout(_LONGEST_SECONDS):
+                    return await take_over(
+                        place, self._trust(False), host, request.method, target.encode("latin-1"), pairs, b""
+                    )
+        except (OSError, ssl.SSLError, TimeoutError, Refused) as error:
+            raise _unreached(error, place, target) from None
+
+    def _trust(self, insecure: bool) -> ssl.SSLContext:
+        """Raises OSError."""
+        authority, shown = self._settings.authority, self._settings.shown or ()
+        files: tuple[Path, ...] = (*shown, *((authority,) if authority is not None and not insecure else ()))
+        mark = [stamp(file) for file in files]
+        known = self._trusts.get(insecure)
+        if known is None or known[0] != mark:
+            certificate, key = (file.read_bytes() for file in shown) if shown else (b"", b"")
+            anyone = authority is None or insecure
+            credentials = Credentials(certificate=certificate, key=key, insecure=anyone)
+            trust = trust_of(b"" if anyone or authority is None else authority.read_bytes(), credentials)
+            known = self._trusts[insecure] = mark, trust
+        return known[1]
+
+
+def _unreached(error: BaseException, place: tuple[str, int], target: str) -> StatusError:
+    host, port = place
+    text = (
+        "context deadline exceeded"
+        if isinstance(error, TimeoutError)
+        else connection_text(error, host, f"{host}:{port}")
+    )
+    return StatusError(500, "", f'Get "https://{host}:{port}{target}": {text}')
+
+
+async def _refusal(code: int, stream: Stream, pod: str) -> StatusError:
+    """What an answer of a kubelet that is no success is for whoever asked."""
+    said = b""
+    try:
+        async for piece in stream.chunks:
+            said += piece
+            if len(said) >= _SHOWN:
+                break
+    finally:
+        await stream.close()
+    text = said[:_SHOWN].decode(errors="replace")
+    if code == 500:
+        return internal_error(text)
+    if code == 400:
+        return bad_request(text)
+    reason = _REASONS.get(code, "InternalError" if code > 500 else "")
+    return StatusError(code, reason, f"{answer_text(code, text)} ( pods/log {pod})", {"name": pod, "kind": "pods/log"})
+
+
+async def _pieces(
+    connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
+) -> AsyncIterator[bytes]:
+    import h11
+
+    try:
+        while True:
+            event = connection.next_event()
+            if event is h11.NEED_DATA:
+                connection.receive_data(await reader.read(64 * 1024))
+            elif isinstance(event, h11.Data):
+                stream.sent += len(event.data)
+                yield bytes(event.data)
+            else:
+                break
+    except (OSError, h11.RemoteProtocolError):
+        return  # the log ends where the connection did
+    finally:
+        await take_leave(writer)
+        stream.finish()

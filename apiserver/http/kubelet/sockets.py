@@ -1,0 +1,111 @@
+"""The containers of nodes that run processes: their kubelet is asked over a unix socket, as
+`controllers.kubelet.run.server` says.
+Only kubelets of the same user are: the directory in which they announce themselves is the server's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from apiserver.api.errors.status import StatusError, bad_request
+from apiserver.api.values.names import dns_subdomain
+from apiserver.request.messages import Response, Stream
+
+__all__ = ["KUBELETS", "Kubelets"]
+
+#: The directory in the data directory in which kubelets announce themselves.
+KUBELETS: Final = "kubelets"
+
+#: Bytes that are passed on at once, and of the head of an answer.
+_PIECE: Final = 64 * 1024
+_NEEDS_WEBSOCKETS: Final = (
+    "exec needs websockets, which kubectl speaks from 1.31 on (1.29 and 1.30: KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true)"
+)
+_NEEDS_PROTOCOL: Final = "the websocket speaks none of v5.channel.k8s.io, v4.channel.k8s.io"
+#: Of the request's head what makes a websocket.
+_OF_WEBSOCKET: Final = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol")
+
+
+class Kubelets:
+    """`directory` is where kubelets announce their sockets."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def serves(self, node: str) -> bool:
+        """Whether the node runs processes. Whoever asks a kubelet for something asks this first."""
+        # A binding may name any text; only a name that a node can have is looked for below the directory.
+        return not dns_subdomain(node) and (self._directory / node).is_file()
+
+    async def log(self, node: str, uid: str, container: str, query: str) -> Response | Stream | None:
+        """A container's log; None where the container is no process."""
+        opened = await self._ask(node, f"/logs/{uid}/{quote(container)}?{query}", {})
+        if opened is None:
+            return None
+        status, _, reader, writer = opened
+        if status == 404:
+            writer.close()
+            return None
+        stream = Stream(200, "text/plain")
+        stream.chunks = _passed_on(reader, writer, stream)
+        return stream
+
+    async def execute(
+        self, node: str, uid: str, container: str, query: str, headers: Mapping[str, str]
+    ) -> Stream | None:
+        """A command in a container, as a websocket that takes the connection over; None where the container is no
+        process. Raises 400.
+        """
+        kept = {name: headers[name] for name in _OF_WEBSOCKET if name in headers}
+        opened = await self._ask(node, f"/exec/{uid}/{quote(container)}?{query}", kept)
+        if opened is None:
+            return None
+        status, fields, reader, writer = opened
+        if status != 101:
+            text = (await reader.read(_PIECE)).decode(errors="replace")
+            writer.close()
+            if status == 404:
+                return None
+            websocket = headers.get("upgrade", "").lower() == "websocket"
+            raise bad_request(text or (_NEEDS_PROTOCOL if websocket else _NEEDS_WEBSOCKETS))
+        stream = Stream(101, headers=fields)
+        stream.incoming = writer.write
+        stream.chunks = _passed_on(reader, writer, stream)
+        return stream
+
+    async def _ask(
+        self, node: str, target: str, headers: Mapping[str, str]
+    ) -> tuple[int, tuple[tuple[str, str], ...], asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """Status and fields of the answer, and the rest of it; None where nobody is there."""
+        try:
+            path = (self._directory / node).read_text()
+            reader, writer = await asyncio.open_unix_connection(path, limit=_PIECE)
+        except OSError:
+            return None
+        fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: {quote(node)}\r\n{fields}\r\n".encode("latin-1"))
+        try:
+            first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            writer.close()
+            raise StatusError(500, "InternalError", f"the kubelet of node {node} went away") from error
+        pairs = (line.partition(":") for line in rest)
+        return int(first.split()[1]), tuple((name.strip(), value.strip()) for name, _, value in pairs), reader, writer
+
+
+async def _passed_on(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
+) -> AsyncIterator[bytes]:
+    try:
+        while piece := await reader.read(_PIECE):
+            stream.sent += len(piece)
+            yield piece
+    except ConnectionError:
+        return
+    finally:
+        writer.close()
+        stream.finish()

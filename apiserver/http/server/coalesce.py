@@ -1,0 +1,52 @@
+"""How often the streams of a server wake."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from apiserver.runtime.clock import Timer, purpose
+
+#: Seconds for which streams rest after a chunk, for each that had something to send of late, and at most.
+_REST: Final = 0.0002
+_LONGEST_REST: Final = 0.02
+#: Bytes of a frame that is kept for the next stream.
+_KEPT: Final = 1024 * 1024
+
+
+class Pace:
+    """After each chunk a stream rests for a moment that grows with the number of streams that do: what happens
+    meanwhile goes into one chunk, so that many watchers of a busy kind do not each wake for every event. An event after
+    a quiet moment is sent at once, and streams that are silent slow nobody down.
+
+    All that rest go on together, so that they find the same events: what is made of these is made once."""
+
+    def __init__(self) -> None:
+        self._resting: list[asyncio.Future[None]] = []
+        self._busy = 1
+        self._framed = (b"", b"")
+
+    async def rest(self) -> None:
+        loop = asyncio.get_running_loop()
+        resting = loop.create_future()
+        if not self._resting:
+            loop.call_later(min(self._busy * _REST, _LONGEST_REST), self._wake)
+        self._resting.append(resting)
+        await resting
+
+    @purpose(Timer.MACHINE)
+    def _wake(self) -> None:
+        resting, self._resting = self._resting, []
+        self._busy = len(resting)
+        for each in resting:
+            if not each.done():
+                each.set_result(None)
+
+    def frame(self, chunk: bytes) -> bytes:
+        """A chunk as HTTP/1.1 sends it. Streams that send one and the same after each other share the frame."""
+        last, framed = self._framed
+        if chunk is not last:
+            framed = b"%x\r\n%b\r\n" % (len(chunk), chunk)
+            if len(framed) <= _KEPT:
+                self._framed = (chunk, framed)
+        return framed

@@ -1,0 +1,54 @@
+"""Which metrics are shown, and of their labels which values.
+
+A metric can be left out; values of a label that are not listed can be shown as one, `unexpected`. That is done when
+metrics are asked for: counting a request costs what it always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from apiserver.runtime.metrics import Allowed, Counter, Family, Gauge, Histogram
+
+__all__ = ["MetricSettings", "Shown"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSettings:
+    """`disabled`: metrics that are left out; `allowed`: the values of labels that are shown, by metric."""
+
+    disabled: frozenset[str] = frozenset()
+    allowed: Mapping[str, Allowed] = field(default_factory=dict)
+
+
+class Shown:
+    """What of the families is shown, and how often something was not."""
+
+    def __init__(self, settings: MetricSettings) -> None:
+        self._settings = settings
+
+    def __call__(self, families: Iterable[Family]) -> Iterator[Family]:
+        """The families as they are shown, and what counts the rest."""
+        disabled, allowed, others = self._settings.disabled, self._settings.allowed, 0
+        for family in families:
+            if family.name in disabled:
+                continue
+            labels = allowed.get(family.name)
+            if labels is not None and isinstance(family, Counter | Gauge | Histogram):
+                limited, more = family.limited(labels)
+                others += more
+                yield limited
+            else:
+                yield family
+        yield _count("disabled_metrics_total", "Metrics that are left out.", len(disabled))
+        yield _count("hidden_metrics_total", "Deprecated metrics that are not shown.", 0)
+        yield _count(
+            "cardinality_enforcement_unexpected_categorizations_total", "Label values that are not allowed.", others
+        )
+
+
+def _count(name: str, text: str, value: int) -> Family:
+    counter = Counter(name, text)
+    counter.sample().value = value
+    return counter

@@ -1,0 +1,58 @@
+"""What the process uses of the machine, with the names that Prometheus' client libraries give it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from apiserver.runtime.metrics import Family, Gauge, Labels
+
+__all__ = ["process_families"]
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_OWN: Final = Path("/proc/self")
+
+
+class _Spent:
+    """Processor time, a counter that nobody counts up."""
+
+    name, kind = "process_cpu_seconds_total", "counter"
+    help = "Processor time of the process, in seconds."
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.name} {time.process_time():.2f}"
+
+
+def _memory(index: int) -> Mapping[Labels, float]:
+    """Bytes of memory: all that is mapped (0), what of it is resident (1). Nothing where the system does not tell."""
+    try:
+        return {(): int((_OWN / "statm").read_bytes().split()[index]) * _PAGE}
+    except OSError:
+        return {}
+
+
+def _open_files() -> Mapping[Labels, float]:
+    try:
+        return {(): sum(1 for _ in (_OWN / "fd").iterdir())}
+    except OSError:
+        return {}
+
+
+def process_families(started: float) -> list[Family]:
+    """`started` is when the process began, in seconds since 1970."""
+
+    def gauge(name: str, text: str, value: float) -> Family:
+        return Gauge(name, text, (), lambda: {(): value})
+
+    return [
+        _Spent(),
+        Gauge("process_resident_memory_bytes", "Memory that is resident.", (), lambda: _memory(1)),
+        Gauge("process_virtual_memory_bytes", "Memory that is mapped.", (), lambda: _memory(0)),
+        Gauge("process_open_fds", "Open file descriptors.", (), _open_files),
+        gauge("process_max_fds", "How many may be open.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.", started),
+    ]

@@ -1,0 +1,1 @@
+"""Command-line flags and settings of the server: parsing only."""

@@ -1,0 +1,164 @@
+"""What a file tells admission plugins (--admission-control-config-file).
+
+Facts: apiserver, pkg/admission/config.go; pkg/admission/plugin/webhook/config, policy/config and manifest;
+pkg/util/webhook/authentication.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from apiserver.admission.plugins.event_rate_limit import EventRateLimit, read_event_limits
+from apiserver.admission.plugins.resource_quota import ResourceQuota
+from apiserver.admission.podsecurity import PodSecurity
+from apiserver.admission.podsecurity.configuration import PodSecurityConfiguration, read_pod_security
+from apiserver.admission.policies.mutating_policy import MutatingAdmissionPolicy
+from apiserver.admission.policies.validating_policy import ValidatingAdmissionPolicy
+from apiserver.admission.webhooks.mutating import MutatingAdmissionWebhook
+from apiserver.admission.webhooks.validating import ValidatingAdmissionWebhook
+from apiserver.api.errors.field_errors import Path as Field
+from apiserver.api.errors.field_errors import aggregate, forbidden, invalid
+from apiserver.api.helpers.config_files import (
+    ADMISSION,
+    MUTATING_POLICIES,
+    QUOTA,
+    VALIDATING_POLICIES,
+    WEBHOOKS,
+    read_configuration,
+)
+from apiserver.registry.store.admission import Plugin
+from apiserver.webhooks.credentials import EMPTY, Wallet, read_wallet
+
+if TYPE_CHECKING:
+    from apiserver.api.features.gates import Features
+    from apiserver.resources.admissionregistration.manifests import Manifests
+
+__all__ = ["AdmissionSettings", "read_admission"]
+
+Json = dict[str, Any]
+
+_GROUP: Final = "apiserver.config.k8s.io"
+_KINDS: Final = dict.fromkeys((f"{_GROUP}/v1", f"{_GROUP}/v1alpha1", "apiserver.k8s.io/v1alpha1"), ADMISSION)
+_WEBHOOK_KINDS: Final = {f"{_GROUP}/v1": WEBHOOKS, f"{_GROUP}/v1alpha1": WEBHOOKS}
+_OLD_QUOTA: Final = "resourcequota.admission.k8s.io"
+_QUOTA_KINDS: Final = dict.fromkeys((f"{_GROUP}/v1", f"{_OLD_QUOTA}/v1beta1", f"{_OLD_QUOTA}/v1alpha1"), QUOTA)
+_WEBHOOKS: Final[Mapping[str, Callable[..., Plugin]]] = {
+    "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
+    "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
+}
+_POLICIES: Final[Mapping[str, Callable[..., Plugin]]] = {
+    "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
+    "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
+}
+_POLICY_KINDS: Final = {
+    "MutatingAdmissionPolicy": {f"{_GROUP}/v1": MUTATING_POLICIES},
+    "ValidatingAdmissionPolicy": {f"{_GROUP}/v1": VALIDATING_POLICIES},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    """What plugins are told. `limited` is what may only be used where a quota limits it; `event_limits` are those of
+    EventRateLimit; `wallets`, by plugin, have the credentials for webhooks, and `manifests` what it reads from files;
+    `unheeded` are plugins whose configuration is not followed.
+    """
+
+    pod_security: PodSecurityConfiguration = PodSecurityConfiguration()  # noqa: RUF009 - it never changes
+    limited: tuple[Json, ...] = ()
+    event_limits: tuple[Json, ...] = ()
+    wallets: Mapping[str, Wallet] = field(default_factory=dict)
+    manifests: Mapping[str, Manifests] = field(default_factory=dict)
+    unheeded: tuple[str, ...] = ()
+
+    def plugins(self) -> dict[str, Callable[[], Plugin]]:
+        """What makes the plugins that are told something."""
+        made: dict[str, Callable[[], Plugin]] = {
+            "PodSecurity": partial(PodSecurity, self.pod_security),
+            "ResourceQuota": partial(ResourceQuota, self.limited),
+            "EventRateLimit": partial(EventRateLimit, self.event_limits),
+        }
+        for name in {*self.wallets, *self.manifests}:
+            files = self.manifests.get(name)
+            made[name] = (
+                partial(_POLICIES[name], files)
+                if name in _POLICIES
+                else partial(_WEBHOOKS[name], self.wallets.get(name, EMPTY), files)
+            )
+        return made
+
+
+def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
+    """What a file says. Raises ValueError, in one line."""
+    if path is None:
+        return AdmissionSettings()
+    flag = f"--admission-control-config-file {path}"
+    try:
+        plugins = read_configuration(path.read_bytes(), _KINDS).obj.get("plugins") or []
+    except OSError as error:
+        raise ValueError(f"{flag}: {(error.strerror or '').lower()}") from error
+    except ValueError as error:
+        raise ValueError(f"{flag}: {error}") from error
+    pod_security, wallets, unheeded = PodSecurityConfiguration(), {}, []
+    manifests: dict[str, Manifests] = {}
+    limited: tuple[Json, ...] = ()
+    event_limits: tuple[Json, ...] = ()
+    for plugin in plugins:
+        name = plugin.get("name", "")
+        try:
+            text = _text(path, plugin)
+            if name == "PodSecurity":
+                pod_security = read_pod_security(text)
+            elif name == "ResourceQuota":
+                limited = tuple(read_configuration(text, _QUOTA_KINDS).obj.get("limitedResources") or ())
+            elif name == "EventRateLimit":
+                event_limits = read_event_limits(text)
+            elif name in _WEBHOOKS:
+                said = read_configuration(text, _WEBHOOK_KINDS).obj
+                if said.get("kubeConfigFile"):
+                    wallets[name] = read_wallet(path.parent / said["kubeConfigFile"])
+                manifests |= _manifests(name, said, features)
+            elif name in _POLICIES:
+                manifests |= _manifests(name, read_configuration(text, _POLICY_KINDS[name]).obj, features)
+            else:
+                unheeded.append(name)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{flag}: {name}: {error}") from error
+    return AdmissionSettings(pod_security, limited, event_limits, wallets, manifests, tuple(unheeded))
+
+
+def _manifests(plugin: str, said: Json, features: Features) -> dict[str, Manifests]:
+    """What a plugin is told to read, by its name. Raises ValueError."""
+    text = said.get("staticManifestsDir", "")
+    if not text:
+        return {}
+    # Most servers read none.
+    from apiserver.resources.admissionregistration.configurations import GATE
+    from apiserver.resources.admissionregistration.manifests import Manifests
+
+    at, directory = Field("staticManifestsDir"), Path(text)
+    if not features.enabled(GATE):
+        wrong = forbidden(at, f"staticManifestsDir requires the {GATE} feature gate to be enabled")
+    elif not directory.is_absolute():
+        wrong = invalid(at, text, "must be an absolute file path")
+    elif not directory.exists():
+        wrong = invalid(at, text, f"unable to read: stat {text}: no such file or directory")
+    elif not directory.is_dir():
+        wrong = invalid(at, text, "must be a directory")
+    else:
+        return {plugin: Manifests(plugin, directory, features)}
+    raise ValueError(aggregate([wrong]))
+
+
+def _text(path: Path, plugin: Json) -> bytes:
+    """A plugin's configuration: what stands in the file, or a file beside it."""
+    if plugin.get("configuration") is not None:
+        return orjson.dumps(plugin["configuration"])
+    if not plugin.get("path"):
+        raise ValueError("neither a configuration nor a path")
+    return path.parent.joinpath(str(plugin["path"])).read_bytes()

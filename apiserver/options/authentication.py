@@ -1,0 +1,169 @@
+"""Who asks: kube-apiserver's flags on client certificates, front proxies, anonymous requests and the tokens of service
+accounts, and what they say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.features.gates import Features
+from apiserver.options.values import FlagTable, add_table, listed, seconds, values_of
+
+__all__ = ["AccountKeys", "IdentitySettings", "ProxySettings", "add_flags", "read_identity"]
+
+_FLAGS: Final[FlagTable] = (
+    ("client-ca-file", "FILE",
+     "whoever shows a certificate that one of these signed is its common name, in groups of its organizations' names"),
+    ("requestheader-client-ca-file", "FILE",
+     "whoever shows a certificate that one of these signed may say for whom it asks, in the headers named below"),
+    ("requestheader-allowed-names", "NAMES", "common names that such certificates may have (default any)"),
+    ("requestheader-username-headers", "NAMES", "headers with the user's name, such as X-Remote-User"),
+    ("requestheader-uid-headers", "NAMES", "headers with the user's uid"),
+    ("requestheader-group-headers", "NAMES", "headers with the user's groups, such as X-Remote-Group"),
+    ("requestheader-extra-headers-prefix", "NAMES",
+     "how headers begin that say more of the user, such as X-Remote-Extra-"),
+    ("service-account-signing-key-file", "FILE",
+     "what signs tokens of service accounts: a private key, RSA or elliptic (default: an RSA key in the store)"),
+    ("service-account-key-file", "FILE",
+     "keys, public or private, whose tokens are taken; may be given again (default: the signing key)"),
+    ("service-account-signing-endpoint", "SOCKET",
+     "the unix socket (@NAME: an abstract one) of a program that signs tokens and says which keys count, instead"),
+    ("service-account-issuer", "URL",
+     "who issues tokens (default https://kubernetes.default.svc); may be given again, for older ones still taken"),
+    ("service-account-jwks-uri", "URL", "where /.well-known/openid-configuration says that the keys are"),
+    ("service-account-max-token-expiration", "DURATION", "longest life of a token that is asked for (default any)"),
+    ("api-audiences", "NAMES", "whom tokens for this server name (default its issuers)"),
+)  # fmt: skip
+_SHORTEST: Final = 3600
+_GATE: Final = "ExternalServiceAccountTokenSigner"
+#: The name of an abstract socket.
+_ABSTRACT: Final = re.compile(r"@([a-zA-Z0-9_-]+\.)*[a-zA-Z0-9_-]+")
+_LONGEST: Final = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """What a front proxy shows, and the lower-case headers in which it says for whom it asks."""
+
+    ca: Path
+    names: tuple[str, ...]
+    user: tuple[str, ...]
+    uid: tuple[str, ...]
+    group: tuple[str, ...]
+    extra: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountKeys:
+    """How tokens of service accounts are signed: by who listens at `endpoint`, by a file's key, or by the store's."""
+
+    signing: Path | None = None
+    keys: tuple[Path, ...] = ()
+    issuers: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = ()
+    jwks_uri: str = ""
+    longest: int = 0
+    endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySettings:
+    """`anonymous`: whether requests may come without credentials; None where the authorization modes decide."""
+
+    client_ca: Path | None = None
+    proxy: ProxySettings | None = None
+    anonymous: bool | None = None
+    accounts: AccountKeys = AccountKeys()
+
+    @property
+    def certificates(self) -> tuple[Path, ...]:
+        """The authorities whose clients' certificates count."""
+        return tuple(filter(None, (self.client_ca, self.proxy.ca if self.proxy else None)))
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """How headers begin in which a front proxy says for whom it asks."""
+        proxy = self.proxy
+        return () if proxy is None else (*proxy.user, *proxy.uid, *proxy.group, *proxy.extra)
+
+
+def add_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--anonymous-auth", nargs="?", const="true", choices=("true", "false"), metavar="BOOL",
+        help="whether requests may come without credentials (default: unless everything is allowed)",
+    )  # fmt: skip
+    add_table(group, _FLAGS, repeated=True)
+
+
+def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -> IdentitySettings:
+    """What the flags say. Raises ValueError, in one line that names the flag."""
+    values = values_of(given, _FLAGS)
+    for name, found in values.items():
+        if name.endswith("-file"):
+            for path in found:
+                if not Path(path).is_file():
+                    raise ValueError(f"--{name} {path}: no such file")
+    client_ca = Path(values["client-ca-file"][-1]) if values["client-ca-file"] else None
+    proxy = _proxy(values)
+    if (client_ca or proxy) and not tls:
+        flag = "--client-ca-file" if client_ca else "--requestheader-client-ca-file"
+        raise ValueError(f"{flag} goes with --tls or --tls-cert-file: certificates are shown over https alone")
+    anonymous = None if given.anonymous_auth is None else given.anonymous_auth == "true"
+    return IdentitySettings(client_ca, proxy, anonymous, _accounts(values, features))
+
+
+def _proxy(values: dict[str, list[str]]) -> ProxySettings | None:
+    start = "requestheader-"
+    headers = {name.removeprefix(start): listed(found) for name, found in values.items() if name.startswith(start)}
+    if not values[start + "client-ca-file"]:
+        named = next((name for name, found in headers.items() if found), "")
+        if named:
+            raise ValueError(f"--{start}{named} goes with --{start}client-ca-file")
+        return None
+    lower = {name: tuple(header.lower() for header in found) for name, found in headers.items()}
+    return ProxySettings(
+        Path(values[start + "client-ca-file"][-1]), headers["allowed-names"], lower["username-headers"],
+        lower["uid-headers"], lower["group-headers"], lower["extra-headers-prefix"],
+    )  # fmt: skip
+
+
+def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
+    start = "service-account-"
+    signing, keys = values[start + "signing-key-file"], values[start + "key-file"]
+    if keys and not signing:
+        raise ValueError(f"--{start}key-file goes with --{start}signing-key-file")
+    endpoint = (values[start + "signing-endpoint"] or [""])[-1]
+    if endpoint and (keys or signing):
+        raise ValueError(
+            f"can't set `--{start}signing-key-file` and/or `--{start}key-file` with `--{start}signing-endpoint` (They"
+            " are mutually exclusive)"
+        )
+    if endpoint and not features.enabled(_GATE):
+        raise ValueError(f"setting `--{start}signing-endpoint` requires enabling {_GATE} feature gate")
+    if endpoint.startswith("@") and not _ABSTRACT.fullmatch(endpoint):
+        raise ValueError(
+            f"invalid value {go_quote(endpoint)} passed for `--{start}signing-endpoint`, when prefixed with @ must be a"
+            " valid abstract socket name"
+        )
+    longest = _longest(f"{start}max-token-expiration", values[start + "max-token-expiration"])
+    return AccountKeys(
+        Path(signing[-1]) if signing else None,
+        tuple(map(Path, keys or signing[-1:])),
+        tuple(values[start + "issuer"]),
+        listed(values["api-audiences"]),
+        (values[start + "jwks-uri"] or [""])[-1],
+        longest,
+        endpoint,
+    )
+
+
+def _longest(flag: str, given: list[str]) -> int:
+    life = int(seconds(flag, given[-1])) if given else 0
+    if life and not _SHORTEST <= life <= _LONGEST:
+        raise ValueError(f"--{flag} {given[-1]}: between an hour and 2^32 seconds")
+    return life

@@ -1,0 +1,332 @@
+"""The server's flags. kube-apiserver's keep their names and meaning; kubedra's own are listed after them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from apiserver.admission.plugins.registered import BUILT
+from apiserver.options import authentication as identityflags
+from apiserver.options import authorization as accessflags
+from apiserver.options import fairness as trafficflags
+from apiserver.options import kubelet as kubeletflags
+from apiserver.options import metrics as metricflags
+from apiserver.options import service_network as networkflags
+from apiserver.options import tls as tlsflags
+from apiserver.options import tokens as tokenflags
+from apiserver.options import tracing as tracingflags
+from apiserver.options.logs import FORMATS
+
+__all__ = ["SettingsError", "parser"]
+
+
+class SettingsError(ValueError):
+    """A flag that cannot be followed, in one line."""
+
+
+_EPILOG = """\
+`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --devices=gpu.example.com
+--storage-class=standard, and flags given after it win. Both take --detach: they go to the background when all is
+ready, for `kubedra status`, `kubedra logs` and `kubedra down`.
+
+  kubedra up --detach --port=0 --storage=memory
+  kubedra serve --emulated-version=1.34 --feature-gates=DRAPartitionableDevices=true
+  kubedra serve --runtime-config=api/all=true --token-auth-file=tokens.csv --authorization-mode=Node,RBAC --tls
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line. A file without a name is none, as kube-apiserver's flags have it:
+    `--client-ca-file=`.
+    """
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        given = list(sys.argv[1:] if args is None else args)
+        files = {name for action in self._actions if action.metavar == "FILE" for name in action.option_strings}
+        kept, at = list[str](), 0
+        while at < len(given):
+            name, joined, value = given[at].partition("=")
+            after = given[at + 1 : at + 2]
+            if name not in files or (value if joined else after != [""]):
+                kept.append(given[at])
+            elif not joined:
+                at += 1
+            at += 1
+        return super().parse_known_args(kept, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(message)
+
+
+def _level(text: str) -> int:
+    """How much to log: a number, or (of -vv) as many as there are letters."""
+    if text.strip("v") == "":
+        return len(text) + 1
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: not a level, such as 2") from None
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags, in two groups: kube-apiserver's and our own."""
+    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
+    flags = _Parser(
+        prog=prog,
+        description="A Kubernetes API server for Dynamic Resource Allocation.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    kube = flags.add_argument_group("as kube-apiserver's")
+    _add_access_flags(kube)
+    _add_audit_flags(kube)
+    _add_running_flags(kube)
+    own = flags.add_argument_group("kubedra's own")
+    _add_server_flags(own)
+    _add_control_plane_flags(own, up=prog == "kubedra up")
+    _add_test_flags(own)
+    return flags
+
+
+def _add_access_flags(kube: argparse._ArgumentGroup) -> None:
+    """What is served, who may ask for it, and what is admitted."""
+    kube.add_argument(
+        "--emulated-version",
+        default="1.36",
+        metavar="X.Y",
+        help="the release to behave like: 1.33 to 1.36 (default 1.36)",
+    )
+    kube.add_argument(
+        "--feature-gates",
+        action="append",
+        default=[],
+        metavar="NAME=true,…",
+        help="gates on top of the release's defaults",
+    )
+    kube.add_argument(
+        "--runtime-config",
+        action="append",
+        default=[],
+        metavar="KEY=true,…",
+        help="served versions: api/all, GROUP/VERSION, GROUP/VERSION/RESOURCE",
+    )
+    kube.add_argument(
+        "--token-auth-file",
+        type=Path,
+        metavar="FILE",
+        help='lines of token,user,uid,"groups"; without it access is open, on loopback only',
+    )
+    identityflags.add_flags(kube)
+    tokenflags.add_flags(kube)
+    networkflags.add_flags(kube)
+    accessflags.add_flags(kube)
+    kube.add_argument(
+        "--enable-admission-plugins", action="append", default=[], metavar="NAMES",
+        help=f"plugins besides the default ones; built are {', '.join(sorted(BUILT))}",
+    )  # fmt: skip
+    kube.add_argument(
+        "--disable-admission-plugins", action="append", default=[], metavar="NAMES", help="default plugins to leave out"
+    )
+    kube.add_argument(
+        "--admission-control-config-file", type=Path, metavar="FILE",
+        help="an AdmissionConfiguration: what PodSecurity, ResourceQuota, EventRateLimit and those of policies and"
+        " webhooks are told",
+    )  # fmt: skip
+
+
+def _add_audit_flags(kube: argparse._ArgumentGroup) -> None:
+    kube.add_argument("--audit-policy-file", type=Path, metavar="FILE", help="what of requests the audit log has")
+    kube.add_argument(
+        "--audit-log-path", default="", metavar="FILE|-", help="append the audit log to a file; - is standard output"
+    )
+    kube.add_argument(
+        "--audit-log-version", choices=("audit.k8s.io/v1",), default="audit.k8s.io/v1", help="the form of its events"
+    )
+    kube.add_argument(
+        "--audit-log-mode", choices=("blocking", "blocking-strict"), default="blocking",
+        help="events are written before requests are answered",
+    )  # fmt: skip
+
+
+def _add_running_flags(kube: argparse._ArgumentGroup) -> None:
+    """Where and how to listen, what to forget and what to log."""
+    kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
+    kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
+    tlsflags.add_flags(kube)
+    metricflags.add_flags(kube)
+    trafficflags.add_flags(kube)
+    kubeletflags.add_flags(kube)
+    tracingflags.add_flags(kube)
+    kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")
+    kube.add_argument(
+        "--etcd-compaction-interval",
+        default="5m",
+        metavar="DURATION",
+        help="history older than this is dropped, 0 keeps all (default 5m)",
+    )
+    kube.add_argument(
+        "--event-ttl", default="1h", metavar="DURATION", help="how long Events are kept, 0 for ever (default 1h)"
+    )
+    kube.add_argument(
+        "--logging-format", choices=FORMATS, default="text", help="a log record is a line of text (default) or of JSON"
+    )
+    kube.add_argument(
+        "-v", "--v", nargs="?", type=_level, const=1, default=0, metavar="LEVEL",
+        help="log more; -vv, or a level from 2, everything",
+    )  # fmt: skip
+
+
+def _add_server_flags(own: argparse._ArgumentGroup) -> None:
+    own.add_argument(
+        "--accept-hosts",
+        action="append",
+        default=[],
+        metavar="NAME,…",
+        help="where access is open: further hosts to serve, * for any (default: this machine's names and addresses)",
+    )
+    own.add_argument("--port", type=int, default=8001, metavar="N", help="0 takes any free port (default 8001)")
+    own.add_argument(
+        "--tls", action="store_true", help="serve https with a certificate of its own, which the kubeconfig trusts"
+    )
+    own.add_argument(
+        "--data-dir",
+        type=Path,
+        default=Path(".kubedra"),
+        metavar="DIR",
+        help="where everything is kept (default .kubedra)",
+    )
+    own.add_argument(
+        "--storage",
+        default="sqlite",
+        metavar="sqlite|memory|URL",
+        help="a file in the data directory, nothing, or postgresql://… (default sqlite)",
+    )
+    own.add_argument(
+        "--durability",
+        choices=("full", "normal", "off"),
+        default="full",
+        help="when a write is answered: after a synced commit (full, the default)",
+    )
+    own.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="where to write one (default kubeconfig in the data directory)"
+    )
+
+
+def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
+    """What runs beside the API server. `up`: as `kubedra up`, which gives some of them itself before the user's."""
+    controllers, nodes = ("*", "2") if up else ("none", "0")
+    own.add_argument(
+        "--controllers",
+        default="",
+        metavar="NAMES",
+        help=f"components to run with the server: *, NAME, -NAME (default {controllers})",
+    )
+    own.add_argument(
+        "--components-apart",
+        nargs="?",
+        const="true",
+        default="false",
+        choices=("true", "false"),
+        metavar="BOOL",
+        help="run them in a process of their own, so that two cores share the work; not with --clock virtual or --seed,"
+        f" and on Linux alone (default {str(up).lower()})",
+    )
+    own.add_argument(
+        "--config", type=Path, metavar="FILE", help="the scheduler's, among --controllers: a KubeSchedulerConfiguration"
+    )
+    own.add_argument(
+        "--nodes", type=int, default=0, metavar="N", help=f"emulated nodes to begin with (default {nodes})"
+    )
+    own.add_argument(
+        "--devices",
+        default="gpu.example.com",
+        metavar="DRIVER|none",
+        help="what each of them publishes: 8 GPUs of this driver, or none",
+    )
+    own.add_argument(
+        "--profile",
+        default="",
+        metavar="NAME",
+        help="in place of --devices: hardware that `kubedra profiles` lists, or a file of `kubedra profiles capture`",
+    )
+    own.add_argument(
+        "--storage-class",
+        default="",
+        metavar="NAME",
+        help="a default StorageClass to begin with, whose volumes are emulated (default none, up: standard)",
+    )
+    own.add_argument(
+        "--plugin-dir",
+        type=Path,
+        metavar="DIR",
+        help="the first node has real drivers, and the kubelet's files there",
+    )
+    own.add_argument(
+        "--run",
+        action="store_true",
+        help="containers that have a command run as processes of this machine, as who started the server; on loopback",
+    )
+    own.add_argument(
+        "--cdi-dir",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --run: where drivers put CDI files, after /etc/cdi, /var/run/cdi and cdi in the plugin directory;"
+        " may be given again",
+    )
+    own.add_argument(
+        "--registry-dir",
+        type=Path,
+        metavar="DIR",
+        help="where drivers announce themselves (default: registry in the plugin directory)",
+    )
+    own.add_argument(
+        "--service-address",
+        action="append",
+        default=[],
+        metavar="NS/NAME:PORT=HOST:PORT",
+        help="where the service of a webhook listens, such as default/my-webhook:443=127.0.0.1:9443",
+    )
+
+
+def _add_test_flags(own: argparse._ArgumentGroup) -> None:
+    """What tests and programs that start a server want of it."""
+    own.add_argument(
+        "--warn-dropped-fields",
+        action="store_true",
+        help="tell whoever writes a field that a disabled feature gate drops, in a Warning header",
+    )
+    own.add_argument(
+        "--clock",
+        default="real",
+        metavar="real|virtual[=TIME]",
+        help="virtual: time begins at TIME (default 2026-01-01T00:00:00Z) and stands still until moved",
+    )
+    own.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="makes uids, generated names and free choices repeatable; with --clock virtual the whole history is",
+    )
+    own.add_argument(
+        "--request-log",
+        default="",
+        metavar="FILE|-",
+        help="append a line of JSON for each request and its answer; - is standard output",
+    )
+    own.add_argument(
+        "--announce",
+        action="store_true",
+        help="print one line of JSON when ready, and nothing else, on standard output",
+    )
+    own.add_argument(
+        "--attached", action="store_true", help="stop when standard input ends: with the process that started this one"
+    )

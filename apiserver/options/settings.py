@@ -1,0 +1,348 @@
+"""The server's settings, read from flags. kube-apiserver's flags keep their names and meaning; ours are listed after
+them.
+
+Every mistake is a SettingsError in one line. Nothing here opens a file but the token file, or imports anything heavy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.admission.plugins.registered import conflicting, select
+from apiserver.api.features.gates import FeatureError, Features, ReleaseError, parse_gates, parse_release
+from apiserver.api.values.times import parse_time
+from apiserver.authentication.authenticator import TokenFileError, read_tokens
+from apiserver.authentication.tokens.service_account_tokens import ISSUER
+from apiserver.http.sinks.metric_filters import MetricSettings
+from apiserver.options.admission import AdmissionSettings, read_admission
+from apiserver.options.authentication import IdentitySettings, read_identity
+from apiserver.options.authorization import AccessSettings, read_access
+from apiserver.options.fairness import TrafficSettings, read_traffic
+from apiserver.options.flags import SettingsError, parser
+from apiserver.options.kubelet import KubeletSettings, read_kubelets
+from apiserver.options.metrics import read_metrics
+from apiserver.options.service_network import NetworkSettings, read_network
+from apiserver.options.tls import TlsSettings, read_tls
+from apiserver.options.tokens import TokenSettings, read_token_settings
+from apiserver.options.tracing import TracingSettings, read_tracing
+from apiserver.options.values import listed, seconds
+from apiserver.registry.catalog.served import parse_runtime_config
+from apiserver.request.messages import User
+from apiserver.runtime.virtual_loop import START
+from apiserver.webhooks.services import Services, parse_service_addresses
+from kubedra import profiles
+
+if TYPE_CHECKING:
+    from apiserver.http.audit.policy import Policy
+
+#: The admission plugin that gives pods what they show to a server who they are. Where access is open nobody asks for
+#: that, and pods should not have to wait for accounts.
+_NEEDS_TOKENS: Final = "ServiceAccount"
+#: Elsewhere a process that has forked may not use all libraries.
+_MAY_FORK: Final = sys.platform == "linux"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What one server is told. `warnings` are printed once at start."""
+
+    features: Features
+    runtime_config: Mapping[str, str]
+    tokens: Mapping[str, User] | None
+    identity: IdentitySettings
+    others: TokenSettings
+    network: NetworkSettings
+    access: AccessSettings
+    admission: AdmissionSettings
+    metrics: MetricSettings
+    traffic: TrafficSettings
+    kubelets: KubeletSettings
+    #: None: nothing is traced.
+    tracing: TracingSettings | None
+    enable_plugins: tuple[str, ...]
+    disable_plugins: tuple[str, ...]
+    port: int
+    bind_address: str
+    #: Hosts besides this machine's for which requests are taken while access is open.
+    accept_hosts: tuple[str, ...]
+    data_dir: Path
+    storage: str
+    durability: str
+    kubeconfig: Path
+    tls_cert_file: Path | None
+    tls_key_file: Path | None
+    tls_own: bool
+    tls_options: TlsSettings
+    controllers: tuple[str, ...]
+    #: The components have a process of their own.
+    components_apart: bool
+    scheduler_config: Path | None
+    nodes: int
+    devices: str
+    profile: str
+    storage_class: str
+    run: bool
+    cdi_dirs: tuple[Path, ...]
+    plugin_dir: Path | None
+    registry_dir: Path | None
+    compaction_interval: float
+    event_ttl: float
+    announce: bool
+    attached: bool
+    logging_format: str
+    verbosity: int
+    #: When virtual time begins; None for real time.
+    clock: datetime | None = None
+    #: Where the services of webhooks are.
+    service_addresses: Services = field(default_factory=dict)
+    seed: int | None = None
+    warn_dropped_fields: bool = False
+    request_log: str = ""
+    #: All flags by name, as /flagz shows them.
+    flags: Mapping[str, str] = field(default_factory=dict)
+    #: What of requests is written to the audit log; None for nothing.
+    audit_policy: Policy | None = None
+    audit_log: str = ""
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def tls(self) -> bool:
+        return self.tls_own or self.tls_cert_file is not None
+
+    @property
+    def memory(self) -> bool:
+        """Whether nothing is kept."""
+        return self.storage == "memory"
+
+
+#: User and password of a URL, and a password among its options.
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/?#\s]*@|(?<=[?&])(?:ssl)?password=[^&]*&?")
+
+
+def _shown(value: Any) -> str:
+    """A flag's value, as Go prints one of its kind. Who may read /flagz need not know a database's password."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(str, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else _CREDENTIALS.sub("", str(value))
+
+
+def _audit_policy(file: Path | None) -> Policy | None:
+    """Raises SettingsError."""
+    if file is None:
+        return None
+    from apiserver.http.audit.policy import PolicyError, read_policy
+
+    try:
+        return read_policy(file)
+    except PolicyError as error:
+        raise SettingsError(f"--audit-policy-file {error}") from error
+
+
+def read(arguments: Sequence[str]) -> Settings:
+    """Settings from flags. Raises SettingsError; `--help` exits."""
+    given = parser().parse_args(arguments)
+    try:
+        features = Features(parse_release(given.emulated_version), parse_gates(",".join(given.feature_gates)))
+        tokens = read_tokens(given.token_auth_file) if given.token_auth_file else None
+    except FeatureError as error:
+        flag = "--emulated-version" if isinstance(error, ReleaseError) else "--feature-gates"
+        raise SettingsError(f"{flag}: {error}") from error
+    except TokenFileError as error:
+        raise SettingsError(str(error)) from error
+    try:
+        https = given.tls or given.tls_cert_file is not None
+        identity, tls_options = read_identity(given, features, tls=https), read_tls(given, tls=https)
+        network = read_network(given)
+        access = read_access(given, features)
+        admission = read_admission(given.admission_control_config_file, features)
+        metrics, traffic, kubelets = read_metrics(given), read_traffic(given), read_kubelets(given)
+        tracing = read_tracing(given)
+        others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))
+        service_addresses = parse_service_addresses(given.service_address)
+        compaction_interval = seconds("etcd-compaction-interval", given.etcd_compaction_interval)
+        event_ttl = seconds("event-ttl", given.event_ttl)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    if tokens is None and (identity.certificates or others.any):
+        tokens = {}  # who shows nothing of what counts is nobody
+    _check(given, tokens)
+    enable, disable = listed(given.enable_admission_plugins), listed(given.disable_admission_plugins)
+    if tokens is None and _NEEDS_TOKENS not in enable + disable:
+        disable += (_NEEDS_TOKENS,)
+    data_dir = given.data_dir.absolute()
+    plugin_dir = given.plugin_dir.absolute() if given.plugin_dir else None
+    return Settings(
+        features=features,
+        runtime_config=parse_runtime_config(",".join(given.runtime_config)),
+        tokens=tokens,
+        identity=identity,
+        others=others,
+        network=network,
+        access=access,
+        admission=admission,
+        metrics=metrics,
+        traffic=traffic,
+        kubelets=kubelets,
+        tracing=tracing,
+        enable_plugins=enable,
+        disable_plugins=disable,
+        port=given.port,
+        bind_address=given.bind_address,
+        accept_hosts=listed(given.accept_hosts),
+        data_dir=data_dir,
+        storage=given.storage,
+        durability=given.durability,
+        kubeconfig=given.kubeconfig.absolute() if given.kubeconfig else data_dir / "kubeconfig",
+        tls_cert_file=given.tls_cert_file,
+        tls_key_file=given.tls_private_key_file,
+        tls_own=given.tls,
+        tls_options=tls_options,
+        controllers=listed([given.controllers]) if given.controllers != "none" else (),
+        components_apart=_apart(given),
+        scheduler_config=given.config.absolute() if given.config else None,
+        nodes=given.nodes,
+        devices=given.devices,
+        profile=_profile(given.profile),
+        storage_class=given.storage_class,
+        run=given.run,
+        cdi_dirs=tuple(path.absolute() for path in given.cdi_dir),
+        plugin_dir=plugin_dir,
+        registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
+        compaction_interval=compaction_interval,
+        event_ttl=event_ttl,
+        announce=given.announce,
+        attached=given.attached,
+        logging_format=given.logging_format,
+        verbosity=given.v,
+        clock=_clock(given.clock),
+        service_addresses=service_addresses,
+        seed=given.seed,
+        warn_dropped_fields=given.warn_dropped_fields,
+        request_log=given.request_log,
+        flags={name.replace("_", "-"): _shown(value) for name, value in vars(given).items()},
+        audit_policy=_audit_policy(given.audit_policy_file),
+        audit_log=given.audit_log_path,
+        warnings=(*_warnings(features, enable, disable, admission), *_unheeded(admission), *_idle(given)),
+    )
+
+
+def _unheeded(admission: AdmissionSettings) -> list[str]:
+    """Configurations of plugins that are not followed."""
+    if not admission.unheeded:
+        return []
+    return [f"--admission-control-config-file: {', '.join(admission.unheeded)} cannot be configured (docs/fidelity.md)"]
+
+
+def _idle(given: argparse.Namespace) -> list[str]:
+    """Flags that do nothing without others."""
+    found = []
+    if given.nodes and given.controllers in ("", "none"):
+        found.append(f"--nodes {given.nodes} does nothing without --controllers, which run the nodes")
+    if bool(given.audit_log_path) is not bool(given.audit_policy_file):
+        found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
+    return found
+
+
+def _apart(given: argparse.Namespace) -> bool:
+    """Virtual time is that of one loop, and what a seed makes repeatable is the order of what happens on it."""
+    return given.components_apart == "true" and _MAY_FORK and given.clock == "real" and given.seed is None
+
+
+def _clock(text: str) -> datetime | None:
+    """When virtual time begins; None for real time. Raises SettingsError."""
+    kind, _, start = text.partition("=")
+    if kind == "real" and text == kind:
+        return None
+    if kind != "virtual":
+        raise SettingsError(f"--clock {text}: use real, virtual or virtual=TIME")
+    try:
+        return parse_time(start) if "=" in text else START
+    except ValueError:
+        raise SettingsError(f"--clock {text}: {start!r} is not a time; write it like 2026-01-01T00:00:00Z") from None
+
+
+def _profile(said: str) -> str:
+    """What nodes are told of their hardware. Raises SettingsError."""
+    if not said:
+        return ""
+    try:
+        return profiles.named(said)
+    except OSError as error:
+        raise SettingsError(f"--profile {said}: {error.strerror}") from error
+    except ValueError as error:
+        text = str(error).removeprefix(f"there is no profile {said!r}; ").removeprefix(f"{said}: ")
+        raise SettingsError(f"--profile {said}: {text}") from error
+
+
+def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
+    """What cannot stand together. Raises SettingsError."""
+    if not 0 <= given.port <= 65535:
+        raise SettingsError(f"--port {given.port}: a port is between 0 and 65535")
+    if given.registry_dir is not None and given.plugin_dir is None:
+        raise SettingsError("--registry-dir goes with --plugin-dir")
+    if given.plugin_dir is not None and not given.nodes:
+        raise SettingsError("--plugin-dir is the first node's: give --nodes, or use kubedra up")
+    if given.nodes < 0:
+        raise SettingsError(f"--nodes {given.nodes}: cannot be negative")
+    if (given.tls_cert_file is None) != (given.tls_private_key_file is None):
+        raise SettingsError("--tls-cert-file and --tls-private-key-file go together")
+    for flag, file in (
+        ("--tls-cert-file", given.tls_cert_file),
+        ("--tls-private-key-file", given.tls_private_key_file),
+    ):
+        if file is not None and not file.is_file():
+            raise SettingsError(f"{flag} {file}: no such file")
+    if given.storage not in ("sqlite", "memory") and not given.storage.startswith(("postgresql://", "postgres://")):
+        raise SettingsError(f"--storage {given.storage}: use sqlite, memory or a postgresql:// URL")
+    try:
+        loopback = ipaddress.ip_address(given.bind_address).is_loopback
+    except ValueError:
+        raise SettingsError(f"--bind-address {given.bind_address}: not an IP address") from None
+    if given.run and not loopback:
+        raise SettingsError(
+            f"--run with --bind-address {given.bind_address}: commands of pods would run for others; loopback alone"
+        )
+    if given.run and _clock(given.clock) is not None:
+        raise SettingsError("--run with --clock virtual: processes follow the system's clock")
+    if not loopback and tokens is None:
+        raise SettingsError(
+            f"--bind-address {given.bind_address}: access is open without --token-auth-file, so only loopback addresses"
+            " may be served"
+        )
+
+
+def _warnings(
+    features: Features, enable: Sequence[str], disable: Sequence[str], admission: AdmissionSettings
+) -> tuple[str, ...]:
+    """What is asked for and not built, in one line each. Raises SettingsError for names that do not exist."""
+    selected = select(enable, disable)
+    if selected.unknown:
+        raise SettingsError(
+            f"unknown admission plugin {', '.join(map(repr, selected.unknown))} in --enable-admission-plugins or"
+            " --disable-admission-plugins"
+        )
+    both = conflicting(enable, disable)
+    if both:
+        raise SettingsError(f"{', '.join(both)} in both --enable-admission-plugins and --disable-admission-plugins")
+    warnings = [f"--feature-gates: {name} is unknown here and changes nothing" for name in features.unknown]
+    if selected.missing:
+        warnings.append(
+            f"--enable-admission-plugins: {', '.join(selected.missing)} is not built yet and does nothing"
+            " (docs/fidelity.md)"
+        )
+    if "EventRateLimit" in selected.on and not admission.event_limits:
+        raise SettingsError(
+            'couldn\'t init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty'
+            " (it is told them by --admission-control-config-file)"
+        )
+    return tuple(warnings)

@@ -1,0 +1,155 @@
+"""Whose tokens are taken besides those of --token-auth-file and of service accounts: kube-apiserver's flags, and what
+they say. Facts: pkg/kubeapiserver/options/authentication.go.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.options.values import FlagTable, add_table, listed, seconds, values_of
+
+if TYPE_CHECKING:
+    from apiserver.api.features.gates import Features
+    from apiserver.authentication.oidc.configuration import Authenticators
+
+__all__ = ["TokenSettings", "TokenWebhook", "add_flags", "read_token_settings"]
+
+Json = dict[str, Any]
+
+_GATE: Final = "StructuredAuthenticationConfiguration"
+_FLAGS: Final[FlagTable] = (
+    ("authentication-config", "FILE",
+     "an AuthenticationConfiguration: issuers whose tokens are taken, who is anonymous; read again when it changes"),
+    ("authentication-token-webhook-config-file", "FILE", "a kubeconfig that names a webhook which knows tokens"),
+    ("authentication-token-webhook-version", "VERSION", "of its TokenReviews, v1 or v1beta1 (default)"),
+    ("authentication-token-webhook-cache-ttl", "DURATION", "how long its answers are remembered (default 2m)"),
+    ("oidc-issuer-url", "URL", "an issuer whose tokens are taken"),
+    ("oidc-client-id", "ID", "for whom its tokens have to be"),
+    ("oidc-ca-file", "FILE", "whom connections to it trust (default: the system's authorities)"),
+    ("oidc-username-claim", "CLAIM", "the claim with the user's name (default sub)"),
+    ("oidc-username-prefix", "TEXT", "what is put before it (default the issuer and #, but for email); - is nothing"),
+    ("oidc-groups-claim", "CLAIM", "the claim with the user's groups"),
+    ("oidc-groups-prefix", "TEXT", "what is put before each"),
+    ("oidc-signing-algs", "NAMES", "how its tokens may be signed (default RS256)"),
+    ("oidc-required-claim", "CLAIM=VALUE", "a claim that its tokens need; may be given again"),
+)  # fmt: skip
+_CACHED: Final = "2m"
+_YES: Final = ("true",)
+
+
+class TokenWebhook(NamedTuple):
+    """A webhook that knows tokens; its answers are remembered for `lasts` seconds."""
+
+    kubeconfig: Path
+    version: str
+    lasts: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSettings:
+    """`file` is what the issuers are read from, if that is one."""
+
+    file: Path | None = None
+    authenticators: Authenticators | None = None
+    webhook: TokenWebhook | None = None
+    bootstrap: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anybody whose tokens are taken."""
+        return bool(self.file or self.authenticators or self.webhook or self.bootstrap)
+
+
+def add_flags(group: argparse._ArgumentGroup) -> None:
+    add_table(group, _FLAGS, repeated=True)
+    group.add_argument(
+        "--enable-bootstrap-token-auth", nargs="?", const="true", default="false", choices=("true", "false"),
+        metavar="BOOL", help="take the tokens of secrets of type bootstrap.kubernetes.io/token in kube-system",
+    )  # fmt: skip
+
+
+def read_token_settings(given: argparse.Namespace, features: Features, issuers: Collection[str]) -> TokenSettings:
+    """What the flags say; `issuers` are those of this server's own tokens. Raises ValueError, in one line."""
+    values = values_of(given, _FLAGS)
+    file = values["authentication-config"][-1:]
+    if file and not features.enabled(_GATE):
+        raise ValueError(f"set --feature-gates={_GATE}=true to use authentication-config file")
+    oidc = {name: found for name, found in values.items() if name.startswith("oidc-") and found}
+    if file and oidc:
+        raise ValueError("authentication-config file and oidc-* flags are mutually exclusive")
+    if bool(values["oidc-issuer-url"]) != bool(values["oidc-client-id"]) or (oidc and not values["oidc-issuer-url"]):
+        raise ValueError("oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set")
+    authenticators = None
+    if file:
+        authenticators = _of_file(file[0], features, issuers)
+        if authenticators.anonymous is not None and given.anonymous_auth is not None:
+            raise ValueError(
+                "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in"
+                " authentication configuration file"
+            )
+    elif oidc:
+        authenticators = _of_flags(values, features, issuers)
+    bootstrap = given.enable_bootstrap_token_auth in _YES
+    return TokenSettings(Path(file[0]).absolute() if file else None, authenticators, _webhook(values), bootstrap)
+
+
+def _of_file(file: str, features: Features, issuers: Collection[str]) -> Authenticators:
+    from apiserver.authentication.oidc.configuration import read_authenticators
+
+    try:
+        return read_authenticators(Path(file).read_bytes(), features, issuers)
+    except OSError as error:
+        raise ValueError(f"--authentication-config: open {file}: {(error.strerror or '').lower()}") from error
+    except ValueError as error:
+        raise ValueError(f"--authentication-config {file}: invalid authentication configuration: {error}") from error
+
+
+def _of_flags(values: dict[str, list[str]], features: Features, issuers: Collection[str]) -> Authenticators:
+    """The one issuer of flags, as a configuration would name it."""
+    from apiserver.authentication.oidc.configuration import take_over
+    from apiserver.authentication.oidc.signatures import ALGORITHMS
+
+    said = {name: found[-1] for name, found in values.items() if found}
+    claim, prefix = said.get("oidc-username-claim", "sub"), said.get("oidc-username-prefix", "")
+    if not prefix and claim != "email":
+        prefix = f"{said['oidc-issuer-url']}#"
+    mappings: Json = {"username": {"claim": claim, "prefix": "" if prefix == "-" else prefix}}
+    if said.get("oidc-groups-claim"):
+        mappings["groups"] = {"claim": said["oidc-groups-claim"], "prefix": said.get("oidc-groups-prefix", "")}
+    issuer: Json = {"url": said["oidc-issuer-url"], "audiences": [said["oidc-client-id"]]}
+    if said.get("oidc-ca-file"):
+        try:
+            issuer["certificateAuthority"] = Path(said["oidc-ca-file"]).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"--oidc-ca-file {said['oidc-ca-file']}: {error}") from error
+    required = []
+    for each in values["oidc-required-claim"]:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise ValueError(f"--oidc-required-claim {each}: write it like CLAIM=VALUE")
+        required.append({"claim": name, "requiredValue": value})
+    algorithms = listed(values["oidc-signing-algs"]) or ("RS256",)
+    unknown = sorted(set(algorithms) - set(ALGORITHMS))
+    if unknown:
+        raise ValueError(f'--oidc-signing-algs: oidc: unsupported signing alg: "{unknown[0]}"')
+    jwt = {"issuer": issuer, "claimMappings": mappings, "claimValidationRules": required}
+    try:
+        return take_over({"jwt": [jwt]}, features, issuers, algorithms)
+    except ValueError as error:
+        raise ValueError(f"--oidc-issuer-url: invalid authentication configuration: {error}") from error
+
+
+def _webhook(values: dict[str, list[str]]) -> TokenWebhook | None:
+    start = "authentication-token-webhook-"
+    file = values[f"{start}config-file"]
+    if not file:
+        return None
+    version = (values[f"{start}version"] or ["v1beta1"])[-1]
+    if version not in ("v1", "v1beta1"):
+        raise ValueError(f"--{start}version {version}: v1 or v1beta1")
+    lasts = seconds(f"{start}cache-ttl", (values[f"{start}cache-ttl"] or [_CACHED])[-1])
+    return TokenWebhook(Path(file[-1]).absolute(), version, lasts)

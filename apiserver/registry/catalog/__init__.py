@@ -1,0 +1,1 @@
+"""The live catalog: which resources, versions and gates a server serves."""

@@ -1,0 +1,171 @@
+"""The live catalog: every resource that a server knows, added, replaced and removed while it runs.
+
+    catalog.open(CATALOG)                      before the caches start: the resources that are built in
+    await catalog.add(resource)                at run time: served when this returns, with all that is stored of it
+    catalog.replace(resource, served=("v2",))  in a new form: other versions, schema, subresources, rules
+    catalog.remove("example.com", "widgets")   not served any more; what is stored stays in the log
+    catalog.subscribe(follow)                  whoever derives something from it: routes, discovery, OpenAPI
+
+A resource has one store, found by (group, plural), and its kinds in each version. Watches of a resource end when it is
+removed, and, at once or soon, when it is replaced, as its clients have to learn its new form. Each server has its own
+catalog: where several share a database, each of them adds what it is to serve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, NamedTuple
+
+from apiserver.registry.body.convert import forms_of
+from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.store.store import Registry, Store
+from apiserver.registry.verbs.selection import index_terms
+
+__all__ = ["Catalog", "CatalogError", "CatalogEvent", "Served"]
+
+#: A resource with one of the versions in which it is served.
+Served = tuple[Resource, Version]
+
+
+#: How long watches go on in a former form (apiextensions-apiserver, tearDown in customresource_handler.go).
+_FORMER_SECONDS: Final = 1.0
+
+
+class CatalogError(ValueError):
+    """What cannot be added, replaced or removed, in one line."""
+
+
+class CatalogEvent(NamedTuple):
+    """What became of a resource; of one that was replaced, its new form."""
+
+    type: Literal["added", "replaced", "removed"]
+    resource: Resource
+
+
+class Catalog:
+    """The resources of one server. `is_served` says in which versions a built-in resource is served (release, gates,
+    runtime-config); of others whoever adds them says it.
+    """
+
+    def __init__(self, registry: Registry, is_served: Callable[[Resource, Version], bool] = lambda *_: True) -> None:
+        self._registry, self._is_served = registry, is_served
+        self._versions: dict[tuple[str, str], tuple[Version, ...]] = {}
+        self._sharing: dict[str, list[Resource]] = {}
+        self._listeners: list[Callable[[CatalogEvent], None]] = []
+
+    def served(self) -> list[Served]:
+        """Every resource with each version in which it is served, in the order in which they came."""
+        stores = self._registry.stores
+        return [
+            (stores[key].resource.of_version(version), version)
+            for key, versions in self._versions.items()
+            for version in versions
+        ]
+
+    def subscribe(self, listener: Callable[[CatalogEvent], None]) -> Callable[[], None]:
+        """Calls `listener` after every change, before anybody else runs. Gives what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def open(self, resources: Iterable[Resource]) -> None:
+        """Adds what is there from the start. The watch cache starts afterwards; listeners are not called."""
+        resources = tuple(resources)
+        for resource in resources:
+            self._sharing.setdefault(resource.prefix(), []).append(resource)
+        for prefix, sharing in self._sharing.items():
+            self._registry.cache.add(
+                prefix, {name: terms for resource in sharing for name, terms in index_terms(resource).items()}
+            )
+        for resource in resources:
+            self._put(resource, tuple(version for version in resource.versions if self._is_served(resource, version)))
+
+    async def add(self, resource: Resource, served: Iterable[str] | None = None) -> None:
+        """Serves one more resource in the versions named (None: all of its own). Raises CatalogError."""
+        versions = self._checked(resource, served)
+        prefix = resource.prefix()
+        if (resource.group, resource.plural) in self._versions:
+            raise CatalogError(f"{resource.qualified} is served already; replace it")
+        if prefix in self._sharing:
+            raise CatalogError(f"{resource.qualified} would be stored under {prefix}, where other objects are")
+        self._versions[resource.group, resource.plural] = ()  # taken, while its objects are read
+        self._sharing[prefix] = [resource]
+        cache = self._registry.cache.add(prefix, index_terms(resource), resource.present)
+        try:
+            await self._registry.cache.load(cache)
+        except BaseException:
+            self._registry.cache.remove(prefix)
+            del self._versions[resource.group, resource.plural], self._sharing[prefix]
+            raise
+        self._put(resource, versions)
+        self._tell("added", resource)
+
+    def replace(self, resource: Resource, served: Iterable[str] | None = None) -> None:
+        """Serves a resource in a new form: nobody finds it missing meanwhile. Its watches end; those of a kind that
+        knows its `former` form go on in it for a moment, as upstream's. Raises CatalogError.
+        """
+        versions = self._checked(resource, served)
+        before = self._store(resource.group, resource.plural).resource
+        prefix = resource.prefix()
+        if before.prefix() != prefix or before.namespaced is not resource.namespaced:
+            raise CatalogError(f"{resource.qualified} cannot change where or in which scope its objects are stored")
+        sharing = self._sharing[prefix]
+        sharing[sharing.index(before)] = resource
+        self._registry.kinds.remove(before)
+        end = self._registry.cache[prefix].renew(
+            {name: terms for each in sharing for name, terms in index_terms(each).items()},
+            resource.present,
+            before.former,
+        )
+        if before.former is not None:
+            asyncio.get_running_loop().call_later(_FORMER_SECONDS, end)
+        self._put(resource, versions)
+        self._tell("replaced", resource)
+
+    def remove(self, group: str, plural: str) -> None:
+        """Serves a resource no longer and ends its watches. Raises CatalogError."""
+        resource = self._store(group, plural).resource
+        del self._registry.stores[group, plural], self._versions[group, plural]
+        self._registry.kinds.remove(resource)
+        sharing = self._sharing[resource.prefix()]
+        sharing.remove(resource)
+        if not sharing:
+            del self._sharing[resource.prefix()]
+            self._registry.cache.remove(resource.prefix())
+        self._tell("removed", resource)
+
+    def _store(self, group: str, plural: str) -> Store:
+        store = self._registry.stores.get((group, plural))
+        if store is None:
+            raise CatalogError(f"{plural}.{group} is not served" if group else f"{plural} is not served")
+        return store
+
+    def _checked(self, resource: Resource, served: Iterable[str] | None) -> tuple[Version, ...]:
+        """The versions to serve. Raises CatalogError for names and kinds that another resource has."""
+        wanted = {version.name for version in resource.versions} if served is None else set(served)
+        unknown = wanted - {version.name for version in resource.versions}
+        if unknown:
+            raise CatalogError(f"{resource.qualified} has no version {', '.join(sorted(unknown))}")
+        for store in self._registry.stores.values():
+            other = store.resource
+            if other.group == resource.group and other.plural != resource.plural and other.kind == resource.kind:
+                raise CatalogError(f"the kind {resource.kind} of {resource.qualified} is that of {other.qualified}")
+        return tuple(version for version in resource.versions if version.name in wanted)
+
+    def _put(self, resource: Resource, versions: tuple[Version, ...]) -> None:
+        registry, sharing = self._registry, self._sharing[resource.prefix()]
+        key = (resource.group, resource.plural)
+        self._versions[key] = versions
+        registry.kinds.add(resource)
+        forms = forms_of((resource,), self._is_in_use)
+        store = Store(registry, resource, registry.cache[resource.prefix()], forms, sharing[0].group)
+        registry.stores[key] = store
+        registry.follow(store)
+
+    def _is_in_use(self, resource: Resource, version: Version) -> bool:
+        versions = self._versions.get((resource.group, resource.plural))
+        return self._is_served(resource, version) if versions is None else version in versions
+
+    def _tell(self, type: Literal["added", "replaced", "removed"], resource: Resource) -> None:
+        for listener in list(self._listeners):
+            listener(CatalogEvent(type, resource))

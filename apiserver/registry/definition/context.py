@@ -1,0 +1,81 @@
+"""What a rule may know of its request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apiserver.api.schema.objects import Shared
+
+if TYPE_CHECKING:
+    from apiserver.api.features.gates import Features
+    from apiserver.api.schema.dropping import DroppedField
+    from apiserver.registry.definition.dropped_fields import DroppedFields
+    from apiserver.registry.definition.options import DeleteOptions, WriteOptions
+    from apiserver.registry.definition.resource import Resource
+    from apiserver.request.messages import User
+
+__all__ = ["Context"]
+
+
+class Rewrite(Protocol):
+    """Stores what a function makes of an object, as the server's own update of it or of a subresource."""
+
+    async def __call__(
+        self,
+        group: str,
+        plural: str,
+        namespace: str,
+        name: str,
+        func: Callable[[Any], Any],
+        /,
+        *,
+        subresource: str = "",
+    ) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What a rule may know of its request. `now` is UTC; `lookup(group, plural, namespace, name)` gives a stored object
+    or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace, name)`
+    asks the authorizer about the user; `resource_of(group, version, kind)` gives what is served of a kind, or None;
+    `rewrite(group, plural, namespace, name, func)` stores what a function makes of another object; `options` are those
+    of a write or deletion; `warnings` become Warning headers, `annotations` go into the record of the request,
+    `dropped` is what disabled feature gates took from the object; `deadline` is when the client gives up, by
+    `time.monotonic`, where it said that. `namespace` is empty for a cluster-wide kind."""
+
+    now: datetime
+    user: User
+    features: Features
+    resource: Resource
+    version: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    verb: str = ""
+    manager: str = ""
+    dry_run: bool = False
+    options: WriteOptions | DeleteOptions | None = None
+    lookup: Callable[[str, str, str, str], Shared | None] = lambda *_: None
+    all_of: Callable[[str, str], Iterable[Shared]] = lambda *_: ()
+    authorize: Callable[..., bool] = lambda *_: True
+    resource_of: Callable[[str, str, str], Resource | None] = lambda *_: None
+    rewrite: Rewrite | None = None
+    warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
+    dropped: list[DroppedField] = field(default_factory=list)
+    deadline: float | None = None
+
+    def report_dropped(self, memory: DroppedFields, name: str) -> None:
+        """Remembers what a write of the object lost, whether it succeeded or not, and warns the writer."""
+        fields = tuple(dict.fromkeys(self.dropped))
+        if not self.dry_run:
+            memory.note(self.resource.group, self.resource.kind, self.namespace, name, self.now, fields)
+        if memory.warns:
+            self.warnings += [field.warning for field in fields]
+
+    def of_object(self, namespace: str, name: str) -> Context:
+        """The same request, about one object (of a collection)."""
+        return replace(self, namespace=namespace, name=name)

@@ -1,0 +1,159 @@
+"""The rules of a kind: a few hooks with defaults, called by the generic store in upstream's order.
+
+    create   decode + default → to_hub → admit → system metadata → prepare_for_create → validate → metadata rules →
+             warnings → append
+    update   old → change (PUT body, patch) → admit → resourceVersion check → prepare_for_update → metadata rules →
+             validate_update → append
+    status   as update, with prepare_for_status_update / validate_status_update
+    other    subresources that are written as the object: prepare_for_subresource / validate_subresource
+    delete   preconditions → starts_deletion → deletion_grace → finalizers → admit → append
+
+The store validates metadata before it asks the kind (`name_rule`, `checks_finalizer_names`), so `validate*` is about
+the rest. metadata.generation, resourceVersion, uid, creation and deletion times are restored by the store around
+`prepare_*`; a kind that counts its generation does so in `prepare_*`.
+
+Objects are dicts in hub form. `prepare_*` may change `obj` in place; `validate*` must not. Nothing here does I/O: what
+a rule needs of other objects (a namespace's labels) comes through `Context.lookup`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apiserver.api.errors.field_errors import FieldError
+from apiserver.registry.definition.metadata import validate_metadata
+
+if TYPE_CHECKING:
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import DeleteOptions
+
+Json = dict[str, Any]
+
+
+def own(strategy: Strategy, hook: str) -> Any:
+    """A hook where the kind has one of its own, None where it says nothing: such a hook need not be asked."""
+    return None if getattr(type(strategy), hook) is getattr(Strategy, hook) else getattr(strategy, hook)
+
+
+class Strategy:
+    """Hooks with upstream's defaults; a kind overrides what differs.
+
+    The store puts the kind's metadata rules before what `validate*` returns, and what `validate_first` returns before
+    both.
+    """
+
+    #: "subdomain" | "label" | "path-segment": the syntax of metadata.name (apiserver.api.values.names).
+    name_rule: str = "subdomain"
+    #: Fields (dotted) that managedFields of the main resource / of status never own.
+    reset_fields: tuple[str, ...] = ()
+    status_reset_fields: tuple[str, ...] = ("metadata", "spec")
+    #: the kind's validation looks at metadata at all (core Events leave it to the generic rules).
+    checks_metadata: bool = True
+    #: seconds that DELETE without a period grants; None: deletion is immediate.
+    grace_period: int | None = None
+    #: metadata.finalizers must be standard or qualified names (kinds validated by pkg/apis/core/validation's
+    #: ValidateObjectMeta).
+    checks_finalizer_names: bool = True
+    #: the kind's update validation looks at the whole metadata once more (each finding is then a cause twice).
+    revalidates_metadata: bool = True
+    #: the kind's update validation compares metadata with the stored one, as the generic rules have done.
+    compares_metadata: bool = True
+    #: the kind's validation of status updates looks at metadata.
+    checks_status_metadata: bool = True
+    #: metadata.generateName must be the beginning of a name by the kind's own rule; else the generated name alone.
+    checks_generate_name: bool = True
+    #: what a DELETE without propagation policy does with dependents: "background", "orphan", or "unsupported" (no
+    #: finalizers at all).
+    garbage_collection: str = "background"
+    #: whether a deletion that `starts_deletion` began takes up the finalizers of its propagation policy.
+    begins_with_finalizers: bool = True
+    #: preconditions of DELETE are answered with the plural and the storage's words (namespaces, definitions).
+    storage_preconditions: bool = False
+
+    def name_rule_of(self, ctx: Context) -> str:
+        """The rule for new names, where a feature gate changes it."""
+        return self.name_rule
+
+    def validate_metadata(self, ctx: Context, metadata: Json, namespaced: bool) -> list[FieldError]:
+        """What the kind itself says of the metadata of an object, new or changed."""
+        if not self.checks_generate_name and "generateName" in metadata:
+            metadata = {name: value for name, value in metadata.items() if name != "generateName"}
+        rule = self.name_rule_of(ctx)
+        return validate_metadata(metadata, namespaced, rule, kind_rules=self.checks_finalizer_names)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None: ...
+
+    def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        """Errors that stand before those of the metadata; on create (`old` None), update and status update
+        (`ctx.subresource`).
+        """
+        return []
+
+    def takes_long(self, version: str) -> bool:
+        """Whether checking an object may take longer than others should wait, however small the request is."""
+        return False
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return []
+
+    def canonicalize(self, ctx: Context, obj: Json) -> None:
+        """Last change in place after validation, on create and update (upstream's Canonicalize)."""
+
+    def before_storing(self, ctx: Context, obj: Json) -> None:
+        """Last change of all in place, once admission has accepted the object: what its stored form cannot hold."""
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return []
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None: ...
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return []
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return []
+
+    def warnings_on_status_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return []
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None: ...
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return []
+
+    def check_delete(self, ctx: Context) -> None:
+        """May refuse (raise) the DELETE of one object by its name, before it is looked for; a DELETE of a collection
+        does not ask.
+        """
+
+    def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
+        """Seconds between DELETE and removal, or None where the kind is deleted immediately (upstream's
+        CheckGracefulDelete).
+        """
+        return None
+
+    def prepare_for_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> None:
+        """An update through a subresource other than status (finalize, resize, ephemeralcontainers)."""
+
+    def validate_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> list[FieldError]:
+        return []
+
+    def reset_fields_of(self, subresource: str) -> tuple[str, ...]:
+        """Fields that a write to the main resource ("") or a subresource never owns."""
+        if subresource == "status":
+            return self.status_reset_fields
+        return () if subresource else self.reset_fields
+
+    def starts_deletion(self, ctx: Context, obj: Json, options: DeleteOptions) -> bool:
+        """Whether DELETE only begins the deletion: the hook has changed `obj` (phase, deletionTimestamp), which is
+        stored and answered, with the finalizers of dependents unless `begins_with_finalizers` is False.
+        """
+        return False
+
+    def warnings_on_delete(self, ctx: Context, options: DeleteOptions) -> list[str]:
+        """Once for each DELETE, of one object or of many, before anything is looked at."""
+        return []
+
+    def may_remove(self, obj: Json) -> bool:
+        """Whether an object without metadata.finalizers may leave the store (namespaces: spec.finalizers is empty)."""
+        return True

@@ -1,0 +1,1 @@
+"""The generic store, its results, and the admission chain."""

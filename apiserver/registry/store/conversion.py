@@ -1,0 +1,98 @@
+"""Kinds whose versions are converted by somebody else, who has to be asked and waited for (conversion webhooks).
+
+Their objects are stored as they are and brought into the version of a request before any rule sees them: `shown` makes
+of the entry that the cache holds an entry of the same state in that version, which verbs treat as every other. What a
+verb stores is brought into the storage version last (`stored`). See docs/adr/0024-webhooks.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from apiserver.api.errors.nesting import loads_stored
+from apiserver.api.schema.objects import Hub, Stored
+from apiserver.registry.body.convert import encode_stored
+from apiserver.storage.log.types import Record
+from apiserver.storage.watchcache.entry import Entry
+
+if TYPE_CHECKING:
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.store.store import Store
+
+__all__ = ["Shown", "is_outdated", "mark_of", "marked", "shown", "stored", "stored_as", "unmarked"]
+
+_KEY: Final = b',"apiVersion":"'
+_END: Final = b'"}'
+
+
+class Shown(Entry):
+    """The state of an entry in another form: what is stored stays what it is."""
+
+    __slots__ = ("raw", "version")
+
+    def __init__(self, raw: Entry, version: str, obj: Hub) -> None:
+        value = encode_stored(obj)
+        super().__init__(Record(raw.revision, raw.key, raw.create_revision, 0, False, value), loads_stored)
+        self.raw, self.version = raw, version
+
+    @property
+    def value(self) -> bytes:
+        return self.raw.value
+
+
+async def shown(store: Store, ctx: Context, entry: Entry, *, kept: bool = False) -> Entry:
+    """An entry in the version of a request; `kept`: as it was converted before is good enough. Raises StatusError."""
+    conversion = store.resource.conversion
+    if conversion is None or type(entry) is not Entry:  # what was not stored has the version of its request
+        return entry
+    return (await conversion.shown((entry,), ctx.version, kept=kept))[0]
+
+
+async def stored(store: Store, ctx: Context, obj: Hub) -> Hub:
+    """An object of a request as it is to be stored. Raises StatusError."""
+    conversion = store.resource.conversion
+    return obj if conversion is None else await conversion.stored(obj, ctx.version)
+
+
+def is_outdated(store: Store, key: str, entry: Entry) -> bool:
+    """Whether an object is stored in another form than it would be now: by a schema or in a version from before. A
+    write that changes nothing then stores it anew, as upstream does; what migrates stored objects counts on it.
+    """
+    raw = entry.raw if isinstance(entry, Shown) else entry
+    return store.cache.stored_value(key, raw) != marked(Stored(unmarked(raw.value)), store.resource.stored_mark)
+
+
+# The version of a stored object. A row of a resource that was stored in several versions ends with the name of its own,
+# unless that is the first of them.
+
+
+def mark_of(version: str) -> bytes:
+    """What tells the version of a row, as its last member."""
+    return _KEY + version.encode() + _END
+
+
+def marked(value: Stored, mark: bytes) -> Stored:
+    """A value to be stored, with a mark where there is one. A deep value ends with a tab, and still does."""
+    if not mark:
+        return value
+    body = value.rstrip(b"\t")
+    return Stored(body[:-1] + mark + value[len(body) :])
+
+
+def stored_as(value: bytes) -> str:
+    """The version that a stored value names, "" where it names none."""
+    body = value.rstrip(b"\t")
+    if not body.endswith(_END):
+        return ""
+    at = body.rfind(_KEY)
+    name = body[at + len(_KEY) : -len(_END)]
+    return name.decode() if at >= 0 and name.isalnum() else ""
+
+
+def unmarked(value: bytes) -> bytes:
+    """A stored value without its mark."""
+    version = stored_as(value)
+    if not version:
+        return value
+    body = value.rstrip(b"\t")
+    return body[: -len(mark_of(version))] + b"}" + value[len(body) :]

@@ -1,0 +1,154 @@
+"""A subresource whose body is an object of another kind that shows a part of the resource's own: scale.
+
+    get      object → projection
+    write    object → projection → changed as any object of its kind → checked → taken over by the object → stored by
+             the object's own rules
+
+Managers of the object's field that the projection shows are managers of the projection while it is changed, and what it
+says of them goes back into the object (upstream's ScaleHandler): whoever else managed the field loses it, and its new
+managers have no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from apiserver.api.errors.status import conflict, invalid
+from apiserver.api.schema.objects import Hub, UpdateFunc
+from apiserver.registry.body.convert import copy_of, forms_of, read
+from apiserver.registry.definition.resource import api_version
+from apiserver.registry.fields.managers import FieldTracker, Manager, Managers, Owned, decode_strictly, encode
+from apiserver.registry.fields.set import contains, difference, of_elements, of_paths
+from apiserver.registry.store.results import Unsaved
+
+if TYPE_CHECKING:
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.resource import Projection
+    from apiserver.storage.watchcache.cache import Entry
+
+__all__ = ["Projector"]
+
+Json = dict[str, Any]
+
+
+class Projector:
+    """Reads and writes objects as one of their projections. `forms` are the versions that its managers may speak."""
+
+    def __init__(self, projection: Projection, fields: Mapping[str, str | None]) -> None:
+        """`fields` is the field by apiVersion of the object, None in versions that have no such projection: managers
+        write in any of them."""
+        self.kind, self.version = projection.kind, projection.version
+        self.show, self.validate, self._there = projection.show, projection.validate, projection.there
+        self.forms = forms_of((projection.kind,))
+        within = projection.within or projection.field
+        self._steps, self._shown = tuple(projection.field.split(".")), tuple(within.split("."))
+        self._shown_elements = tuple(f"f:{step}" for step in self._shown)
+        self._field, self._shown_field = of_paths(projection.field), of_paths(within)
+        self._fields = {
+            version: None if field is None else tuple(f"f:{step}" for step in field.split("."))
+            for version, field in fields.items()
+        }
+        self._tracker = FieldTracker(self.forms.get, lambda _: ())
+
+    @property
+    def api_version(self) -> str:
+        return self.kind.api_versions[self.version.name]
+
+    def context(self, ctx: Context) -> Context:
+        """The request, as one about the projection."""
+        return replace(ctx, resource=self.kind, version=self.version.name)
+
+    def shown(self, obj: Json, version: str, written: str | None) -> Json:
+        """The projection of an object of a version, with the managers of what it shows; the one without a time wrote
+        it at `written`."""
+        made = self.show(Hub(obj))
+        managers = self._of_projection(decode_strictly(obj["metadata"].get("managedFields")))
+        entries = encode({key: owned._replace(time=owned.time or written) for key, owned in managers.items()})
+        if entries:
+            made["metadata"]["managedFields"] = entries
+        return made
+
+    def answer(self, entry: Entry) -> Entry:
+        """The projection of an object, as if it was stored itself."""
+        return Unsaved(entry.key, Hub(self.show(read(entry))), entry.revision)
+
+    def check(self, entry: Entry) -> None:
+        """Raises StatusError for an object that has nothing to show, which can still be given it."""
+        if self._there is not None:
+            self._there(entry.obj)
+
+    def of_object(self, ctx: Context, func: UpdateFunc, *, tracked: bool) -> UpdateFunc:
+        """What changes the projection as what changes the object, which tracks managers itself; so does `func` when it
+        is `tracked`.
+        """
+
+        def update(obj: Hub | None) -> Hub:
+            assert obj is not None, "a projection needs an object"
+            metadata, version = obj["metadata"], api_version(ctx.resource.group, ctx.version)
+            managers = decode_strictly(metadata.get("managedFields"))
+            shown = self.show(obj)
+            if kept := encode(self._of_projection(managers)):
+                shown["metadata"]["managedFields"] = kept
+            new = func(Hub(copy_of(shown)))
+            if not tracked:
+                writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)
+                self._tracker.updated(shown, new, writer, ctx.now)
+            self._check(ctx, new, obj)
+            self.take(obj, new)
+            metadata.pop("managedFields", None)
+            entries = encode(self._of_parent(managers, decode_strictly(new["metadata"].get("managedFields")), version))
+            if entries:
+                metadata["managedFields"] = entries
+            return obj
+
+        return update
+
+    def _check(self, ctx: Context, new: Json, obj: Json) -> None:
+        metadata, name = obj["metadata"], obj["metadata"]["name"]
+        errors = self.validate(new)
+        if errors:
+            raise invalid(self.kind.kind, self.kind.group, name, errors)
+        uid = new["metadata"].get("uid")
+        if uid and uid != metadata["uid"]:
+            cause = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+            raise conflict(f"{ctx.resource.plural}/{ctx.subresource}", ctx.resource.group, name, cause)
+
+    def take(self, obj: Json, new: Json) -> None:
+        """The object with the projection's field, and with its version where it says one."""
+        source, target = new, obj
+        for step in self._shown[:-1]:
+            source = source.get(step) or {}
+        for step in self._steps[:-1]:
+            target = target.setdefault(step, {})
+        target[self._steps[-1]] = source.get(self._shown[-1], 0)
+        if version := new["metadata"].get("resourceVersion"):
+            obj["metadata"]["resourceVersion"] = version
+
+    def _of_projection(self, managers: Managers) -> Managers:
+        """Those who manage the field, as managers of the projection."""
+        return {
+            key: Owned(self._shown_field, self.api_version, owned.time)
+            for key, owned in managers.items()
+            if (field := self._fields.get(owned.version)) is not None and contains(owned.fields, *field)
+        }
+
+    def _of_parent(self, managers: Managers, shown: Managers, version: str) -> Managers:
+        """The object's managers after those of the projection changed. Keys of update managers hold the version they
+        wrote in, so that only managers by apply are found again. Whoever wrote in a version that is not there any more
+        is forgotten.
+        """
+        result: Managers = {}
+        for key, owned in managers.items():
+            if owned.version not in self._fields:
+                continue
+            field = self._fields[owned.version]
+            if field is None or not contains(owned.fields, *field) or shown.pop(key, None) is not None:
+                result[key] = owned
+            elif rest := difference(owned.fields, of_elements(field)):
+                result[key] = owned._replace(fields=rest)
+        for key, owned in shown.items():
+            if contains(owned.fields, *self._shown_elements):
+                result[key] = Owned(self._field, version, managers[key].time if key in managers else None)
+        return result

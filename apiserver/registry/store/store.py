@@ -1,0 +1,330 @@
+"""What a verb needs of a resource (`Store`), and what the stores of one server share (`Registry`).
+
+A store reads from its resource's watch cache and appends to the log. What happens in between is in
+`apiserver.registry.verbs`, a file for each verb, whose functions take the store as their first argument.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.codec.codec import encode_exactly, encode_plain
+from apiserver.api.errors.nesting import loads_stored
+from apiserver.api.errors.status import StatusError, insufficient_storage, unavailable
+from apiserver.api.schema.objects import Hub, Shared, Stored
+from apiserver.registry.body.convert import ExpectedBody, Form, as_stored, normalizer_of
+from apiserver.registry.body.decode import Kinds
+from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
+from apiserver.registry.definition.context import Context, Rewrite
+from apiserver.registry.definition.dropped_fields import DroppedFields
+from apiserver.registry.definition.random_source import Chance
+from apiserver.registry.definition.resource import Resource, api_version
+from apiserver.registry.definition.strategy import own
+from apiserver.registry.fields.managers import FieldTracker
+from apiserver.registry.store.conversion import marked, shown, stored
+from apiserver.registry.store.projection import Projector
+from apiserver.runtime.clock import now
+from apiserver.runtime.offload import LONG, call_on_loop, on_loop
+from apiserver.storage.log.types import FutureRevision, StorageFull, StorageUnavailable, Write, WriteRefused
+from apiserver.storage.watchcache.cache import Entry
+
+if TYPE_CHECKING:
+    from apiserver.api.features.gates import Features
+    from apiserver.registry.definition.authority import Authority, Identity
+    from apiserver.registry.definition.kubelets import KubeletEndpoints, Kubelets
+    from apiserver.registry.definition.reservations import Reservations
+    from apiserver.registry.store.admission import Chain, Handlers, Operation
+    from apiserver.request.messages import User
+    from apiserver.runtime.metrics import Family
+    from apiserver.storage.log.types import RevisionLog
+    from apiserver.storage.watchcache.cache import Cache
+    from apiserver.storage.watchcache.watchcache import WatchCache
+    from apiserver.webhooks.client import Webhooks
+
+__all__ = ["WAIT_SECONDS", "Registry", "Store", "allow_all", "refusal_of"]
+
+#: How long a request waits for a revision that is not here yet.
+WAIT_SECONDS: Final = 3.0
+
+
+_new: Final = object.__new__
+
+
+def refusal_of(error: StorageUnavailable) -> StatusError:
+    """What a client is told: 507 where there is no room, else 503."""
+    return insufficient_storage(str(error)) if isinstance(error, StorageFull) else unavailable(str(error))
+
+
+def allow_all(*_: Any, **__: Any) -> bool:
+    """Rules ask this, and no authorizer, where all may do everything for good."""
+    return True
+
+
+class Registry:
+    """What all stores of one server share. `stores` is by (group, plural); `apiserver.registry.catalog.catalog` fills it.
+
+    `admission` is a chain of plugins; `authorize(user, verb, group, resource, subresource, namespace, name)` answers a
+    rule's questions; `clock` gives UTC now, `chance` uids and generated names.
+    `shared`: other servers write to the same database, so a read asks it for its revision first. `warn_dropped`:
+    whoever writes a field that a disabled feature gate drops gets a warning; `dropped` remembers it in any case.
+    """
+
+    def __init__(
+        self,
+        log: RevisionLog,
+        cache: WatchCache,
+        *,
+        admission: Chain,
+        features: Features,
+        clock: Callable[[], datetime] = now,
+        chance: Chance | None = None,
+        authorize: Callable[..., bool] = allow_all,
+        shared: bool = False,
+        warn_dropped: bool = False,
+    ) -> None:
+        self.log, self.cache, self.admission, self.features, self.shared = log, cache, admission, features, shared
+        self.clock, self.authorize = clock, authorize
+        chance = chance or Chance()
+        self.new_uid, self.new_suffix, self.choose = chance.uid, chance.suffix, chance.below
+        self.dropped = DroppedFields(warns=warn_dropped)
+        #: who answers more than yes or no; set by whoever wires the server.
+        self.authority: Authority | None = None
+        self.identity: Identity | None = None
+        #: what objects of a resource take of what its objects share, by (group, plural); filled before the stores.
+        self.reservations: dict[tuple[str, str], Reservations] = {}
+        #: the nodes whose containers are processes; None where no node can run any.
+        self.kubelets: Kubelets | None = None
+        self.kubelet_endpoints: KubeletEndpoints | None = None
+        #: stores what a function makes of an object, for rules; set by whoever wires the server.
+        self.rewrite: Rewrite | None = None
+        self.kinds = Kinds()
+        self.stores: dict[tuple[str, str], Store] = {}
+        #: writes under way, by key.
+        self.busy: dict[str, asyncio.Future[None]] = {}
+        #: how the parts of the control plane are: name, whether it is well, what it says; set by whoever wires the
+        #: server.
+        self.components: Callable[[], Awaitable[list[tuple[str, bool, str]]]] | None = None
+        #: a watch without timeoutSeconds ends after this time to twice this time.
+        self.watch_seconds: float = 1800.0
+        #: what plugins count, for /metrics.
+        self.counted: list[Family] = []
+        #: who calls webhooks; set by whoever wires the server, and until then nobody is called.
+        self.webhooks: Webhooks | None = None
+        admission.use(self)
+
+    def lookup(self, group: str, plural: str, namespace: str, name: str) -> Shared | None:
+        """A stored object, for rules that need to know of others."""
+        store = self.stores.get((group, plural))
+        if store is None:
+            return None
+        entry = store.cache.get(store.resource.key(namespace, name))
+        return None if entry is None else entry.obj
+
+    def counts(self) -> dict[str, int]:
+        """How many objects of each resource there are."""
+        counted: dict[str, int] = {}
+        for store in self.stores.values():
+            if "list" in store.resource.verbs and store.resource.shown is None:
+                counted.setdefault(store.resource.qualified, len(store.cache))
+        return counted
+
+    def all_of(self, group: str, plural: str) -> list[Shared]:
+        """All stored objects of a kind."""
+        store = self.stores.get((group, plural))
+        if store is None or not len(store.cache):
+            return []
+        return [entry.obj for entry in call_on_loop(store.cache.list).entries]
+
+    def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
+        """The resource that serves a kind in a version."""
+        for store in self.stores.values():
+            resource = store.resource
+            if resource.kind == kind and resource.group == group and api_version(group, version) in store.forms:
+                return resource
+        return None
+
+    def follow(self, store: Store) -> None:
+        """Where objects of a resource configure admission plugins, every store finds out anew whom to ask as these
+        objects change, so that no write asks plugins that have nothing to say.
+        """
+        group, plural = store.resource.group, store.resource.plural
+        if not self.admission.follows(group, plural):
+            return
+
+        def note(any: bool) -> None:
+            if self.admission.note(group, plural, any=any):
+                self.forget_handlers()
+
+        store.cache.when_changed(note)
+
+    def forget_handlers(self) -> None:
+        """Every store finds out anew which admission plugins to ask."""
+        for store in self.stores.values():
+            store.known_handlers = {}
+
+    @on_loop
+    async def turn(self, key: str) -> None:
+        """Waits until no write of this key is under way here, and what other servers wrote before is here, too: to read
+        it now is to read what those writes made of it.
+        """
+        while (busy := self.busy.get(key)) is not None:
+            await busy
+        if self.shared:
+            await self.consistent()
+
+    @on_loop
+    async def free(self, key: str) -> None:
+        """Waits until no write of this key is under way here."""
+        while (busy := self.busy.get(key)) is not None:
+            await busy
+
+    @on_loop
+    async def consistent(self) -> None:
+        """Waits until the caches hold all that any server committed before the call. Raises StatusError where they
+        cannot: 503.
+        """
+        if self.shared:
+            await self._reach(await self._newest())
+
+    @on_loop
+    async def catch_up(self, refused: WriteRefused) -> None:
+        """Waits until the caches show why a write was refused."""
+        await self._reach(refused.revision or await self._newest())
+
+    async def _newest(self) -> int:
+        try:
+            return await self.log.current_revision()
+        except StorageUnavailable as error:
+            raise unavailable(str(error)) from error
+
+    async def _reach(self, revision: int) -> None:
+        try:
+            await self.cache.wait_for(revision, WAIT_SECONDS)
+        except FutureRevision as error:
+            raise unavailable(f"this server has not caught up with the database: {error}") from None
+
+
+class Store:
+    """One resource: its cache, and what is known of it before any request.
+
+    `kind_group` is the group of the kind as it is stored, which is that of the first resource with this prefix: texts
+    about invalid objects name it.
+    """
+
+    def __init__(
+        self, registry: Registry, resource: Resource, cache: Cache, forms: Mapping[str, Form], kind_group: str
+    ) -> None:
+        self.registry, self.resource, self.cache, self.strategy = registry, resource, cache, resource.strategy
+        self.forms, self.kind_group = forms, kind_group
+        self.reservations = registry.reservations.get((resource.group, resource.plural))
+        self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
+        #: who is asked, by operation, version, subresource and whether it is in a namespace; another dict as soon as
+        #: something changes that they go by.
+        self.known_handlers: dict[tuple[Operation, str, str, bool], Handlers] = {}
+        #: hooks that few kinds have, None for the others.
+        self.canonicalize = own(self.strategy, "canonicalize")
+        self.takes_long = own(self.strategy, "takes_long")
+        self.before_storing = own(self.strategy, "before_storing")
+        self.warnings_on_status_update = own(self.strategy, "warnings_on_status_update")
+        #: turns an object into what storing makes of it, where that is not the object itself.
+        self.normalize = normalizer_of(resource.hub_schema)
+        #: the resource as each version shows it.
+        self.variants = {version.name: resource.of_version(version) for version in resource.versions}
+        #: by version and subresource.
+        self.projectors = {
+            (name, sub.name): Projector(sub.projection, self._fields_of(sub.name))
+            for name, variant in self.variants.items()
+            for sub in variant.subresources
+            if sub.projection is not None
+        }
+        #: what a body has to be, by version and subresource.
+        self.bodies: Mapping[tuple[str, str], ExpectedBody] = {
+            (version.name, "" if subresource is None else subresource.name): ExpectedBody(
+                resource, version, subresource
+            )
+            for version in resource.versions
+            for subresource in (None, *self.variants[version.name].subresources)
+        }
+
+    def handlers(self, operation: Operation, ctx: Context) -> Handlers:
+        """The admission plugins that have something to say of such requests."""
+        known, kind = self.known_handlers, (operation, ctx.version, ctx.subresource, ctx.namespace != "")
+        found = known.get(kind)
+        if found is None:
+            found = known[kind] = self.registry.admission.of(operation, ctx)
+        return found
+
+    def _fields_of(self, subresource: str) -> dict[str, str | None]:
+        """The field that a projection shows, by apiVersion; None where a version has no such subresource."""
+        return {
+            api_version(self.resource.group, name): next(
+                (sub.projection.field for sub in variant.subresources if sub.name == subresource and sub.projection),
+                None,
+            )
+            for name, variant in self.variants.items()
+        }
+
+    def context(
+        self, *, user: User, version: str, verb: str, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> Context:
+        """What rules may know of a request."""
+        registry = self.registry
+        # As `Context(...)`, in a third of the time: every request has one.
+        made = _new(Context)
+        made.now, made.user, made.features, made.resource = registry.clock(), user, registry.features, self.resource
+        made.version, made.namespace, made.name, made.subresource = version, namespace, name, subresource
+        made.verb, made.manager, made.dry_run, made.options = verb, "", False, None
+        made.lookup, made.all_of, made.authorize = registry.lookup, registry.all_of, partial(registry.authorize, user)
+        made.resource_of, made.rewrite, made.deadline = registry.resource_of, registry.rewrite, None
+        made.warnings, made.annotations, made.dropped = [], {}, []
+        return made
+
+    async def put(
+        self, ctx: Context, key: str, obj: Hub, expected: int, *, keep_managers: bool = False, frees: bool = False
+    ) -> Entry:
+        """Appends what a request made of an object, in the version of that request, which the new state has as well.
+        `expected` is the revision that the key must be at. Raises as `append`, and StatusError where it is too large.
+        """
+        converted = self.resource.conversion is not None
+        if converted:
+            obj = await stored(self, ctx, obj)
+        made, mark = as_stored(obj), self.resource.stored_mark
+        plain = encode_plain(made) if self.cache.followers and not (converted or mark) else None
+        if plain is not None and len(plain) <= LONG:
+            value = Stored(plain)
+            self.cache.hand_over(key, value, made)
+        else:
+            value = Stored(encode_exactly(made))
+            if len(value) + 2 * len(key) + ENVELOPE > REQUEST_LIMIT:
+                value = encode_large(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
+            if mark:
+                value = marked(value, mark)
+        try:
+            entry = await self.append(Write(key, value, expected, frees=frees))
+        except BaseException:
+            self.cache.take_back(key)
+            raise
+        return await shown(self, ctx, entry) if converted else entry
+
+    @on_loop
+    async def append(self, write: Write) -> Entry:
+        """Commits one write and gives the state that it made: for a deletion, the last one with the deletion's
+        version. Afterwards the caches show it. Raises WriteRefused, and StatusError (503).
+        """
+        done = asyncio.get_running_loop().create_future()
+        busy, key = self.registry.busy, write.key
+        busy[key] = done
+        try:
+            record = await self.registry.log.append(write)
+        except StorageUnavailable as error:
+            raise refusal_of(error) from error
+        finally:
+            if busy.get(key) is done:
+                del busy[key]
+            done.set_result(None)
+        entry = self.cache.get(key)
+        return entry if entry is not None and entry.revision == record.revision else Entry(record, loads_stored)

@@ -1,0 +1,96 @@
+"""Objects that the server writes on its own account."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from apiserver.api.errors.status import StatusError
+from apiserver.registry.definition.options import delete_options
+from apiserver.registry.definition.resource import api_version
+from apiserver.registry.verbs.create import create
+from apiserver.registry.verbs.delete import delete_object
+from apiserver.registry.verbs.patch import patch
+from apiserver.registry.verbs.replace import replace_object
+from apiserver.request.messages import Request
+
+if TYPE_CHECKING:
+    from apiserver.registry.store.store import Registry
+    from apiserver.request.messages import User
+
+__all__ = ["apply_own", "create_own", "delete_own", "rewrite_own"]
+
+Json = dict[str, Any]
+
+_MANAGER: Final = "kube-apiserver"
+_HEADERS: Final = {"content-type": "application/json", "user-agent": _MANAGER}
+
+
+async def create_own(registry: Registry, user: User, group: str, plural: str, obj: Json, *, manager: str = "") -> bool:
+    """Creates an object, whose fields are managed by the server or by `manager`; False where there is one of that
+    name. Raises StatusError.
+    """
+    store = registry.stores[group, plural]
+    version = store.resource.versions[0].name
+    body = orjson.dumps({"apiVersion": api_version(group, version), "kind": store.resource.kind, **obj})
+    ctx = store.context(user=user, version=version, verb="create", namespace=obj["metadata"].get("namespace", ""))
+    try:
+        await create(store, ctx, Request("POST", "", f"fieldManager={manager}" if manager else "", _HEADERS, body))
+    except StatusError as error:
+        if error.reason != "AlreadyExists":
+            raise
+        return False
+    return True
+
+
+async def apply_own(
+    registry: Registry, user: User, group: str, plural: str, obj: Json, *, manager: str, subresource: str = ""
+) -> None:
+    """Applies a configuration, whoever owned its fields before. Raises StatusError."""
+    store = registry.stores[group, plural]
+    version, name = store.resource.versions[0].name, obj["metadata"]["name"]
+    body = orjson.dumps({"apiVersion": api_version(group, version), "kind": store.resource.kind, **obj})
+    namespace = obj["metadata"].get("namespace", "")
+    ctx = store.context(
+        user=user, version=version, verb="patch", namespace=namespace, name=name, subresource=subresource
+    )
+    headers = {**_HEADERS, "content-type": "application/apply-patch+yaml"}
+    await patch(store, ctx, Request("PATCH", "", f"fieldManager={manager}&force=true", headers, body))
+
+
+async def delete_own(registry: Registry, user: User, group: str, plural: str, namespace: str, name: str) -> None:
+    """Deletes an object; one that is gone is no error. Raises StatusError."""
+    store = registry.stores[group, plural]
+    version = store.resource.versions[0].name
+    ctx = store.context(user=user, version=version, verb="delete", namespace=namespace, name=name)
+    try:
+        await delete_object(store, ctx, delete_options())
+    except StatusError as error:
+        if error.reason != "NotFound":
+            raise
+
+
+async def rewrite_own(
+    registry: Registry,
+    user: User,
+    group: str,
+    plural: str,
+    namespace: str,
+    name: str,
+    func: Callable[[Any], Any],
+    *,
+    subresource: str = "",
+) -> None:
+    """Stores what a function makes of an object, as an update of it or of a subresource by the server. An object that
+    is gone is no error. Raises StatusError.
+    """
+    store = registry.stores[group, plural]
+    version = store.resource.versions[0].name
+    ctx = store.context(user=user, version=version, verb="update", namespace=namespace, name=name)
+    try:
+        await replace_object(store, ctx, func, manager=_MANAGER, subresource=subresource)
+    except StatusError as error:
+        if error.reason != "NotFound":
+            raise

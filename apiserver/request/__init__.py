@@ -1,0 +1,1 @@
+"""What a request is about, and the plain messages that handlers exchange."""

@@ -1,0 +1,29 @@
+"""What tells requests apart: the Audit-Id of every answer, and of a request's events in the audit log."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Final
+from uuid import uuid4
+
+from apiserver.request.messages import Request
+
+__all__ = ["audit_id", "unused_id"]
+
+#: A UUID is dear beside a request: those of one process differ in their last part.
+_FIRST: Final = str(uuid4())[:-12]
+_NUMBERS: Final = count()
+_FIRST_BYTES: Final = _FIRST.encode()
+
+
+def audit_id(request: Request) -> str:
+    """The one that the client gave it, or one that is made."""
+    made = request.audit_id
+    if not made:
+        made = request.audit_id = request.headers.get("audit-id") or f"{_FIRST}{next(_NUMBERS):012x}"
+    return made
+
+
+def unused_id() -> bytes:
+    """One that no request had, as bytes."""
+    return b"%b%012x" % (_FIRST_BYTES, next(_NUMBERS))

@@ -1,0 +1,1 @@
+"""Rules, columns and subresources that several kinds share."""

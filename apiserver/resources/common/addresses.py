@@ -1,0 +1,69 @@
+"""Addresses of endpoints and services beyond their form: those that reach nobody else, and those that not everybody
+reads in the same way. Rules: pkg/apis/core/validation (ValidateEndpointIP), apimachinery/pkg/util/validation (ip.go).
+"""
+
+from __future__ import annotations
+
+from apiserver.api.errors.field_errors import FieldError, Path, go_quote, invalid
+from apiserver.api.values.networks import is_plain_ipv4, parse_address, parse_interface
+
+__all__ = ["address_warnings", "reachable", "subnet_warnings"]
+
+
+def reachable(path: Path, text: str) -> list[FieldError]:
+    """What is wrong with an address that others are to reach."""
+    address = parse_address(text)
+    if address is None:
+        return [invalid(path, text, "must be a valid IP address")]
+    errors: list[FieldError] = []
+    if address.is_unspecified:
+        errors.append(invalid(path, text, f"may not be unspecified ({text})"))
+    if address.is_loopback:
+        errors.append(invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)"))
+    if address.is_link_local:
+        errors.append(invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"))
+    bits = address.packed
+    if bits[:3] == b"\xe0\x00\x00" if address.version == 4 else bits[0] == 0xFF and bits[1] & 0x0F == 2:
+        errors.append(invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"))
+    return errors
+
+
+def address_warnings(path: Path, text: str) -> list[str]:
+    """What is said of an address in a form that not everybody reads in the same way."""
+    if is_plain_ipv4(text):
+        return []
+    address = parse_address(text)
+    if address is None:
+        return []
+    mapped = getattr(address, "ipv4_mapped", None)
+    if mapped is not None or (address.version == 4 and str(address) != text):
+        return [f"{path}: non-standard IP address {go_quote(text)} is invalid: use {go_quote(str(mapped or address))}"]
+    if str(address) != text:
+        return [
+            f"{path}: IPv6 address {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(str(address))})"
+        ]
+    return []
+
+
+def subnet_warnings(path: Path, text: str) -> list[str]:
+    """The same of a range of addresses, and of one that has bits of an address beyond its prefix."""
+    parsed = parse_interface(text)
+    if parsed is None:
+        return []
+    mapped = getattr(parsed.ip, "ipv4_mapped", None)
+    network = parsed.network
+    shown = str(network) if mapped is None else f"{mapped}/{max(network.prefixlen - 96, 0)}"
+    warnings = []
+    if parsed.ip != network.network_address:
+        alone = f"{parsed.ip}/{parsed.max_prefixlen}"
+        warnings.append(
+            f"{path}: CIDR value {go_quote(text)} is ambiguous in this context (should be {go_quote(shown)} or"
+            f" {go_quote(alone)}?)"
+        )
+    if mapped is not None or (parsed.version == 4 and f"{parsed.ip}/{network.prefixlen}" != text):
+        warnings.append(f"{path}: non-standard CIDR value {go_quote(text)} is invalid: use {go_quote(shown)}")
+    elif not warnings and f"{parsed.ip}/{network.prefixlen}" != text:
+        warnings.append(
+            f"{path}: IPv6 CIDR value {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(shown)})"
+        )
+    return warnings

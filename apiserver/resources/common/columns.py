@@ -1,0 +1,31 @@
+"""Cells that several kinds show in the Table form."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.values.durations import age
+from apiserver.registry.definition.resource import Column
+
+__all__ = ["AGE", "NAME", "Json", "name_and_age"]
+
+Json = dict[str, Any]
+
+
+def _age(obj: Json, now: datetime) -> str:
+    return age(obj["metadata"].get("creationTimestamp"), now)
+
+
+NAME: Final = Column(
+    name="Name",
+    cell=lambda obj: obj["metadata"].get("name", ""),
+    format="name",
+    description="Name of the object, unique among its kind in a namespace.",
+)
+AGE: Final = Column(name="Age", cell=_age, timed=True, description="Time since the object was created.")
+
+
+def name_and_age(*between: Column) -> tuple[Column, ...]:
+    """The usual frame: the name, what a kind adds, the age."""
+    return (NAME, *between, AGE)

@@ -1,0 +1,77 @@
+"""core/v1 node selectors as part of an object (pkg/apis/core/validation)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, required
+from apiserver.api.values.names import dns_subdomain, label_key, label_value
+
+__all__ = ["validate_node_selector", "validate_node_selector_term", "validate_requirement"]
+
+Json = dict[str, Any]
+
+_LISTED: Final = "must be specified when `operator` is 'In' or 'NotIn'"
+_UNLISTED: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+_COMPARED: Final = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+_FIELD: Final = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+
+
+def validate_requirement(path: Path, requirement: Json, label_values: bool = True) -> list[FieldError]:
+    """One condition on a node's labels."""
+    errors: list[FieldError] = []
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            errors.append(required(path / "values", _LISTED))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            errors.append(forbidden(path / "values", _UNLISTED))
+    elif operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            errors.append(required(path / "values", _COMPARED))
+    else:
+        errors.append(invalid(path / "operator", Named(operator), "not a valid selector operator"))
+    key = requirement.get("key", "")
+    errors += [invalid(path / "key", key, text) for text in label_key(key)]
+    if label_values:
+        for index, value in enumerate(values):
+            errors += [invalid((path / "values")[index], value, text) for text in label_value(value)]
+    return errors
+
+
+def _field_requirement(path: Path, requirement: Json) -> list[FieldError]:
+    """One condition on a node's fields, of which there is one: its name."""
+    errors: list[FieldError] = []
+    operator, values, key = requirement.get("operator", ""), requirement.get("values") or [], requirement.get("key", "")
+    if operator not in ("In", "NotIn"):
+        errors.append(invalid(path / "operator", Named(operator), "not a valid selector operator"))
+    elif len(values) != 1:
+        errors.append(required(path / "values", _FIELD))
+    if key != "metadata.name":
+        errors.append(invalid(path / "key", key, "not a valid field selector key"))
+    else:
+        for index, value in enumerate(values):
+            errors += [invalid((path / "values")[index], value, text) for text in dns_subdomain(value)]
+    return errors
+
+
+def validate_node_selector_term(path: Path, term: Json, label_values: bool = True) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, requirement in enumerate(term.get("matchExpressions") or ()):
+        errors += validate_requirement((path / "matchExpressions")[index], requirement, label_values)
+    for index, requirement in enumerate(term.get("matchFields") or ()):
+        errors += _field_requirement((path / "matchFields")[index], requirement)
+    return errors
+
+
+def validate_node_selector(path: Path, selector: Json, label_values: bool = True) -> list[FieldError]:
+    terms = selector.get("nodeSelectorTerms") or []
+    at = path / "nodeSelectorTerms"
+    if not terms:
+        return [required(at, "must have at least one node selector term")]
+    return [
+        error
+        for index, term in enumerate(terms)
+        for error in validate_node_selector_term(at[index], term, label_values)
+    ]

@@ -1,0 +1,127 @@
+"""Scale subresources: how many replicas there are to be, and of which pods (autoscaling/v1). Facts:
+pkg/apis/autoscaling/validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.errors.status import bad_request
+from apiserver.api.selectors.selectors import SelectorError, from_labels, from_object
+from apiserver.api.types.autoscaling import Scale
+from apiserver.registry.definition.metadata import validate_metadata
+from apiserver.registry.definition.resource import Column, Projection, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE
+from apiserver.resources.common.workloads import nonnegative
+
+__all__ = ["SCALE", "SCALE_BY_LABELS", "scale_subresource", "shown_metadata"]
+
+Json = dict[str, Any]
+
+_SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def shown_metadata(obj: Json) -> Json:
+    """What a scale shows of an object's metadata."""
+    metadata = obj["metadata"]
+    return {name: metadata[name] for name in _SHOWN if name in metadata}
+
+
+def _scale(obj: Json, selector: str) -> Json:
+    replicas = obj["spec"].get("replicas")
+    status: Json = {"replicas": (obj.get("status") or {}).get("replicas", 0)}
+    if selector:
+        status["selector"] = selector
+    return {
+        "metadata": shown_metadata(obj),
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }  # fmt: skip
+
+
+def _by_selector(obj: Json) -> Json:
+    try:
+        return _scale(obj, str(from_object(obj["spec"].get("selector"))))
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+
+
+def _by_labels(obj: Json) -> Json:
+    return _scale(obj, str(from_labels(obj["spec"].get("selector") or {})))
+
+
+def _validate(scale: Json) -> list[FieldError]:
+    errors = validate_metadata(scale["metadata"], True, "subdomain", kind_rules=True)
+    return errors + nonnegative(Path("spec.replicas"), scale["spec"].get("replicas"))
+
+
+#: What the body of a scale subresource is; nothing of it is stored.
+_KIND: Final = Resource(
+    group="autoscaling",
+    kind="Scale",
+    plural="scales",
+    singular="scale",
+    namespaced=True,
+    versions=(Version(name="v1", schema=Scale),),
+    strategy=Strategy(),
+    storage_prefix="",
+    verbs=(),
+    columns=(
+        Column(
+            name="Name",
+            cell=lambda obj: obj["metadata"].get("name", ""),
+            description="Name of the object that is scaled.",
+        ),
+        Column(
+            name="Desired",
+            cell=lambda obj: obj["spec"].get("replicas", 0),
+            type="integer",
+            description="Pods that there are to be.",
+        ),
+        Column(
+            name="Available",
+            cell=lambda obj: obj["status"].get("replicas", 0),
+            type="integer",
+            description="Pods that there are.",
+        ),
+        AGE,
+    ),
+)
+
+
+#: Of a custom resource, whose tables say more of their columns.
+CUSTOM_SCALE: Final = replace(
+    _KIND,
+    columns=(replace(_KIND.columns[0], format="name"), *_KIND.columns[1:-1], replace(AGE, type="date")),
+)
+
+
+def scale_subresource(
+    field: str,
+    show: Callable[[Json], Json],
+    there: Callable[[Json], None] | None = None,
+    validate: Callable[[Json], list[FieldError]] = _validate,
+    kind: Resource = _KIND,
+) -> Subresource:
+    """The subresource of a kind that has its number of replicas in `field` (dotted); `show` makes a Scale of an
+    object, `there` raises where it has no such number, `validate` says what is wrong with a changed Scale,
+    `kind` how one is shown.
+    """
+    return Subresource(
+        name="scale",
+        kind="Scale",
+        group="autoscaling",
+        version="v1",
+        schema=Scale,
+        projection=Projection(kind, field, show, validate, there, "spec.replicas"),
+    )
+
+
+#: Of kinds with a label selector.
+SCALE: Final = scale_subresource("spec.replicas", _by_selector)
+#: Of kinds that select by labels alone (ReplicationController).
+SCALE_BY_LABELS: Final = scale_subresource("spec.replicas", _by_labels)

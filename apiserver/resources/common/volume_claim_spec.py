@@ -1,0 +1,81 @@
+"""The spec of a claim, also as pods and sets carry it in templates (pkg/apis/core/validation,
+ValidatePersistentVolumeClaimSpec).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.types.core.references import TypedLocalObjectReference, TypedObjectReference
+from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec
+from apiserver.api.validation.compile import At
+from apiserver.api.validation.formats import FORMATS
+from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.persistent_spec import access_modes, positive
+
+__all__ = ["validate_claim_spec"]
+
+Json = dict[str, Any]
+
+_STORAGE: Final = "storage"
+
+
+class _Env(NamedTuple):
+    """What rules know besides a spec. `any_group`: the stored claim has groups of data sources that are wrong."""
+
+    any_group: bool
+
+
+def _source(at: At) -> list[FieldError]:
+    """What a new volume is filled from, by reference."""
+    errors, group, kind = at.fields("name", "kind"), at.value.get("apiGroup") or "", at.value.get("kind", "")
+    if not group and kind != "PersistentVolumeClaim":
+        errors.append(invalid(at.path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+    if group and not at.env.any_group:
+        errors += FORMATS["subdomain"].errors(at.path / "apiGroup", group)
+    return errors
+
+
+def _sources(at: At) -> list[FieldError]:
+    """The two fields say the same, unless the source lies in another namespace, which only one of them can say."""
+    path, source, reference = at.path, at.value.get("dataSource"), at.value.get("dataSourceRef")
+    errors = at.fields("dataSource", "dataSourceRef")
+    if source is None or reference is None:
+        return errors
+    if reference.get("namespace"):
+        # The value is the path of the other field, which prints as an empty struct.
+        errors.append(invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified"))
+    elif any(source.get(field) != reference.get(field) for field in ("apiGroup", "kind", "name")):
+        errors.append(invalid(path, {}, "must match dataSourceRef"))
+    return errors
+
+
+def validate_claim_spec(
+    path: Path, spec: Json, *, attributes_class: bool = True, any_selector: bool = False, any_group: bool = False
+) -> list[FieldError]:  # fmt: skip
+    """`attributes_class` on: the field volumeAttributesClassName counts. `any_selector`, `any_group`: the stored claim
+    has values of labels, or groups of data sources, that are wrong and may stay."""
+    at = RULES.of(PersistentVolumeClaimSpec).at(path, spec, _Env(any_group))
+    modes = spec.get("accessModes") or []
+    errors = [] if modes else at.field("accessModes")
+    if not any_selector:
+        errors += at.field("selector")
+    errors += access_modes(at) if modes else []
+    amount = ((spec.get("resources") or {}).get("requests") or {}).get(_STORAGE)
+    size = (path / "resources").key(_STORAGE)
+    errors += [required(size)] if amount is None else positive(size, Quantity.parse(amount))
+    errors += at.fields("storageClassName", "volumeMode") + _sources(at)
+    return errors + at.field("volumeAttributesClassName") if attributes_class else errors
+
+
+RULES.set(TypedLocalObjectReference, _source, by_rules=("name", "kind"))
+RULES.set(TypedObjectReference, _source, "namespace", by_rules=("name", "kind"))
+RULES.set(
+    PersistentVolumeClaimSpec,
+    by_rules=(
+        "accessModes", "selector", "storageClassName", "volumeMode", "dataSource", "dataSourceRef",
+        "volumeAttributesClassName",
+    ),
+)  # fmt: skip

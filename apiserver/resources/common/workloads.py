@@ -1,0 +1,126 @@
+"""What kinds that make pods have in common: rules about counts, selectors and what may not change, and cells of their
+tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.schema.language import Struct, Type
+from apiserver.api.selectors.selectors import SelectorError, format_object, from_object
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.values.names import dns_label
+from apiserver.registry.definition.resource import Column
+from apiserver.resources.common.core_rules import RULES, validate_label_selector
+from apiserver.resources.common.resource_names import NEGATIVE
+
+__all__ = [
+    "count_generation",
+    "counts",
+    "hostname_warnings",
+    "immutable",
+    "nonnegative",
+    "selects_template",
+    "shown_labels",
+    "template_columns",
+    "validate_required_selector",
+]
+
+Json = dict[str, Any]
+
+_IMMUTABLE: Final = "field is immutable"
+_HOSTNAME: Final = (
+    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is"
+    " recommended: "
+)
+
+
+def count_generation(kind: Struct, obj: Json, old: Json) -> None:
+    """A changed spec (of type `kind`) is a new generation."""
+    if not semantic_equal(kind, obj["spec"], old["spec"]):
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def hostname_warnings(obj: Json) -> list[str]:
+    """Said to the author of an object whose name is too much for the hostnames of its pods."""
+    texts = dns_label(obj["metadata"].get("name", ""))
+    return [f"{_HOSTNAME}[{' '.join(texts)}]"] if texts else []
+
+
+def nonnegative(path: Path, value: int | None) -> list[FieldError]:
+    return [invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
+
+
+def counts(
+    kind: Struct, status: Json, parts: tuple[str, ...] = (), *, ready: str = "readyReplicas"
+) -> list[FieldError]:
+    """What is wrong with a status: by its type, and that `parts` are counted among `replicas`, and what is available is
+    ready (by the name that errors use).
+    """
+    path = Path("status")
+    errors = RULES.of(kind).errors(path, status)
+    total = status.get("replicas", 0)
+    for field in parts:
+        if (part := status.get(field, 0)) > total:
+            errors.append(invalid(path / field, part, "cannot be greater than status.replicas"))
+    available = status.get("availableReplicas", 0)
+    if parts and available > status.get("readyReplicas", 0):
+        errors.append(invalid(path / "availableReplicas", available, f"cannot be greater than {ready}"))
+    return errors
+
+
+def immutable(path: Path, kind: Type, new: Any, old: Any) -> list[FieldError]:
+    """A field that stays as it was made; the error shows the new value."""
+    if (new is None and old is None) or semantic_equal(kind, new, old):
+        return []
+    return [invalid(path, None if new is None else internal(kind, new), _IMMUTABLE)]
+
+
+def shown_labels(labels: Json | None) -> Json | None:
+    """Labels as an error shows them."""
+    return dict(sorted(labels.items())) if labels else None
+
+
+def validate_required_selector(path: Path, selector: Json | None) -> list[FieldError]:
+    return [required(path)] if selector is None else validate_label_selector(path, selector)
+
+
+def selects_template(path: Path, selector: Json | None, template: Json) -> list[FieldError]:
+    """The labels of the template (at `path`) must be such that the selector finds its pods. A selector that is none
+    says nothing.
+    """
+    labels = template["metadata"].get("labels") or {}
+    try:
+        if from_object(selector).matches(labels):
+            return []
+    except SelectorError:
+        return []
+    return [invalid(path / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`")]
+
+
+def template_columns(
+    template: Callable[[Json], Json], selector: Callable[[Json], Json | None] | None
+) -> tuple[Column, ...]:
+    """The wide columns: containers and images of the template, and whom the object selects."""
+
+    def listed(field: str) -> Callable[[Json], str]:
+        return lambda obj: ",".join(
+            container.get(field, "") for container in template(obj)["spec"].get("containers") or ()
+        )
+
+    columns = (
+        Column(name="Containers", cell=listed("name"), priority=1, description="Names of the template's containers."),
+        Column(name="Images", cell=listed("image"), priority=1, description="Images of the template's containers."),
+    )
+    if selector is None:
+        return columns
+    chosen = Column(
+        name="Selector",
+        cell=lambda obj: format_object(selector(obj)),
+        priority=1,
+        description="Labels of the pods that belong to the object.",
+    )
+    return (*columns, chosen)

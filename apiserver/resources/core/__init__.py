@@ -1,0 +1,1 @@
+"""Kinds of the core group that have no package of their own."""

@@ -1,0 +1,185 @@
+"""ReplicationControllers. Rules: pkg/registry/core/replicationcontroller, pkg/apis/core/validation
+(ValidateReplicationController).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.types.core.replication import (
+    ReplicationController,
+    ReplicationControllerSpec,
+    ReplicationControllerStatus,
+)
+from apiserver.registry.definition.context import Context
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.scales import SCALE_BY_LABELS
+from apiserver.resources.common.workloads import (
+    count_generation,
+    counts,
+    hostname_warnings,
+    shown_labels,
+    template_columns,
+)
+from apiserver.resources.pods.dropping import drop_disabled_in_template
+from apiserver.resources.pods.gates import PodGates, pod_gates
+from apiserver.resources.pods.template import (
+    default_template,
+    template_to_hub,
+    template_warnings,
+    validate_template,
+)
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_TEMPLATE: Final = _SPEC / "template"
+RULES.set(
+    ReplicationControllerStatus, "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas",
+    "observedGeneration",
+)  # fmt: skip
+RULES.set(ReplicationControllerSpec, "minReadySeconds", "selector", "replicas", by_rules=("template",))
+
+
+def _default_labels(obj: Json) -> None:
+    """Those of the template, unless it has its own."""
+    template, metadata = obj["spec"].get("template"), obj["metadata"]
+    if template is not None and template["metadata"].get("labels") and not metadata.get("labels"):
+        metadata["labels"] = dict(template["metadata"]["labels"])
+
+
+def default(obj: Json, now: datetime) -> None:
+    """What nobody said about the controller, its template's labels say."""
+    spec = obj["spec"]
+    template = spec.get("template")
+    labels = template["metadata"].get("labels") if template is not None else None
+    if labels and not spec.get("selector"):
+        spec["selector"] = dict(labels)
+    _default_labels(obj)
+    if template is not None:
+        default_template(template)
+
+
+def to_hub(obj: Json) -> Json:
+    if obj["spec"].get("template") is not None:
+        template_to_hub(obj["spec"]["template"])
+    return obj
+
+
+def _validate_template(template: Json | None, selector: Json, gates: PodGates) -> list[FieldError]:
+    if template is None:
+        return [required(_TEMPLATE)]
+    errors: list[FieldError] = []
+    labels, spec = template["metadata"].get("labels") or {}, template["spec"]
+    if any(labels.get(key) != value for key, value in selector.items()):
+        errors.append(
+            invalid(
+                _TEMPLATE / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`"
+            )
+        )
+    errors += validate_template(_TEMPLATE, template, gates=gates)
+    if spec.get("restartPolicy") != "Always":
+        errors.append(
+            not_supported(_TEMPLATE / "spec" / "restartPolicy", Named(spec.get("restartPolicy", "")), ["Always"])
+        )
+    if spec.get("activeDeadlineSeconds") is not None:
+        detail = "activeDeadlineSeconds in ReplicationController is not Supported"
+        errors.append(forbidden(_TEMPLATE / "spec" / "activeDeadlineSeconds", detail))
+    return errors
+
+
+def _warnings(obj: Json) -> list[str]:
+    template = obj["spec"].get("template")
+    return [] if template is None else template_warnings(_TEMPLATE, template)
+
+
+class ReplicationControllerStrategy(Strategy):
+    checks_generate_name = False
+    revalidates_metadata = False
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+    garbage_collection = "orphan"
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {"replicas": 0}
+        obj["metadata"]["generation"] = 1
+        drop_disabled_in_template(ctx, obj, None, "spec", "template")
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {"replicas": 0})
+        drop_disabled_in_template(ctx, obj, old, "spec", "template")
+        count_generation(ReplicationControllerSpec, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+        _default_labels(obj)  # of what was stored, which has defaults as soon as it is read
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return self._errors(ctx, obj["spec"], None)
+
+    def _errors(self, ctx: Context, spec: Json, old: Json | None) -> list[FieldError]:
+        gates = pod_gates(ctx, ((old or {}).get("template") or {}).get("spec"))
+        errors = RULES.of(ReplicationControllerSpec).errors(_SPEC, spec)
+        return errors + _validate_template(spec.get("template"), spec.get("selector") or {}, gates)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return self._errors(ctx, obj["spec"], old["spec"])
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return counts(
+            ReplicationControllerStatus,
+            obj.get("status") or {},
+            ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+        )
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return hostname_warnings(obj) + _warnings(obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        """(About the template that was, as upstream has it.)"""
+        changed = obj["metadata"].get("generation") != old["metadata"].get("generation")
+        return _warnings(old) if changed else []
+
+
+def _template(obj: Json) -> Json:
+    template: Json = obj["spec"].get("template") or {"spec": {}}
+    return template
+
+
+def _count(field: str) -> Any:
+    return lambda obj: (obj.get("status") or {}).get(field, 0)
+
+
+REPLICATION_CONTROLLERS: Final = Resource(
+    group="",
+    kind="ReplicationController",
+    plural="replicationcontrollers",
+    singular="replicationcontroller",
+    namespaced=True,
+    short_names=("rc",),
+    categories=("all",),
+    versions=(Version(name="v1", schema=ReplicationController, default=default, to_hub=to_hub),),
+    strategy=ReplicationControllerStrategy(),
+    storage_prefix="controllers",
+    columns=(
+        NAME,
+        Column(
+            name="Desired",
+            cell=lambda obj: obj["spec"].get("replicas", 0),
+            type="integer",
+            description="How many pods there should be.",
+        ),
+        Column(name="Current", cell=_count("replicas"), type="integer", description="How many there are."),
+        Column(name="Ready", cell=_count("readyReplicas"), type="integer", description="How many of them are ready."),
+        AGE,
+        *template_columns(_template, lambda obj: {"matchLabels": obj["spec"].get("selector") or {}}),
+    ),
+    subresources=(SCALE_BY_LABELS, Subresource(name="status")),
+    field_labels={"status.replicas": lambda obj: str((obj.get("status") or {}).get("replicas", 0))},
+    field_error_style="plain",
+)

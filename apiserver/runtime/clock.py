@@ -1,0 +1,143 @@
+"""Time: the running event loop is its only source.
+
+    now()                       UTC; `teller()` for who asks often
+    loop.time(), loop.call_later, asyncio.sleep, asyncio.timeout      everything that waits
+
+A real loop follows the system's clock. The virtual one (`apiserver.runtime.virtual_loop`) has a time of its own, which jumps
+from timer to timer; code that asks for time as above runs on both unchanged. What it has to say besides is what a timer
+is for, where that is not the work of the control plane (`Timer`), and when something outside the loop works for it
+(`outside`). On a real loop both mean nothing and cost nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from asyncio.events import _get_running_loop
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from enum import Enum, auto
+from functools import partial
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
+
+__all__ = [
+    "Timer",
+    "is_virtual",
+    "now",
+    "outside",
+    "purpose",
+    "served",
+    "stopwatch",
+    "teller",
+    "timers",
+    "virtual_loops",
+]
+
+_Callback = TypeVar("_Callback", bound=Callable[..., Any])
+
+
+class Timer(Enum):
+    """What a timer is for."""
+
+    WORK = auto()
+    """Something happens when it falls due: a toleration ends, a failure is tried again."""
+    UPKEEP = auto()
+    """It comes back as long as the process runs (resync, renewal of a lease, bookmark): whoever waits until nothing is
+    left to do does not wait for it."""
+    MACHINE = auto()
+    """It watches over a client, a connection or a database, and follows the system's clock on every loop."""
+
+
+class VirtualTime(Protocol):
+    """A virtual loop."""
+
+    def now(self) -> datetime: ...
+
+    def time(self) -> float: ...
+
+    def outside_began(self) -> None: ...
+
+    def outside_ended(self) -> None: ...
+
+
+class _Served(threading.local):
+    """In a thread that takes the steps of a loop's coroutines (`apiserver.runtime.offload`): that loop."""
+
+    loop: Any = None
+
+
+served = _Served()
+#: The virtual loops of this process; almost always empty, so that `now` need not ask which loop runs.
+virtual_loops: dict[object, VirtualTime] = {}
+_purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
+
+
+def now() -> datetime:
+    """The time in UTC: of the virtual loop that runs, else the system's."""
+    if virtual_loops:
+        loop = virtual_loops.get(_get_running_loop() or served.loop)
+        if loop is not None:
+            return loop.now()
+    return datetime.now(UTC)
+
+
+def teller() -> Callable[[], datetime]:
+    """What tells the time as `now` does wherever this loop runs or is served: for whoever asks often."""
+    loop = virtual_loops.get(_get_running_loop())
+    return partial(datetime.now, UTC) if loop is None else loop.now
+
+
+def is_virtual() -> bool:
+    """Whether a virtual loop runs."""
+    return _get_running_loop() in virtual_loops
+
+
+def purpose(timer: Timer) -> Callable[[_Callback], _Callback]:
+    """Decorates a function: timers that call it are for this."""
+
+    def mark(callback: _Callback) -> _Callback:
+        callback.timer = timer  # type: ignore[attr-defined]
+        return callback
+
+    return mark
+
+
+@contextmanager
+def timers(timer: Timer) -> Iterator[None]:
+    """Timers that the block makes (`asyncio.sleep`, `asyncio.timeout`) are for this, and those of tasks that it
+    starts."""
+    token = _purpose.set(timer)
+    try:
+        yield
+    finally:
+        _purpose.reset(token)
+
+
+def purpose_of(callback: Callable[..., Any]) -> Timer:
+    """What a timer is for that is made now."""
+    timer: Timer = getattr(callback, "timer", None) or _purpose.get()
+    return timer
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Something outside the loop (a database, a driver, a child process) works for the block: virtual time stands still
+    until it ends. Threads of executors are counted without this."""
+    loop = virtual_loops.get(_get_running_loop())
+    if loop is None:
+        yield
+        return
+    loop.outside_began()
+    try:
+        yield
+    finally:
+        loop.outside_ended()
+
+
+def stopwatch() -> Callable[[], float]:
+    """A function that gives seconds which pass while the loop works: long work looks at it to let others have a turn.
+    While a virtual loop works no time passes, so that the order of what happens does not depend on the machine."""
+    loop = virtual_loops.get(_get_running_loop()) if virtual_loops else None
+    return perf_counter if loop is None else loop.time

@@ -1,0 +1,306 @@
+"""An event loop whose time is its own: it stands still while there is work, and jumps from timer to timer.
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:       time passes by itself: when nothing is left to do,
+        runner.run(main())                                         the next timer fires
+
+    loop = VirtualLoop(standing=True)          time stands still until somebody moves it:
+    await loop.advance(300)                    each timer due within five minutes fires, in the order of time and then
+    await loop.run_until_idle(3600)            of making, and all that it causes comes to rest before the next
+
+The loop is at rest when no callback is ready, nothing that arrived on a socket is unread and nothing outside works for
+it (executor jobs, `clock.outside`). While callbacks are ready sockets are not read: what a request causes inside the
+process has come to rest before the next request is taken up, so that the same requests in the same order have the same
+effects. Sockets, threads, child processes and signals work as on every loop; the timers that watch over them
+(`Timer.MACHINE`) follow the system's clock.
+
+Time is counted in whole microseconds; a delay is rounded up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+import selectors
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextvars import Context
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any
+
+from apiserver.runtime.clock import Timer, purpose_of, virtual_loops
+
+__all__ = ["START", "Moved", "VirtualLoop"]
+
+#: When virtual time begins.
+START = datetime(2026, 1, 1, tzinfo=UTC)
+_MICRO = 1_000_000
+#: Turns of the loop after which sockets are looked at although work is left: so many only ever follow each other where
+#: something waits for a socket by asking again and again.
+_TURNS = 10_000
+#: What an advance waits for comes after every timer of the same moment.
+_LAST = 1 << 62
+
+
+class _VirtualTimer(asyncio.TimerHandle):
+    """A timer on the virtual loop. `due` is in microseconds."""
+
+    __slots__ = ("due", "order", "purpose")
+
+    due: int
+    order: int
+    purpose: Timer
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, _VirtualTimer)
+        return (self.due, self.order) < (other.due, other.order)
+
+
+class _Selector(selectors.DefaultSelector):
+    """The loop's selector, which asks the loop what to do when it would wait."""
+
+    loop: VirtualLoop
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        return self.loop._wait(timeout, super().select)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What moving time did: how many timers fired, and whether no work is left but upkeep."""
+
+    fired: int
+    idle: bool
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """`standing`: time moves by `advance` and `run_until_idle` alone."""
+
+    def __init__(self, start: datetime = START, *, standing: bool = False) -> None:
+        self._start, self._standing = start, standing
+        self._micros = 0
+        self._timers: list[_VirtualTimer] = []
+        self._machine: list[tuple[float, int, _VirtualTimer]] = []
+        self._made = self._cancelled = self._outside = self._turns = 0
+        #: Where the advances under way lead.
+        self._targets: list[int] = []
+        self._pauses: list[float] = []
+        #: The system's time until which sockets are listened to before the next timer; None while there is work.
+        self._listening: float | None = None
+        self.fired = 0
+        """Timers that have fired."""
+        selector = _Selector()
+        selector.loop = self
+        super().__init__(selector)
+        virtual_loops[self] = self
+
+    def close(self) -> None:
+        virtual_loops.pop(self, None)
+        super().close()
+
+    # Time
+
+    def time(self) -> float:
+        return self._micros / _MICRO
+
+    def now(self) -> datetime:
+        """UTC."""
+        return self._start + timedelta(microseconds=self._micros)
+
+    async def advance(self, seconds: float, pause: float = 0.0) -> Moved:
+        """Moves time on. Returns when all that fell due has fired and what it caused is at rest; with 0, when the loop
+        is at rest. `pause`: real seconds without a word from a socket that pass before each timer, so that clients
+        outside can react to what happened before."""
+        before = self.fired
+        await self._reach(self._micros + _micros(max(0.0, seconds)), pause)
+        return Moved(self.fired - before, idle=self._next(Timer.WORK) is None)
+
+    async def step(self, limit: float, pause: float = 0.0) -> Moved:
+        """Moves time on to the next timer, of whatever purpose, by `limit` seconds at most."""
+        before, end = self.fired, self._micros + _micros(limit)
+        await self._reach(self._micros, pause)
+        due = self._next()
+        await self._reach(end if due is None else min(due, end), pause)
+        return Moved(self.fired - before, idle=self._next(Timer.WORK) is None)
+
+    async def run_until_idle(self, limit: float = 3600.0, pause: float = 0.0) -> Moved:
+        """Moves time on, timer by timer, until none is left but those of upkeep; by `limit` seconds at most."""
+        before, end = self.fired, self._micros + _micros(limit)
+        await self._reach(self._micros, pause)
+        while (due := self._next(Timer.WORK)) is not None:
+            await self._reach(min(due, end), pause)
+            if due > end:
+                return Moved(self.fired - before, idle=False)
+        return Moved(self.fired - before, idle=True)
+
+    async def _reach(self, target: int, pause: float) -> None:
+        """`advance` to a moment, in microseconds."""
+        reached = self.create_future()
+        timer = self._add(target, _LAST, _resolve, (reached,), None, Timer.UPKEEP)
+        self._targets.append(target)
+        self._pauses.append(pause)
+        try:
+            await reached
+        finally:
+            timer.cancel()
+            self._targets.remove(target)
+            self._pauses.remove(pause)
+
+    def pending(self) -> list[tuple[datetime, Timer, str]]:
+        """The timers of virtual time, in order: when each is due, what it is for, and what it calls."""
+        waiting = sorted(timer for timer in self._timers if not timer.cancelled() and timer.order < _LAST)
+        return [(self._start + timedelta(microseconds=t.due), t.purpose, _name(t)) for t in waiting]
+
+    def _next(self, purpose: Timer | None = None) -> int | None:
+        """When the next timer is due, of a purpose or of any."""
+        waiting = (timer for timer in self._timers if timer.order < _LAST and not timer.cancelled())
+        return min((timer.due for timer in waiting if purpose in (None, timer.purpose)), default=None)
+
+    # Timers
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        self._check_closed()  # type: ignore[attr-defined]
+        self._made += 1
+        due = _micros(when)
+        if due <= self._micros and when > self.time():
+            # What is less than a microsecond away is not now: whoever waits for it again and again would wait for ever.
+            due = self._micros + 1
+        return self._add(due, self._made, callback, args, context, purpose_of(callback))
+
+    def _add(
+        self,
+        due: int,
+        order: int,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        context: Context | None,
+        purpose: Timer,
+    ) -> _VirtualTimer:
+        timer = _VirtualTimer(due / _MICRO, callback, args, self, context)
+        timer.due, timer.order, timer.purpose = due, order, purpose
+        timer._scheduled = True  # type: ignore[attr-defined]
+        if purpose is Timer.MACHINE:
+            heapq.heappush(self._machine, (monotonic() + max(0, due - self._micros) / _MICRO, order, timer))
+        else:
+            heapq.heappush(self._timers, timer)
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers stay in their heap until they are many."""
+        if not handle._scheduled:  # type: ignore[attr-defined]
+            return
+        self._cancelled += 1
+        if self._cancelled > 100 and self._cancelled * 2 > len(self._timers) + len(self._machine):
+            self._timers = [timer for timer in self._timers if not timer.cancelled() and timer is not handle]
+            self._machine = [entry for entry in self._machine if not entry[2].cancelled() and entry[2] is not handle]
+            heapq.heapify(self._timers)
+            heapq.heapify(self._machine)
+            self._cancelled = 0
+
+    # What is outside
+
+    def outside_began(self) -> None:
+        self._outside += 1
+
+    def outside_ended(self) -> None:
+        self._outside -= 1
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
+        self.outside_began()
+        future.add_done_callback(lambda _: self.outside_ended())
+        return future
+
+    # The turns of the loop
+
+    def _wait(self, timeout: float | None, poll: Callable[[float | None], list[Any]]) -> list[Any]:
+        """The selector's part of a turn: what is ready on sockets, else the next timer's callback made ready."""
+        if timeout is not None and timeout <= 0:
+            self._turns += 1
+            return [] if self._turns % _TURNS and not self._stopping else poll(0)  # type: ignore[attr-defined]
+        self._turns = 0
+        if events := poll(0):
+            self._listening = None
+            return events
+        if self._fire_machine() or (not self._outside and self._listened() and self._fire_next()):
+            return []
+        until = [self._machine[0][0]] if self._machine else []
+        if self._listening is not None and self._listening > monotonic():
+            until.append(self._listening)
+        events = poll(max(0.0, min(until) - monotonic()) if until else None)
+        if events:
+            self._listening = None
+        return events
+
+    def _listened(self) -> bool:
+        """Whether clients outside had the time that they were given."""
+        pause = max(self._pauses, default=0.0)
+        if not pause:
+            return True
+        if self._listening is None:
+            self._listening = monotonic() + pause
+        return monotonic() >= self._listening
+
+    def _fire_machine(self) -> bool:
+        while self._machine and (self._machine[0][2].cancelled() or self._machine[0][0] <= monotonic()):
+            timer = heapq.heappop(self._machine)[2]
+            if self._make_ready(timer):
+                return True
+        return False
+
+    def _fire_next(self) -> bool:
+        """Jumps to the next timer, if time may go so far."""
+        while self._timers and self._timers[0].cancelled():
+            self._make_ready(heapq.heappop(self._timers))
+        if not self._timers:
+            return False
+        timer = self._timers[0]
+        if self._standing and timer.due > max(self._targets, default=self._micros):
+            return False
+        heapq.heappop(self._timers)
+        self._micros = max(self._micros, timer.due)
+        self.fired += timer.order < _LAST
+        self._listening = None
+        return self._make_ready(timer)
+
+    def _make_ready(self, timer: _VirtualTimer) -> bool:
+        """A timer that has left its heap is called in this turn, unless it was cancelled."""
+        timer._scheduled = False  # type: ignore[attr-defined]
+        if timer.cancelled():
+            self._cancelled -= 1
+            return False
+        self._add_callback(timer)  # type: ignore[attr-defined]
+        return True
+
+
+def _micros(seconds: float) -> int:
+    """Whole microseconds, rounded up; what floating point adds to a whole number does not count."""
+    return math.ceil(seconds * _MICRO - 0.01)
+
+
+def _resolve(reached: asyncio.Future[None]) -> None:
+    if not reached.done():
+        reached.set_result(None)
+
+
+def _name(timer: asyncio.TimerHandle) -> str:
+    """What a timer calls, for people; of one that a task waits for, the task's name, or its function."""
+    callback: Any = timer._callback  # type: ignore[attr-defined]
+    args: Sequence[Any] = timer._args
+    waited = next((arg for arg in args if isinstance(arg, asyncio.Future)), None)
+    waiting = [getattr(call, "__self__", None) for call, _ in getattr(waited, "_callbacks", None) or ()]
+    if isinstance(getattr(callback, "__self__", None), asyncio.Timeout):
+        waiting.append(callback.__self__._task)
+    for task in waiting:
+        if isinstance(task, asyncio.Task):
+            named = not task.get_name().startswith("Task-")
+            return task.get_name() if named else getattr(task.get_coro(), "__qualname__", repr(task))
+    name = getattr(callback, "__qualname__", repr(callback))
+    said = ", ".join(arg for arg in args if isinstance(arg, str))
+    return f"{name}({said})" if said else name

@@ -1,0 +1,65 @@
+"""The tables, in SQLAlchemy Core. They are what the migrations must arrive at and what `schema` spells out as text.
+
+Nothing on the start path or in the way of a request imports this module: see docs/adr/0002-revision-log.md.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.schema import CreateTable
+
+metadata = MetaData()
+
+# SQLite's row id is a column only if its type reads INTEGER.
+_Revision = BigInteger().with_variant(Integer(), "sqlite")
+# Key order is byte order on both databases.
+_Key = Text().with_variant(Text(collation="C"), "postgresql")
+
+log = Table(
+    "log",
+    metadata,
+    Column("revision", _Revision, primary_key=True, autoincrement=False),
+    Column("key", _Key, nullable=False),
+    Column("create_revision", BigInteger, nullable=False),
+    Column("prev_revision", BigInteger, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    # See apiserver.storage.log.rows; null only while the migration that added it is under way.
+    Column("checksum", BigInteger),
+    UniqueConstraint("key", "prev_revision", name="log_key_prev_revision"),
+)
+
+# One row, id 1. `revision`: the newest; `compacted`: history after it is complete; `swept`: rows up to it were removed.
+counter = Table(
+    "counter",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("compacted", BigInteger, nullable=False),
+    Column("swept", BigInteger, nullable=False),
+)
+
+# What a store remembers about itself, such as keys that all its servers must share.
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+
+
+def create_statements(dialect: Dialect) -> tuple[str, ...]:
+    """The CREATE TABLE texts, each on one line."""
+    return tuple(" ".join(str(CreateTable(table).compile(dialect=dialect)).split()) for table in metadata.sorted_tables)

@@ -1,0 +1,113 @@
+"""Brings an older store to this release's schema. The only place at run time that imports alembic and sqlalchemy.
+
+All missing migrations run in one transaction: a store is at its old schema or at this release's, whatever happens in
+between. Before a SQLite file is touched, a copy is kept beside it whose name says the schema: `kubedra.db.schema-0001`.
+An older release can serve it under its old name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+
+from apiserver.storage.log import schema
+from apiserver.storage.log.types import UnusableDatabase
+from kubedra import private
+
+MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations"
+log = logging.getLogger("kubedra.storage")
+
+
+def upgrade_file(path: Path, version: str) -> None:
+    """Keeps a copy of a SQLite file of schema `version`, then migrates it. Raises UnusableDatabase; the file is then as
+    it was.
+    """
+    kept = path.with_name(f"{path.name}.schema-{version}")
+    try:
+        _copy(path, kept)
+    except (OSError, sqlite3.Error) as error:
+        raise UnusableDatabase(
+            f"{path} was not upgraded from schema {version}: its backup {kept} could not be written: {error}"
+        ) from error
+    upgrade_database(URL.create("sqlite", database=str(path)), str(path), version)
+    log.warning("%s: as it was, it is kept in %s", path, kept)
+
+
+def upgrade_database(url: str | URL, place: str, version: str) -> None:
+    """Migrates a store of schema `version`, which messages call `place`. Raises UnusableDatabase; the store is then as
+    it was.
+    """
+    try:
+        upgrade(url)
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UnusableDatabase(
+            f"{place} could not be upgraded from schema {version} to {schema.HEAD} and is as it was: {reason}"
+        ) from error
+    log.warning("%s: upgraded from schema %s to %s", place, version, schema.HEAD)
+
+
+def _copy(path: Path, kept: Path) -> None:
+    """What is committed in `path`, its write-ahead log included; whole under its name or not there."""
+    draft = kept.with_name(f"{kept.name}.part")
+    draft.unlink(missing_ok=True)
+    os.close(private.open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(draft)) as target:
+        source.backup(target)
+    _sync(draft)
+    draft.replace(kept)
+    _sync(kept.parent)
+
+
+def _sync(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def upgrade(url: str | URL, revision: str = "head") -> None:
+    """Runs the migrations that are missing, in one transaction. `url` is "sqlite:///path" or "postgresql://...".
+
+    Blocking; the caller holds the store's lock.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    engine = create_engine(alchemy_url(url) if isinstance(url, str) else url)
+    if engine.dialect.name == "sqlite":
+        _transact(engine)
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+    finally:
+        engine.dispose()
+
+
+def _transact(engine: Engine) -> None:
+    """Python's driver begins a transaction only before INSERT and the like, so that each CREATE or ALTER would be
+    committed at once.
+    """
+
+    @event.listens_for(engine, "connect")
+    def leave_transactions_to_us(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def alchemy_url(url: str) -> str:
+    """The URL as SQLAlchemy wants it: with the driver's name."""
+    scheme, separator, rest = url.partition("://")
+    return "postgresql+psycopg" + separator + rest if scheme in ("postgres", "postgresql") else url

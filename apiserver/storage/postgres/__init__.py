@@ -1,0 +1,1 @@
+"""The revision log on Postgres."""

@@ -1,0 +1,385 @@
+"""The revision log on Postgres, shared by any number of servers.
+
+The counter row's lock puts all servers' batches in one order, so revisions are dense in commit order and whoever reads
+the table sees a prefix of the history. Each server has one position in it. Own rows are published when their commit is
+answered, others' rows are read from the table: before own rows that come after them, when a notification hints at them,
+or at the latest when the poll interval has passed. The table is the truth; a lost hint costs time, never rows.
+
+A write whose answer is lost fails with StorageUnavailable; if it was committed, the feed brings its row like another
+server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from apiserver.runtime.clock import Timer, timers
+from apiserver.storage.log import queries
+from apiserver.storage.log.rows import Publisher, check_past, content_checksum, record_of, refusal
+from apiserver.storage.log.types import (
+    Compacted,
+    Durability,
+    Feed,
+    FutureRevision,
+    HistoryEvent,
+    Lost,
+    Record,
+    Snapshot,
+    StorageFull,
+    StorageUnavailable,
+    UnusableDatabase,
+    Write,
+    WriteRefused,
+)
+from apiserver.storage.postgres import statements as sql
+from apiserver.storage.postgres.connections import Connection, Link, connect, fetch, prepare_schema
+from apiserver.storage.watchcache.keys import end_of
+
+MAX_BATCH = 256
+MAX_BATCH_BYTES = 1 << 20
+PULL_ROWS = 1000
+SWEEP_REVISIONS = 1000
+RETRY_SECONDS = 0.2
+SWEEP_ID = 0x6B7564737765  # of the advisory lock that one sweep holds
+
+
+async def open_postgres(url: str, durability: Durability, poll_interval: float) -> PostgresLog:
+    """Connects, looks after the schema, and starts following the other servers."""
+    await prepare_schema(url)
+    log = PostgresLog(url, durability, poll_interval)
+    try:
+        await log.start()
+    except StorageUnavailable as error:
+        await log.close()
+        raise UnusableDatabase(f"the database went away during the start: {error}") from error
+    return log
+
+
+class PostgresLog:
+    """RevisionLog on one Postgres database. Five connections: writing, following, listening, reading the past,
+    sweeping.
+    """
+
+    def __init__(self, url: str, durability: Durability, poll_interval: float) -> None:
+        commit = "off" if durability is Durability.OFF else "on"
+        self._url = url
+        self._writer = Link(url, f"synchronous_commit = {commit}")
+        self._follower = Link(url)
+        self._reader = Link(url, "default_transaction_isolation = 'repeatable read'")
+        # What is swept twice is swept, so a sweep need not wait for the disk.
+        self._sweeper = Link(url, "synchronous_commit = off")
+        self._compacting = asyncio.Lock()
+        self._poll_interval = poll_interval
+        self._publisher = Publisher(0)
+        self._compacted = 0
+        self._waiting: deque[tuple[Write | frozenset[str], asyncio.Future[Any]]] = deque()
+        self._writing: asyncio.Task[None] | None = None
+        self._pulling = asyncio.Lock()
+        self._hint = asyncio.Event()
+        self._asked: asyncio.Task[int] | None = None
+        self._asking = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
+
+    async def start(self) -> None:
+        ((revision, self._compacted, _),) = await self._follower.fetch(queries.COUNTER)
+        self._publisher.position = revision
+        with timers(Timer.MACHINE):
+            self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._follow())]
+
+    @property
+    def revision(self) -> int:
+        return self._publisher.position
+
+    @property
+    def compacted(self) -> int:
+        return self._compacted
+
+    def subscribe(self, feed: Feed, lost: Lost | None = None) -> Callable[[], None]:
+        return self._publisher.subscribe(feed, lost)
+
+    # Writing
+
+    def append(self, write: Write) -> Awaitable[Record]:
+        return self._enqueue(write)
+
+    def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
+        return self._enqueue(frozenset(keep))
+
+    def _enqueue(self, operation: Write | frozenset[str]) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            future.set_exception(StorageUnavailable("the store is closed"))
+            return future
+        self._waiting.append((operation, future))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+        return future
+
+    async def _write(self) -> None:
+        """Commits batches until nothing waits. What arrives during one commit is the next batch."""
+        waiting = self._waiting
+        while waiting:
+            operation, future = waiting[0]
+            batch = [waiting.popleft()]
+            if isinstance(operation, Write):
+                size = len(operation.value)
+                while (
+                    waiting and len(batch) < MAX_BATCH and size < MAX_BATCH_BYTES and isinstance(waiting[0][0], Write)
+                ):
+                    batch.append(waiting.popleft())
+                    size += len(batch[-1][0].value)  # type: ignore[union-attr]
+            try:
+                if isinstance(operation, Write):
+                    answers = await self._append([each for each, _ in batch])  # type: ignore[misc]
+                else:
+                    answers = [await self._reset(operation)]
+            except Exception as error:  # noqa: BLE001  no writer may be left waiting, whatever went wrong
+                made = StorageFull if isinstance(error, StorageFull) else StorageUnavailable
+                answers = [made(str(error)) for _ in batch]
+                self._hint.set()  # what was committed all the same is to be found in the table
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if future.done():
+                    continue  # the asker went away; what was committed stays committed
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
+        self._writing = None
+
+    async def _append(self, writes: list[Write]) -> list[Any]:
+        columns = (
+            [write.key for write in writes],
+            [write.value for write in writes],
+            [write.expected for write in writes],
+            [write.deleted for write in writes],
+            [content_checksum(write.key, write.value) for write in writes],
+        )
+        answers: list[Record | WriteRefused] = [
+            Record(revision, write.key, created, previous, write.deleted, write.value)
+            if revision
+            else refusal(write, previous)
+            for write, (revision, created, previous) in zip(
+                writes, await self._writer.fetch(sql.APPEND, columns), strict=True
+            )
+        ]
+        await self._publish([answer for answer in answers if isinstance(answer, Record)])
+        return answers
+
+    async def _reset(self, keep: frozenset[str]) -> int:
+        async with self._writer.use() as connection, connection.transaction():
+            ((base,),) = await fetch(connection, sql.LOCK_COUNTER)
+            rows = sorted(record_of(row) for row in await fetch(connection, sql.RESET, {"base": base, "keep": [*keep]}))
+            if rows:
+                reached = {"revision": rows[-1].revision}
+                await fetch(connection, sql.ADVANCE, reached)
+                await fetch(connection, sql.NOTIFY, reached)
+        await self._publish(rows)
+        return len(rows)
+
+    async def _publish(self, records: list[Record]) -> None:
+        """Publishes own rows, after the rows of other servers that came before them."""
+        if records:
+            while records[0].revision - 1 > self._publisher.position:
+                await self._pull()
+            self._publisher.publish(records)
+
+    # Following the other servers
+
+    async def _listen(self) -> None:
+        """Passes notifications of other servers' commits on as hints."""
+        while True:
+            with suppress(psycopg.Error, OSError):
+                async with await connect(self._url) as connection:
+                    await connection.execute("LISTEN kubedra_log")
+                    self._hint.set()
+                    async for note in connection.notifies():
+                        if note.pid != self._writer.pid:
+                            self._hint.set()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._poll_interval):
+                    await self._hint.wait()
+            self._hint.clear()
+            try:
+                await self._pull()
+            except StorageUnavailable:
+                await asyncio.sleep(RETRY_SECONDS)
+            except Exception as error:  # noqa: BLE001  a server that follows no more would be behind for ever
+                context = {"message": "following the other servers failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _pull(self) -> int:
+        """Publishes what the table holds beyond the position; says how far the table had come."""
+        async with self._pulling:
+            while True:
+                position = self._publisher.position
+                values = {"after": position, "limit": PULL_ROWS}
+                rows = await self._follower.retry(partial(fetch, query=sql.PULL, values=values))
+                current, self._compacted = rows[0][:2]
+                records = [record_of(row[2:]) for row in rows if row[2] is not None]
+                if records and records[-1].revision - position == len(records):
+                    self._publisher.publish(records)
+                    if len(records) == PULL_ROWS:
+                        continue
+                elif current != position == self._publisher.position:
+                    await self._lose()
+                return int(current)
+
+    async def _lose(self) -> None:
+        """Rows between the position and the table's history are gone, or the database was set back."""
+        while True:
+            with suppress(Compacted):
+                self._publisher.replace(await self.state())
+                return
+
+    # Reading
+
+    @property
+    def cramped(self) -> bool:
+        return False  # the database looks after its own disk
+
+    def problem(self) -> str:
+        return ""  # the database is asked: see `current_revision`
+
+    async def current_revision(self) -> int:
+        """Askers who come while a question is under way share the next one: its answer is younger than they. It is
+        asked by reading on, so that what it tells of is here as soon as the answer."""
+        if self._asked is None:
+            self._asked = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._asked)
+
+    async def _ask(self) -> int:
+        async with self._asking:
+            self._asked = None
+            return await self._pull()
+
+    async def get(self, key: str, at: int | None = None) -> Record | None:
+        async def read(connection: Connection, revision: int) -> list[tuple[Any, ...]]:
+            return await fetch(connection, sql.GET, {"key": key, "at": revision})
+
+        _, rows = await self._read(at, read)
+        return None if not rows or rows[0][4] else record_of(rows[0])
+
+    async def state(
+        self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None
+    ) -> Snapshot:
+        # There is no NUL in Postgres' text, so what follows "a\0" is what follows "a\1".
+        low = max(prefix, start.partition("\0")[0] + "\1" if "\0" in start else start)
+        span = {"low": low, "high": end_of(prefix) or queries.NO_END}
+        wanted = queries.NO_LIMIT if limit is None else limit
+
+        async def read(connection: Connection, revision: int) -> tuple[list[tuple[Any, ...]], int]:
+            rows = await fetch(connection, sql.STATE, {**span, "at": revision, "limit": wanted})
+            if len(rows) < wanted:
+                return rows, 0
+            rest = {**span, "at": revision, "low": rows[-1][1] + "\1"} if rows else {**span, "at": revision}
+            ((remaining,),) = await fetch(connection, sql.STATE_COUNT, rest)
+            return rows, remaining
+
+        revision, (rows, remaining) = await self._read(at, read)
+        return Snapshot(revision, [record_of(row) for row in rows], remaining)
+
+    async def after(self, revision: int, limit: int) -> list[Record]:
+        async def read(connection: Connection, _: int) -> list[tuple[Any, ...]]:
+            return await fetch(connection, sql.AFTER, {"after": revision, "limit": limit})
+
+        return [record_of(row) for row in (await self._read(revision, read))[1]]
+
+    async def history(self, prefix: str, after: int, through: int, limit: int) -> list[HistoryEvent]:
+        span = {"low": prefix, "high": end_of(prefix) or queries.NO_END, "after": after, "through": through}
+
+        async def read(connection: Connection, _: int) -> list[tuple[Any, ...]]:
+            return await fetch(connection, sql.HISTORY, {**span, "limit": limit})
+
+        rows = (await self._read(after, read))[1]
+        return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
+
+    async def _read(self, at: int | None, read: Callable[[Connection, int], Awaitable[Any]]) -> tuple[int, Any]:
+        """Reads at a revision (None: the current one), in one snapshot with the counter that allows or forbids it."""
+
+        async def work(connection: Connection) -> tuple[int, Any]:
+            async with connection.transaction():
+                ((current, self._compacted, _),) = await fetch(connection, queries.COUNTER)
+                revision = current if at is None else at
+                check_past(revision, self._compacted, current)
+                return revision, await read(connection, revision)
+
+        if self._closed:
+            raise StorageUnavailable("the store is closed")
+        answer: tuple[int, Any] = await self._reader.retry(work)
+        return answer
+
+    # Upkeep
+
+    async def compact(self, revision: int) -> int:
+        """One server sweeps at a time; another one's promise is kept by whoever sweeps next."""
+        async with self._compacting:
+            async with self._sweeper.use() as connection:
+                ((current, compacted, _),) = await fetch(connection, queries.COUNTER)
+                if revision > current:
+                    raise FutureRevision(revision, current)
+                if revision < compacted:
+                    raise Compacted(revision, compacted)
+                await fetch(connection, sql.PROMISE, {"revision": revision})
+                ((alone,),) = await fetch(connection, "SELECT pg_try_advisory_lock(%(id)s)", {"id": SWEEP_ID})
+            self._compacted = max(self._compacted, revision)
+            return await self._sweep(revision) if alone else 0
+
+    async def _sweep(self, revision: int) -> int:
+        """In steps, each of which locks nothing that a writer waits for but the counter, at its very end."""
+        gone = 0
+        async with self._sweeper.use() as connection:
+            ((_, _, swept),) = await fetch(connection, queries.COUNTER)
+        while swept < revision:
+            span = {"low": swept, "high": min(swept + SWEEP_REVISIONS, revision)}
+            async with self._sweeper.use() as connection, connection.transaction():
+                for statement in (sql.SWEEP_REPLACED, sql.SWEEP_DELETIONS):
+                    gone += (await connection.execute(statement.encode(), span)).rowcount
+                await fetch(connection, sql.SWEPT, span)
+            swept = span["high"]
+        async with self._sweeper.use() as connection:
+            await fetch(connection, "SELECT pg_advisory_unlock(%(id)s)", {"id": SWEEP_ID})
+        return gone
+
+    async def remember(self, name: str, value: bytes) -> bytes:
+        async def work(connection: Connection) -> bytes:
+            values = {"name": name, "value": value}
+            insert = "INSERT INTO meta (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING"
+            await fetch(connection, insert, values)
+            ((kept,),) = await fetch(connection, "SELECT value FROM meta WHERE name = %(name)s", values)
+            return bytes(kept)
+
+        kept: bytes = await self._follower.retry(work)
+        return kept
+
+    async def recall(self, name: str) -> bytes | None:
+        async def work(connection: Connection) -> bytes | None:
+            found = await fetch(connection, "SELECT value FROM meta WHERE name = %(name)s", {"name": name})
+            return bytes(found[0][0]) if found else None
+
+        kept: bytes | None = await self._follower.retry(work)
+        return kept
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._writing is not None:
+            await self._writing
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in (self._writer, self._follower, self._reader, self._sweeper):
+            await link.close()

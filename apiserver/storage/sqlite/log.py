@@ -1,0 +1,232 @@
+"""The revision log on SQLite, in a file or in memory. One server owns the database.
+
+Here it is read and compacted; how it is written stands in `sqlite_write`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from apiserver.storage.log import queries
+from apiserver.storage.log.rows import check_past, record_of
+from apiserver.storage.log.types import (
+    Compacted,
+    Feed,
+    FutureRevision,
+    HistoryEvent,
+    Lost,
+    Record,
+    Snapshot,
+    StorageFull,
+    StorageUnavailable,
+)
+from apiserver.storage.sqlite.disk_reserve import with_room
+from apiserver.storage.sqlite.files import Place
+from apiserver.storage.sqlite.reader import Readers
+from apiserver.storage.sqlite.writer import Connection, Engine, Writer
+from apiserver.storage.watchcache.keys import end_of
+
+SWEEP_REVISIONS = 250
+SWEEP_REST = 2.0  # how much longer than a step the writers have for themselves before the next, if there are any
+PAGE = 250  # rows read at once: on the loop, the time it is held up; in a thread, the memory that a page takes
+
+
+class SqliteLog(Writer):
+    """RevisionLog on one SQLite database; made by `opening.open_sqlite`.
+
+    `connect_reader` opens a further connection for reading in threads; None where there can be none (in memory): then
+    `connection` is read on the loop in small pages. `place` is what there is besides the database; None in memory.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        engine: Engine,
+        connect_reader: Callable[[], Connection] | None,
+        place: Place | None = None,
+    ) -> None:
+        revision, compacted, swept = connection.execute(queries.COUNTER).fetchone()
+        super().__init__(connection, engine, revision, place)
+        self._compacted: int = compacted
+        self._swept: int = swept
+        self._connection = connection
+        self._readers = None if connect_reader is None else Readers(connect_reader)
+        self._compaction = asyncio.Lock()
+
+    @property
+    def revision(self) -> int:
+        return self._publisher.position
+
+    @property
+    def compacted(self) -> int:
+        return self._compacted
+
+    def subscribe(self, feed: Feed, lost: Lost | None = None) -> Callable[[], None]:
+        return self._publisher.subscribe(feed, lost)
+
+    # Reading
+
+    async def current_revision(self) -> int:
+        if self._broken:
+            raise StorageUnavailable(self._broken)
+        return self._publisher.position
+
+    async def get(self, key: str, at: int | None = None) -> Record | None:
+        at = self._check(at)
+        rows = await self._fetch(queries.GET, {"key": key, "at": at})
+        self._check(at)
+        return None if not rows or rows[0][4] else record_of(rows[0])
+
+    async def state(
+        self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None
+    ) -> Snapshot:
+        at = self._check(at)
+        span = {"low": max(prefix, start), "high": end_of(prefix) or queries.NO_END, "at": at}
+        wanted = queries.NO_LIMIT if limit is None else limit
+        rows: list[Record] = []
+        while len(rows) < wanted:
+            page = min(wanted - len(rows), PAGE)
+            got = await self._fetch(queries.STATE, {**span, "limit": page})
+            rows += [record_of(row) for row in got]
+            if len(got) < page:
+                self._check(at)
+                return Snapshot(at, rows)
+            span["low"] = rows[-1].key + "\0"
+        ((remaining,),) = await self._fetch(queries.STATE_COUNT, span)
+        self._check(at)
+        return Snapshot(at, rows, remaining)
+
+    async def after(self, revision: int, limit: int) -> list[Record]:
+        self._check(revision)
+        rows: list[Record] = []
+        while len(rows) < limit:
+            page = min(limit - len(rows), PAGE)
+            after = rows[-1].revision if rows else revision
+            got = await self._fetch(queries.AFTER, {"after": after, "limit": page})
+            reached = self._publisher.position  # a commit that is not published yet is not to be seen
+            rows += [record_of(row) for row in got if row[0] <= reached]
+            if len(got) < page or got[-1][0] > reached:
+                break
+        self._check(revision)
+        return rows
+
+    async def history(self, prefix: str, after: int, through: int, limit: int) -> list[HistoryEvent]:
+        self._check(after)
+        span = {"low": prefix, "high": end_of(prefix) or queries.NO_END, "after": after, "through": through}
+        rows: list[Any] = []
+        while len(rows) < limit:
+            page = min(limit - len(rows), PAGE)
+            got = await self._fetch(queries.HISTORY, {**span, "limit": page})
+            rows += got
+            if len(got) < page:
+                break
+            span["after"] = got[-1][0]
+        self._check(after)
+        return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
+
+    def _check(self, revision: int | None) -> int:
+        """The revision to read at. Checked before a read and after it: compaction promises before it removes."""
+        if self._closed:
+            raise StorageUnavailable("the store is closed")
+        if revision is None:
+            return self.revision
+        check_past(revision, self._compacted, self._publisher.position)
+        return revision
+
+    async def _fetch(self, query: str, values: dict[str, Any]) -> list[Any]:
+        try:
+            if self._readers is not None:
+                return await self._readers.fetch(query, values)
+            await asyncio.sleep(0)
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StorageUnavailable(f"the read failed: {error}") from error
+
+    # Upkeep
+
+    async def compact(self, revision: int) -> int:
+        if revision > self._publisher.position:
+            raise FutureRevision(revision, self._publisher.position)
+        async with self._compaction:
+            if revision < self._compacted:
+                raise Compacted(revision, self._compacted)
+            self._compacted = revision
+            await self._run(partial(promise, revision=revision))
+            gone, step = 0, SWEEP_REVISIONS
+            while self._swept < revision:
+                begin, position = self._loop.time(), self._publisher.position
+                high = min(self._swept + step, revision)
+                try:
+                    gone += await self._run(partial(sweep, low=self._swept, high=high))
+                except StorageFull:
+                    if step == 1:
+                        raise
+                    step = max(step // 8, 1)  # a smaller step needs less room
+                    continue
+                self._swept = high
+                self._heads.bury(high)
+                busy = self._publisher.position != position
+                await asyncio.sleep((self._loop.time() - begin) * SWEEP_REST if busy else 0)
+            return gone
+
+    async def remember(self, name: str, value: bytes) -> bytes:
+        def job(connection: Connection) -> bytes:
+            connection.execute("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", (name, value))
+            ((kept,),) = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchall()
+            return bytes(kept)
+
+        kept: bytes = await self._run(job)
+        return kept
+
+    async def recall(self, name: str) -> bytes | None:
+        def job(connection: Connection) -> bytes | None:
+            found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+            return None if found is None else bytes(found[0])
+
+        kept: bytes | None = await self._run(job)
+        return kept
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        await self._stop_writing()
+        if self._readers is not None:
+            await self._readers.close()
+        if self._place is not None:
+            self._place.close()
+
+
+def promise(connection: Connection, revision: int) -> None:
+    """Says that history up to a revision is not to be read any more."""
+    with_room(connection, lambda: connection.execute(queries.PROMISE, {"revision": revision}))
+
+
+def sweep(connection: Connection, low: int, high: int) -> int:
+    """Removes the rows that rows in (low, high] replaced, and deletions among these; says how many.
+
+    The disk is not waited for: what a power cut undoes is swept again, and the next write's commit takes the sweep
+    along.
+    """
+    return with_room(connection, lambda: _sweep(connection, {"low": low, "high": high}))  # type: ignore[no-any-return]
+
+
+def _sweep(connection: Connection, span: dict[str, int]) -> int:
+    ((kept,),) = connection.execute("PRAGMA synchronous").fetchall()
+    connection.execute(f"PRAGMA synchronous = {min(kept, 1)}")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        gone = connection.execute(queries.SWEEP_REPLACED, span).rowcount
+        gone += connection.execute(queries.SWEEP_DELETIONS, span).rowcount
+        connection.execute(queries.SWEPT, span)
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    finally:
+        connection.execute(f"PRAGMA synchronous = {kept}")
+    return gone

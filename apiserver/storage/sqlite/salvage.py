@@ -1,0 +1,178 @@
+"""What is whole in a damaged SQLite store, and a new store made of it.
+
+The files are read as a copy: SQLite writes to what it opens, and a damaged file is evidence. Rows are asked for one by
+one, by revision, so that one unreadable page costs the rows on it and no more. Of each key the newest whole row is
+kept, without its history: where a newer row is damaged the key goes back to an older state, and that is said.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from apiserver.storage.log import queries, schema
+from apiserver.storage.log.rows import record_of, row_of
+from apiserver.storage.log.types import DamagedRow, Durability, Record, UnusableDatabase
+from apiserver.storage.sqlite.commit_marker import Mark
+from apiserver.storage.sqlite.opening import DATABASE, connect, identity_of
+from apiserver.storage.sqlite.writer import INSERT
+
+__all__ = ["Findings", "inspect", "rebuild"]
+
+_ROW = f"SELECT {queries.COLUMNS} FROM log WHERE revision = ?"  # noqa: S608
+_REVISIONS = "SELECT revision FROM log"
+_SUFFIXES = ("", "-wal", "-shm")
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a store holds and what is wrong with it."""
+
+    #: The newest whole row of each key, deletions included.
+    newest: dict[str, Record] = field(default_factory=dict)
+    meta: list[tuple[str, bytes]] = field(default_factory=list)
+    #: The database's revision, and the newest that was answered.
+    revision: int = 0
+    answered: int = 0
+    #: One line for each thing that is wrong.
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def alive(self) -> list[Record]:
+        """The rows to go on with, in revision order."""
+        return sorted(record for record in self.newest.values() if not record.deleted)
+
+
+def inspect(directory: Path) -> Findings:
+    """Reads everything there is; the caller holds the directory's lock. Raises UnusableDatabase where nothing can be
+    read, OSError.
+    """
+    if not (directory / DATABASE).exists():
+        raise UnusableDatabase(f"{directory} holds no database of kubedra's ({DATABASE})")
+    with tempfile.TemporaryDirectory(prefix=".check-", dir=directory) as place:
+        for suffix in _SUFFIXES:
+            if (directory / (DATABASE + suffix)).exists():
+                shutil.copyfile(directory / (DATABASE + suffix), Path(place) / (DATABASE + suffix))
+        with closing(sqlite3.connect(Path(place) / DATABASE, isolation_level=None)) as connection:
+            return _inspect(connection, directory)
+
+
+def _inspect(connection: sqlite3.Connection, directory: Path) -> Findings:
+    found = Findings()
+    try:
+        version = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        identity = identity_of(connection)
+    except sqlite3.Error as error:
+        raise UnusableDatabase(f"{directory / DATABASE} cannot be read at all: {error}") from error
+    if version != (schema.HEAD,):
+        raise UnusableDatabase(
+            f"{directory / DATABASE} has schema {version and version[0]}; start a server on it first"
+        )
+    with closing(Mark(directory, identity)) as mark:
+        found.answered, _ = mark.read()
+    _structure(connection, found)
+    _counter(connection, found)
+    _rows(connection, found)
+    try:
+        found.meta = [(str(name), bytes(value)) for name, value in connection.execute("SELECT name, value FROM meta")]
+    except sqlite3.Error as error:
+        found.problems.append(
+            f"keys of the store: unreadable ({error}); tokens of service accounts must be issued again"
+        )
+    if found.answered > found.revision:
+        found.problems.append(
+            f"revisions {found.revision + 1} to {found.answered}: answered, but not in the database"
+            " (its write-ahead log is damaged or gone)"
+        )
+    return found
+
+
+def _structure(connection: sqlite3.Connection, found: Findings) -> None:
+    try:
+        lines = [str(line) for (line,) in connection.execute("PRAGMA integrity_check(20)")]
+    except sqlite3.Error as error:
+        lines = [str(error)]
+    found.problems += [f"file: {' '.join(line.split())}" for line in lines if line != "ok"]
+
+
+def _counter(connection: sqlite3.Connection, found: Findings) -> None:
+    try:
+        found.revision, _, _ = connection.execute(queries.COUNTER).fetchone()
+    except (sqlite3.Error, TypeError):
+        found.problems.append("counter: unreadable; the revision is taken from the rows")
+
+
+def _rows(connection: sqlite3.Connection, found: Findings) -> None:
+    damaged: list[tuple[int, str]] = []
+    for revision in _revisions(connection, max(found.revision, found.answered)):
+        try:
+            columns = connection.execute(_ROW, (revision,)).fetchone()
+            if columns is None:
+                continue
+            record = record_of(columns)
+        except DamagedRow as error:
+            damaged.append((revision, error.key if isinstance(error.key, str) else ""))
+        except sqlite3.Error:
+            damaged.append((revision, ""))
+        else:
+            found.revision = max(found.revision, revision)
+            older = found.newest.get(record.key)
+            if older is None or older.revision < revision:
+                found.newest[record.key] = record
+    found.problems += [_report(found, revision, key) for revision, key in damaged]
+
+
+def _revisions(connection: sqlite3.Connection, newest: int) -> Iterator[int]:
+    """Revisions that rows may have: those the index names, or all, where that cannot be read whole."""
+    try:
+        listed = [int(revision) for (revision,) in connection.execute(f"{_REVISIONS} ORDER BY revision")]
+    except (sqlite3.Error, TypeError, ValueError):
+        listed = []
+    yield from sorted({*listed, *range(1, newest + 1)}) if newest else listed
+
+
+def _report(found: Findings, revision: int, key: str) -> str:
+    """One line about a damaged row: whose it is, and which of the key's states is left."""
+    if not key:
+        return f"revision {revision}: unreadable, and so is whose it was"
+    kept = found.newest.get(key)
+    if kept is None:
+        return f"{key}: its row at revision {revision} is damaged, and there is no other"
+    if kept.revision > revision:
+        return f"{key}: an older row, at revision {revision}, is damaged"
+    return f"{key}: its row at revision {revision} is damaged; the newest whole one is of revision {kept.revision}"
+
+
+def rebuild(directory: Path, found: Findings) -> Path:
+    """Makes a new store of what is whole and keeps the old files beside it; the name they have now. The caller holds
+    the directory's lock. Raises OSError, sqlite3.Error; the old files are then where they were.
+
+    No revision is used twice: the new store continues after the newest one known, and clients must list again.
+    """
+    draft = directory / f"{DATABASE}.repaired"
+    draft.unlink(missing_ok=True)
+    newest = max(found.revision, found.answered)
+    with closing(connect(draft, Durability.FULL)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(INSERT, map(row_of, found.alive))
+        connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", found.meta)
+        connection.execute("UPDATE counter SET revision = ?, compacted = ?, swept = ?", (newest, newest, newest))
+        connection.execute("COMMIT")
+    kept = _unused(directory)
+    for suffix in _SUFFIXES:
+        if (directory / (DATABASE + suffix)).exists():
+            (directory / (DATABASE + suffix)).rename(kept.with_name(kept.name + suffix))
+    draft.rename(directory / DATABASE)
+    return kept
+
+
+def _unused(directory: Path) -> Path:
+    number = 1
+    while (path := directory / f"{DATABASE}.damaged-{number}").exists():
+        number += 1
+    return path

@@ -1,0 +1,1 @@
+"""The watch caches that the server reads from."""

@@ -1,0 +1,1 @@
+"""TLS: the listener, client certificates over pyOpenSSL, and the self-signed certificate."""

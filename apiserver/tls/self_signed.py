@@ -1,0 +1,166 @@
+"""The certificate that `--tls` and `kubedra credentials` make: self-signed, for the hosts given, localhost and the
+loopback addresses. And the authority that a control plane signs CertificateSigningRequests with.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kubedra import private
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.x509 import CertificateBuilder
+
+    from apiserver.options.settings import Settings
+
+_VALID = dt.timedelta(days=365)
+#: A certificate is made anew when it has less than this left.
+_SPARE = dt.timedelta(days=30)
+#: The component that signs certificates.
+SIGNER: Final = "certificatesigningrequest-signing-controller"
+_AUTHORITY: Final = "signing-ca.crt"
+_FIRST_DAY: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+#: "No well-defined expiration" (RFC 5280).
+_LAST_DAY: Final = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+
+
+def own_certificate(directory: Path, *hosts: str, rsa: bool = False) -> tuple[Path, Path]:
+    """(certificate, key) files for these names and addresses; those of an earlier start are used again while they are
+    valid for all. `rsa`: with a key of that kind, which takes longer to make, for cipher suites that need one.
+    """
+    certificate, key = directory / "tls.crt", directory / "tls.key"
+    private.make_directory(directory)
+    if certificate.exists() and key.exists() and _usable(certificate.read_bytes(), hosts, rsa=rsa):
+        private.close_file(key)
+    else:
+        _make(certificate, key, hosts, rsa=rsa)
+    return certificate, key
+
+
+def own_authority(directory: Path) -> tuple[Path, Path]:
+    """(certificate, key) files of an authority, made if there is none yet. It is good at any time: what it signs is
+    valid by the control plane's clock, which may be a virtual one. Raises OSError.
+    """
+    certificate, key = directory / _AUTHORITY, directory / "signing-ca.key"
+    private.make_directory(directory)
+    if certificate.exists() and key.exists():
+        private.close_file(key)
+    else:
+        _make_authority(certificate, key)
+    return certificate, key
+
+
+def own_signer(settings: Settings) -> Callable[[], tuple[Path, Path]] | None:
+    """What makes or finds the authority that signs CertificateSigningRequests; None where the flags name others as
+    those whose users count.
+    """
+    trusted = settings.identity.client_ca
+    return partial(own_authority, settings.data_dir) if trusted in (None, settings.data_dir / _AUTHORITY) else None
+
+
+def trusting_signer(settings: Settings) -> Settings:
+    """The settings of a server that knows users by certificates of its own signer, where it has one. Raises OSError."""
+    own = own_signer(settings)
+    return settings if own is None else replace(settings, identity=replace(settings.identity, client_ca=own()[0]))
+
+
+def _make_authority(certificate_file: Path, key_file: Path) -> None:
+    from cryptography import x509
+
+    # With a number, so that whoever knows the authorities of two control planes can tell them apart.
+    key, builder = _self_issued(f"kubedra-signer@{secrets.randbits(32)}", _FIRST_DAY, _LAST_DAY)
+    signs = dict.fromkeys(
+        ("content_commitment", "data_encipherment", "key_agreement", "crl_sign", "encipher_only", "decipher_only"),
+        False,
+    )
+    usage = x509.KeyUsage(digital_signature=True, key_encipherment=True, key_cert_sign=True, **signs)
+    builder = (
+        builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    _write(builder, key, certificate_file, key_file)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The host as an address; None where it is a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _usable(pem: bytes, hosts: tuple[str, ...], *, rsa: bool) -> bool:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+        if rsa and not isinstance(certificate.public_key(), RSAPublicKey):
+            return False
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    left = certificate.not_valid_after_utc - dt.datetime.now(dt.UTC)
+    known = {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
+    return left > _SPARE and {str(_address(host) or host) for host in hosts} <= known
+
+
+def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...], *, rsa: bool) -> None:
+    from cryptography import x509
+
+    addresses = dict.fromkeys(
+        address for host in (*hosts, "127.0.0.1", "::1") if (address := _address(host)) is not None
+    )
+    spoken = dict.fromkeys(("localhost", "kubernetes.default.svc", *(host for host in hosts if _address(host) is None)))
+    names = [*(x509.DNSName(name) for name in spoken), *(x509.IPAddress(address) for address in addresses)]
+    now = dt.datetime.now(dt.UTC)
+    key, builder = _self_issued("kubedra", now - dt.timedelta(minutes=5), now + _VALID, rsa=rsa)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).add_extension(
+        x509.BasicConstraints(ca=True, path_length=0), critical=True
+    )
+    _write(builder, key, certificate_file, key_file)
+
+
+def _self_issued(
+    name: str, first: dt.datetime, last: dt.datetime, *, rsa: bool = False
+) -> tuple[EllipticCurvePrivateKey | RSAPrivateKey, CertificateBuilder]:
+    """A new key, and what is certified of it: that it belongs to `name`, who says so, from `first` until `last`."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+    from cryptography.x509.oid import NameOID
+
+    key = generate_private_key(65537, 2048) if rsa else ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(first)
+        .not_valid_after(last)
+    )
+    return key, builder
+
+
+def _write(
+    builder: CertificateBuilder, key: EllipticCurvePrivateKey | RSAPrivateKey, certificate_file: Path, key_file: Path
+) -> None:
+    from cryptography.hazmat.primitives import hashes, serialization
+
+    certificate = builder.sign(key, hashes.SHA256())
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    private.write(key_file, pem)
+    private.write(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))

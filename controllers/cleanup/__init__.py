@@ -1,0 +1,1 @@
+"""Controllers that delete: garbage collector, pods, finished Jobs, terminating namespaces."""

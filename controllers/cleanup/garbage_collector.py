@@ -1,0 +1,346 @@
+"""The garbage collector: objects whose owners are gone are deleted; orphaning and foreground deletion are carried out.
+
+A graph by uid holds who depends on whom, kept by the events of every served kind; kinds that come and go while it runs
+are found by discovery, which is asked again and again. An owner that the graph does not know
+is looked up live before anything is deleted. Keys are uids. Facts: upstream's pkg/controller/garbagecollector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
+from apiserver.runtime.metrics import Counter, Family
+from controllers.options.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.discovery import served_kinds
+from controllers.runtime.events import CoreEventRecorder
+from controllers.runtime.informer import Informer, Informers
+from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.transport import TransportError
+
+NAME = "garbage-collector-controller"
+#: How often discovery is asked for kinds that came or went (upstream: every 30 s).
+RESYNC = timedelta(seconds=5)
+#: How long it waits at the start for kinds that cannot be read: one that never can must not keep all garbage.
+PATIENCE = timedelta(seconds=30)
+log = logging.getLogger(__name__)
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+#: Events own nothing and are owned by nothing; their traffic is the largest.
+_IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
+
+
+def build(client: Client, informers: Informers, options: Options) -> GarbageCollector:
+    """The component, for the manager."""
+    return GarbageCollector(client, informers, options)
+
+
+class _NamespacedOwnerError(Exception):
+    """An object of no namespace names an owner of a namespaced kind: nobody can say where that is."""
+
+
+@dataclass(slots=True)
+class Node:
+    """An object in the graph: its last known state, and the uids of what names it as an owner."""
+
+    kind: Kind | None = None
+    obj: Json | None = None
+    dependents: set[str] = field(default_factory=set)
+
+
+class GarbageCollector(ControllerComponent):
+    """The component."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        self._client = client.named("generic-garbage-collector")
+        self._informers = informers
+        self._graph: dict[str, Node] = {}
+        self._kinds: dict[tuple[str, str], Kind] = {}
+        #: Objects that have an owner of a kind that nobody serves, by that kind.
+        self._unjudged: dict[tuple[str, str], set[str]] = {}
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
+        self._recorder = CoreEventRecorder(self._client, NAME)
+        self._controller.alongside(self._recorder.run)
+        self._unknown = Counter(
+            "garbagecollector_controller_resources_sync_error_total", "Times that nobody could say what is served."
+        )
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, self._unknown)
+
+    async def run(self) -> None:
+        informers = [self._follow(kind) for kind in await self._served()]
+        try:
+            with clock.timers(clock.Timer.UPKEEP):
+                async with asyncio.timeout(PATIENCE.total_seconds()):
+                    for informer in informers:
+                        await informer.wait_synced()
+        except TimeoutError:
+            unread = ", ".join(informer.kind.plural for informer in informers if not informer.synced)
+            log.warning("%s: cannot read %s; goes on without", NAME, unread)
+        self._controller.alongside(self._follow_discovery)
+        await self._controller.run()
+
+    # The kinds.
+
+    async def _served(self) -> list[Kind]:
+        kinds = await served_kinds(self._client, verbs=("list", "watch", "delete"))
+        return [kind for kind in kinds if (kind.group, kind.plural) not in _IGNORED]
+
+    async def _follow_discovery(self) -> None:
+        """Follows kinds that are served since, and forgets those that are not served any more."""
+        lasting = set(self._kinds.values())
+        while True:
+            with clock.timers(clock.Timer.UPKEEP):
+                await asyncio.sleep(RESYNC.total_seconds())
+            try:
+                served = set(await self._served())
+            except (StatusError, TransportError) as error:
+                self._unknown.inc()
+                log.info("%s: cannot ask what is served: %s", NAME, error)
+                continue
+            for kind in set(self._kinds.values()) - served - lasting:
+                self._forget(kind)
+            for kind in served - set(self._kinds.values()):
+                self._follow(kind)
+
+    def _follow(self, kind: Kind) -> Informer:
+        self._kinds[kind.group, kind.kind] = kind
+        for uid in self._unjudged.pop((kind.group, kind.kind), ()):
+            self._controller.queue.add(uid)
+        informer = self._informers.of(kind)
+        informer.on(lambda obj: self._seen(kind, obj), lambda old, obj: self._seen(kind, obj, old), self._gone)
+        return informer
+
+    def _forget(self, kind: Kind) -> None:
+        """Objects of a kind that is not served are unknown. What they own stays."""
+        del self._kinds[kind.group, kind.kind]
+        informer = self._informers.of(kind)
+        self._informers.forget(informer)
+        for obj in list(informer.objects.values()):
+            self._gone(obj)
+
+    # The graph.
+
+    def _seen(self, kind: Kind, obj: Json, old: Json | None = None) -> None:
+        meta = obj["metadata"]
+        node = self._graph.get(meta["uid"])
+        if old is not None and node is not None and _stands_alike(old["metadata"], meta):
+            node.obj = obj
+            return
+        before, after = _owners(old) if old else {}, _owners(obj)
+        if node is None:
+            node = self._graph[meta["uid"]] = Node()
+        node.kind, node.obj = kind, obj
+        if old is not None and old["metadata"]["uid"] != meta["uid"]:
+            self._gone(old)
+        for uid in before.keys() - after.keys():
+            self._unlink(uid, meta["uid"])
+        for uid, ref in after.items():
+            self._graph.setdefault(uid, Node()).dependents.add(meta["uid"])
+            if before.get(uid, {}).get("blockOwnerDeletion") and not ref.get("blockOwnerDeletion"):
+                self._controller.queue.add(uid)
+        if after and old is None:
+            self._controller.queue.add(meta["uid"])
+        if meta.get("deletionTimestamp") and _held(obj):
+            for uid in (meta["uid"], *node.dependents):
+                self._controller.queue.add(uid)
+
+    def _unlink(self, owner: str, dependent: str) -> None:
+        node = self._graph.get(owner)
+        if node is None:
+            return
+        node.dependents.discard(dependent)
+        if node.obj is None and not node.dependents:
+            del self._graph[owner]
+        elif node.obj is not None and _held(node.obj):
+            self._controller.queue.add(owner)
+
+    def _gone(self, obj: Json) -> None:
+        uid = obj["metadata"]["uid"]
+        node = self._graph.get(uid)
+        if node is None:
+            return
+        for owner in _owners(obj):
+            self._unlink(owner, uid)
+        node.obj = None
+        for dependent in node.dependents:
+            self._controller.queue.add(dependent)
+        if not node.dependents:
+            del self._graph[uid]
+
+    # The work.
+
+    async def reconcile(self, uid: str) -> timedelta | None:
+        node = self._graph.get(uid)
+        if node is None or node.obj is None or node.kind is None:
+            return None
+        if node.obj["metadata"].get("deletionTimestamp") and _held(node.obj):
+            await self._finish_owner(node.kind, node.obj, node.dependents)
+            return None
+        if _owners(node.obj):
+            await self._collect(node.kind, node.obj)
+        return None
+
+    async def _collect(self, kind: Kind, obj: Json) -> None:
+        """Delete an object without a living owner; drop references to owners that are gone from one that has others.
+
+        Whether an owner lives whose kind nobody serves cannot be said, and then nothing is done until somebody does.
+        """
+        meta, dangling, solid, waiting = obj["metadata"], [], [], []
+        references = meta.get("ownerReferences") or ()
+        if unknown := {_kind_key(ref) for ref in references} - self._kinds.keys():
+            for kind_key in unknown:
+                self._unjudged.setdefault(kind_key, set()).add(meta["uid"])
+            return
+        for ref in references:
+            try:
+                owner = await self._owner(ref, obj)
+            except _NamespacedOwnerError:
+                return
+            if owner is None:
+                dangling.append(ref)
+            elif owner["metadata"].get("deletionTimestamp") and _FOREGROUND in (
+                owner["metadata"].get("finalizers") or ()
+            ):
+                waiting.append(ref)
+            else:
+                solid.append(ref)
+        if solid:
+            if dangling or waiting:
+                await self._drop_references(kind, obj, {ref["uid"] for ref in (*dangling, *waiting)})
+        elif not meta.get("deletionTimestamp"):
+            dependents = self._graph[meta["uid"]].dependents if waiting else ()
+            if any(self._is_emptying(uid) for uid in dependents):
+                await self._unblock(kind, obj)
+            await self._delete(kind, obj, foreground=bool(dependents))
+
+    def _is_emptying(self, uid: str) -> bool:
+        """Whether an object waits for those that depend on it. One that depends on such an object and is waited for by
+        it may be part of a circle.
+        """
+        node = self._graph.get(uid)
+        meta = node.obj["metadata"] if node is not None and node.obj is not None else {}
+        return bool(meta.get("deletionTimestamp")) and _FOREGROUND in (meta.get("finalizers") or ())
+
+    async def _unblock(self, kind: Kind, obj: Json) -> None:
+        """Let the owners of an object go before it does."""
+        references = obj["metadata"].get("ownerReferences") or ()
+        if any(ref.get("blockOwnerDeletion") for ref in references):
+            freed = [{**ref, "blockOwnerDeletion": False} for ref in references]
+            await self._patch_metadata(kind, obj, {"ownerReferences": freed})
+
+    async def _owner(self, ref: Json, dependent: Json) -> Json | None:
+        """The owner as it is now, or None where no object of that kind, place and name has that uid. Raises
+        _NamespacedOwnerError.
+        """
+        namespace = dependent["metadata"].get("namespace", "")
+        kind = self._kinds[_kind_key(ref)]
+        node = self._graph.get(ref["uid"])
+        if node is not None and node.obj is not None and node.kind is not None:
+            if node.kind.namespaced and node.obj["metadata"]["namespace"] != namespace:
+                self._tell_elsewhere(ref, dependent)
+            elif node.kind == kind and node.obj["metadata"]["name"] == ref["name"]:
+                return node.obj
+        if kind.namespaced and not namespace:
+            raise _NamespacedOwnerError
+        try:
+            owner = await self._client.get(kind, ref["name"], namespace if kind.namespaced else "")
+        except Exception as error:
+            if is_reason(error, "NotFound"):
+                return None
+            raise
+        return owner if owner["metadata"]["uid"] == ref["uid"] else None
+
+    def _tell_elsewhere(self, ref: Json, dependent: Json) -> None:
+        namespace = dependent["metadata"].get("namespace", "")
+        place = f"{ref['apiVersion']}/{ref['kind']}, namespace: {namespace}, name: {ref['name']}, uid: {ref['uid']}"
+        text = f'ownerRef [{place}] does not exist in namespace "{namespace}"'
+        self._recorder.record(dependent, "Warning", "OwnerRefInvalidNamespace", text)
+
+    async def _delete(self, kind: Kind, obj: Json, *, foreground: bool) -> None:
+        meta = obj["metadata"]
+        finalizers = meta.get("finalizers") or ()
+        policy: Literal["Orphan", "Foreground", "Background"] = (
+            "Orphan"
+            if _ORPHAN in finalizers
+            else "Foreground"
+            if foreground or _FOREGROUND in finalizers
+            else "Background"
+        )
+        try:
+            await self._client.delete(
+                kind, meta["name"], meta.get("namespace", ""), uid=meta["uid"], propagation=policy
+            )
+        except Exception as error:
+            if not is_reason(error, "NotFound", "Conflict"):
+                raise
+
+    async def _finish_owner(self, kind: Kind, obj: Json, dependents: set[str]) -> None:
+        """Let an owner go: its dependents are set free (orphan), or those that block it are gone (foreground)."""
+        uid = obj["metadata"]["uid"]
+        if _ORPHAN in (obj["metadata"].get("finalizers") or ()):
+            for dependent in [self._graph[key] for key in dependents if key in self._graph]:
+                if dependent.obj is not None and dependent.kind is not None:
+                    await self._drop_references(dependent.kind, dependent.obj, {uid})
+            await self._drop_finalizer(kind, obj, _ORPHAN)
+            return
+        blocking = [
+            key
+            for key in dependents
+            if (node := self._graph.get(key)) and node.obj and _owners(node.obj)[uid].get("blockOwnerDeletion")
+        ]
+        if not blocking:
+            await self._drop_finalizer(kind, obj, _FOREGROUND)
+
+    async def _drop_references(self, kind: Kind, obj: Json, uids: set[str]) -> None:
+        meta = obj["metadata"]
+        kept = [ref for ref in meta.get("ownerReferences") or () if ref["uid"] not in uids]
+        await self._patch_metadata(kind, obj, {"ownerReferences": kept or None})
+
+    async def _drop_finalizer(self, kind: Kind, obj: Json, finalizer: str) -> None:
+        kept = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
+        await self._patch_metadata(kind, obj, {"finalizers": kept or None})
+
+    async def _patch_metadata(self, kind: Kind, obj: Json, change: Json) -> None:
+        """A merge patch that fails (Conflict) when the object has changed since it was seen."""
+        meta = obj["metadata"]
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **change}}
+        try:
+            await self._client.patch(kind, meta["name"], body, meta.get("namespace", ""), type="merge")
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+
+
+def _kind_key(ref: Json) -> tuple[str, str]:
+    return ref["apiVersion"].rpartition("/")[0], ref["kind"]
+
+
+def _stands_alike(before: Json, after: Json) -> bool:
+    """Whether nothing of what the graph goes by changed between two states: nearly always."""
+    return (
+        before["uid"] == after["uid"]
+        and "deletionTimestamp" not in after
+        and before.get("ownerReferences") == after.get("ownerReferences")
+    )
+
+
+def _owners(obj: Json) -> dict[str, Json]:
+    return {ref["uid"]: ref for ref in obj["metadata"].get("ownerReferences") or ()}
+
+
+def _held(obj: Json) -> bool:
+    """Whether the object waits for this controller."""
+    finalizers = obj["metadata"].get("finalizers") or ()
+    return _ORPHAN in finalizers or _FOREGROUND in finalizers

@@ -1,0 +1,133 @@
+"""ResourceQuotas: what they limit and what of it is used stands in their status, where the server reads it.
+
+What is new the server counts itself, before it is there. What goes, and pods that end, are seen here: a quota is then
+counted anew, as it is when it changes and every five minutes. Facts: upstream's pkg/controller/resourcequota.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+from apiserver.api.helpers.pod_requests import Quantities
+from apiserver.api.helpers.quotas import belongs, measured, usage
+from apiserver.api.values.quantity import Quantity
+from controllers.options.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.discovery import served_kinds
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import PODS, RESOURCE_QUOTAS, Json, Kind, key_of
+from controllers.runtime.workqueue import Resync
+
+NAME = "resourcequota-controller"
+_ENDED = ("Succeeded", "Failed")
+
+
+def build(client: Client, informers: Informers, options: Options) -> ResourceQuotas:
+    """The component, for the manager."""
+    return ResourceQuotas(client, informers, options)
+
+
+class ResourceQuotas(ControllerComponent):
+    """The component. Keys are those of quotas."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        self._client = client.named("resourcequota-controller")
+        self._informers = informers
+        self._quotas = informers.of(RESOURCE_QUOTAS)
+        self._followed: set[Kind] = set()
+        self._controller = Controller(
+            NAME, self.reconcile, workers=options.workers(NAME), queue="resourcequota_primary"
+        )
+        self._controller.require(self._quotas)
+        self._quotas.on(self._add, self._changed, lambda _: None)
+
+    def _add(self, quota: Json) -> None:
+        self._controller.queue.add(key_of(quota))
+
+    def _changed(self, old: Json, quota: Json) -> None:
+        """Only what is limited is followed: what is used the server writes, too, ahead of what it writes."""
+        if quota["spec"] != old["spec"] or _hard(quota) != (quota["spec"].get("hard") or {}):
+            self._add(quota)
+
+    def _gone(self, obj: Json) -> None:
+        namespace = obj["metadata"].get("namespace", "")
+        for quota in self._quotas.objects.values():
+            if quota["metadata"]["namespace"] == namespace:
+                self._add(quota)
+
+    def _pod_changed(self, old: Json, pod: Json) -> None:
+        if _phase(pod) in _ENDED and _phase(old) not in _ENDED:
+            self._gone(pod)
+        elif pod["spec"] != old["spec"]:
+            self._other_changed((PODS.group, PODS.plural), old, pod)
+
+    def _other_changed(self, key: tuple[str, str], old: Json, obj: Json) -> None:
+        """Quotas are counted anew that an object has left, or uses less or more of."""
+        namespace = obj["metadata"].get("namespace", "")
+        for quota in self._quotas.objects.values():
+            spec = quota["spec"]
+            if quota["metadata"]["namespace"] == namespace and _share(key, spec, old) != _share(key, spec, obj):
+                self._add(quota)
+
+    async def reconcile(self, key: str) -> timedelta | None:
+        quota = self._quotas.get(key)
+        if quota is None:
+            return None
+        hard = quota["spec"].get("hard") or {}
+        used = {name: str(amount) for name, amount in (await self._used(quota, hard)).items()}
+        status = {"hard": hard, "used": used}
+        if (quota.get("status") or {}) != status:
+            try:
+                await self._client.update_status(RESOURCE_QUOTAS, {**quota, "status": status})
+            except Exception as error:
+                if not is_reason(error, "NotFound"):
+                    raise
+        return Resync(minutes=5)
+
+    async def _used(self, quota: Json, hard: Json) -> Quantities:
+        """What of each limited thing the namespace uses; of what nobody measures here what was known before."""
+        known = (quota.get("status") or {}).get("used") or {}
+        used = {name: Quantity.parse(str(known.get(name, "0"))) for name in hard}
+        namespace = quota["metadata"]["namespace"]
+        for kind in await served_kinds(self._client, verbs=("list", "watch", "create")):
+            names = measured((kind.group, kind.plural), hard) if kind.namespaced else []
+            if names:
+                self._follow(kind)
+                used |= await self._counted(kind, namespace, quota["spec"], names)
+        return used
+
+    async def _counted(self, kind: Kind, namespace: str, spec: Json, names: list[str]) -> Quantities:
+        key = (kind.group, kind.plural)
+        total = {name: Quantity.of(0) for name in names}
+        for obj in (await self._client.list(kind, namespace)).get("items") or ():
+            if belongs(key, spec, obj):
+                for name, amount in usage(key, obj).items():
+                    if name in total:
+                        total[name] = total[name].add(amount)
+        return total
+
+    def _follow(self, kind: Kind) -> None:
+        if kind not in self._followed:
+            self._followed.add(kind)
+            key = (kind.group, kind.plural)
+            changed = self._pod_changed if key == (PODS.group, PODS.plural) else partial(self._other_changed, key)
+            self._informers.of(kind).on(lambda _: None, changed, self._gone)
+
+
+def _share(key: tuple[str, str], spec: Json, obj: Json) -> Quantities:
+    """What an object uses of a quota."""
+    return usage(key, obj) if belongs(key, spec, obj) else {}
+
+
+def _hard(quota: Json) -> Json:
+    found: Json = (quota.get("status") or {}).get("hard") or {}
+    return found
+
+
+def _phase(pod: Json) -> str:
+    phase: str = (pod.get("status") or {}).get("phase", "")
+    return phase

@@ -1,0 +1,169 @@
+"""What a claim holds or waits for, and what the devices of a node are used for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from controllers.explain.amounts import amount_text
+from controllers.explain.findings import ClaimState, PodFindings, plural, unread_lines
+from controllers.explain.podgroups import explain_group, group_of
+from controllers.explain.pods import claim_state, explain_pod, queue_state
+from controllers.explain.world import World
+from controllers.resourceclaims import claim_names
+from controllers.runtime.kinds import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Json, Kind
+from controllers.scheduler.podgroups.gangs import GATE as GROUPS_GATE
+from controllers.scheduler.queue.queued_pod import QueuedPod
+
+__all__ = ["ClaimFindings", "NodeFindings", "NotThereError", "explain"]
+
+Queued = Mapping[str, QueuedPod]
+
+
+class NotThereError(LookupError):
+    """There is no such object, or none of its kind may be read; the text names it."""
+
+
+@dataclass(slots=True)
+class ClaimFindings:
+    """One claim: its state, the pods that name it, and why those that wait do."""
+
+    namespace: str
+    claim: ClaimState
+    pods: list[str]
+    waiting: list[PodFindings]
+    unread: dict[str, str] = field(default_factory=dict)
+    """Collections that could not be read, so that the rest may be wrong."""
+
+    def as_json(self) -> Json:
+        return {"kind": "ResourceClaim", **asdict(self), "report": "\n".join(self.lines)}
+
+    @property
+    def lines(self) -> list[str]:
+        lines = [self.claim.text, f"named by pods: {', '.join(self.pods) or 'none'}"]
+        if not self.pods and self.claim.state == "pending":
+            lines.append("a claim is allocated for a pod that names it")
+        lines += [line for pod in self.waiting for line in pod.lines]
+        return lines if self.waiting else lines + unread_lines(self.unread)
+
+
+@dataclass(slots=True)
+class NodeFindings:
+    """One node: its pools with what they are worth, and its devices by who has them."""
+
+    name: str
+    ready: bool
+    unschedulable: bool
+    taints: list[str]
+    pods: int
+    pools: dict[str, str]
+    devices: int
+    free: int
+    tainted: int
+    held: dict[str, int] = field(default_factory=dict)
+    """Devices by claim."""
+    reserved: dict[str, str] = field(default_factory=dict)
+    """Resources that pods ask for, of what can be allocated."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Collections that could not be read, so that the rest may be wrong."""
+
+    def as_json(self) -> Json:
+        return {"kind": "Node", **asdict(self), "report": "\n".join(self.lines)}
+
+    @property
+    def lines(self) -> list[str]:
+        state = "ready" if self.ready else "not ready"
+        lines = [f"node {self.name}: {state}{', cordoned' if self.unschedulable else ''}, {plural(self.pods, 'pod')}"]
+        lines += [f"taint {taint}" for taint in self.taints]
+        lines += [f"{resource}: {said}" for resource, said in self.reserved.items()]
+        lines += [f"pool {pool}: {status}" for pool, status in self.pools.items()]
+        tainted = f", {self.tainted} tainted" if self.tainted else ""
+        lines.append(f"{plural(self.devices, 'device')}: {self.free} free{tainted}")
+        lines += [f"  {count} held by claim {claim}" for claim, count in self.held.items()]
+        return lines + unread_lines(self.unread)
+
+
+def explain(world: World, kind: str, namespace: str, name: str, queue: Queued | None = None) -> Any:
+    """The findings about a pod, claim, node or podgroup. `queue`: the waiting pods of a running scheduler by uid.
+    Raises NotThereError.
+    """
+    queue = queue or {}
+    if kind == "node":
+        return _node(world, name)
+    if kind == "podgroup":
+        group = world.of(POD_GROUPS).get(f"{namespace}/{name}") if world.scheduler.gangs is not None else None
+        if group is None:
+            off = "" if world.scheduler.gangs is not None else f" (the gate {GROUPS_GATE} is off)"
+            raise _not_there(world, POD_GROUPS, name, f' in namespace "{namespace}"{off}')
+        return explain_group(world, group)
+    of = PODS if kind == "pod" else RESOURCE_CLAIMS
+    obj = world.of(of).get(f"{namespace}/{name}")
+    if obj is None:
+        raise _not_there(world, of, name, f' in namespace "{namespace}"')
+    if kind == "pod":
+        return _pod(world, obj, queue)
+    return _claim(world, obj, queue)
+
+
+def _not_there(world: World, kind: Kind, name: str, where: str = "") -> NotThereError:
+    why = world.unread.get(str(kind))
+    return NotThereError(f"{kind.plural} cannot be read: {why}" if why else f'{kind.plural} "{name}" not found{where}')
+
+
+def _pod(world: World, pod: Json, queue: Queued) -> PodFindings:
+    """A pod, with its group where it waits for that as well."""
+    found = explain_pod(world, pod, queue_state(queue.get(pod["metadata"]["uid"])))
+    group = group_of(world, pod) if found.verdict in ("fits", "unschedulable", "gated") else None
+    if group is not None:
+        of_group = explain_group(world, group)
+        found.group = of_group.lines
+        if found.verdict == "fits" and of_group.verdict != "fits":
+            found.verdict, found.text = of_group.verdict, f"its group waits: {of_group.text}"
+    return found
+
+
+def _claim(world: World, claim: Json, queue: Queued) -> ClaimFindings:
+    namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
+    pods = [
+        pod for pod in world.objects(PODS) if pod["metadata"]["namespace"] == namespace and name in claim_names(pod)
+    ]
+    waiting = [_pod(world, pod, queue) for pod in pods if not pod["spec"].get("nodeName")]
+    names = [pod["metadata"]["name"] for pod in pods]
+    return ClaimFindings(namespace, claim_state(claim), names, waiting, dict(world.unread))
+
+
+def _node(world: World, name: str) -> NodeFindings:
+    info = world.scheduler.cache.nodes.get(name)
+    if info is None or info.node is None:
+        raise _not_there(world, NODES, name)
+    allocator = world.scheduler.allocator
+    view = allocator.inventory.view(info.node)
+    held: Counter[str] = Counter()
+    for device in view.devices:
+        held.update(allocator.allocated.users(device.id))
+    conditions = (info.node.get("status") or {}).get("conditions") or ()
+    return NodeFindings(
+        name,
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in conditions),
+        unschedulable=info.unschedulable,
+        taints=[
+            f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
+            for taint in info.node["spec"].get("taints") or ()
+        ],
+        pods=len(info.pods),
+        pools={str(pool): pool.status + (f": {pool.reason}" if pool.reason else "") for pool in view.pools},
+        devices=view.size,
+        free=sum(not allocator.allocated.is_used(device.id) for device in view.devices),
+        tainted=sum(bool(device.taints) for device in view.devices),
+        held=dict(held.most_common()),
+        reserved={
+            resource: " of ".join(
+                amount_text(resource, each) for each in (requested, info.allocatable.get(resource, 0))
+            )
+            for resource, requested in sorted(info.requested.items())
+            if requested
+        },
+        unread=dict(world.unread),
+    )

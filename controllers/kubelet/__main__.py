@@ -1,0 +1,153 @@
+"""`kubedra node run NAME`: the kubelet of one node as a process of its own, with real drivers.
+
+Exit codes: 0 after SIGINT or SIGTERM, 1 when the kubelet's files cannot be used, 2 for a mistake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from apiserver.runtime import gc_tuning as garbage
+from controllers.manager.start import run
+from controllers.options.command_line import (
+    FlagError,
+    Given,
+    OneLineParser,
+    add_cluster,
+    address,
+    cluster,
+    duration,
+    gates,
+    release,
+)
+from controllers.options.options import Options, PluginDirs, Processes
+
+_EPILOG = """\
+A driver announces itself by a socket in the registry directory, as to a kubelet:
+
+  kubedra node run n1 --plugin-dir /tmp/n1 --kubeconfig .kubedra/kubeconfig
+  my-driver --node-name=n1 --plugin-registration-path=/tmp/n1/registry --kubeconfig=.kubedra/kubeconfig …
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags."""
+    flags = OneLineParser(
+        prog=os.environ.get("KUBEDRA_PROG", "python -m controllers.kubelet"),
+        description="The kubelet of one node with real drivers, against any Kubernetes API server.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    flags.add_argument("name", help="the Node's name; the Node is created where there is none")
+    add_cluster(flags)
+    flags.add_argument(
+        "--plugin-dir", type=Path, required=True, metavar="DIR", help="where the kubelet keeps its files"
+    )
+    flags.add_argument(
+        "--registry-dir",
+        type=Path,
+        metavar="DIR",
+        help="where drivers announce themselves (default: registry in the plugin directory)",
+    )
+    flags.add_argument(
+        "--run",
+        action="store_true",
+        help="containers that have a command run as processes of this machine; with a server on loopback alone",
+    )
+    flags.add_argument(
+        "--cdi-dir",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --run: where drivers put CDI files, after /etc/cdi, /var/run/cdi and cdi in the plugin directory;"
+        " may be given again",
+    )
+    flags.add_argument(
+        "--sync-frequency",
+        default="1m",
+        metavar="DURATION",
+        help="how soon it looks again at what cannot go on, as kubelet's (default 1m)",
+    )
+    flags.add_argument(
+        "--healthz-bind-address",
+        default="",
+        metavar="IP:PORT",
+        help="answer /healthz, /livez, /readyz and /metrics there (default: nowhere)",
+    )
+    flags.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="as kubelet's")
+    flags.add_argument(
+        "--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)"
+    )
+    flags.add_argument(
+        "--attached", action="store_true", help="stop when standard input ends: with the process that started this one"
+    )
+    flags.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
+    return flags
+
+
+def read(arguments: Sequence[str] | None) -> Given:
+    """What the flags say. Raises FlagError; `--help` exits."""
+    given = parser().parse_args(arguments)
+    frequency = duration("--sync-frequency", given.sync_frequency)
+    if frequency <= timedelta():
+        raise FlagError(f"--sync-frequency {given.sync_frequency}: must be positive")
+    plugins = given.plugin_dir.absolute()
+    reached = cluster(given)
+    options = Options(
+        host=given.name,
+        node=given.name,
+        plugin_dirs=PluginDirs(plugins=plugins, registry=(given.registry_dir or plugins / "registry").absolute()),
+        run=_processes(given, plugins, reached.server) if given.run else None,
+        sync_frequency=frequency,
+        gates=gates(given.feature_gates),
+        emulated_version=release(given.emulated_version),
+    )
+    if given.attached:
+        threading.Thread(target=_when_stdin_ends, daemon=True).start()
+    return Given(
+        cluster=reached,
+        options=options,
+        names=("node-agent",),
+        election=None,
+        health=address(given.healthz_bind_address),
+        verbosity=given.verbose,
+    )
+
+
+def _processes(given: argparse.Namespace, plugins: Path, server: str) -> Processes:
+    """Raises FlagError where others than whoever uses this machine say what runs."""
+    host = urlsplit(server).hostname or ""
+    if host != "localhost" and not host.startswith("127.") and host != "::1":
+        raise FlagError(f"--run with the server {server}: commands of pods would run for others; loopback alone")
+    # A server keeps its kubeconfig in its data directory, and looks there for kubelets.
+    known = given.kubeconfig.absolute().parent if given.kubeconfig else plugins
+    cdi = Processes.cdi_of(plugins, (path.absolute() for path in given.cdi_dir))
+    return Processes(directory=plugins / "run", announcements=known / "kubelets", cdi=cdi)
+
+
+def _when_stdin_ends() -> None:
+    """Whoever started this process is gone when its end of the pipe is."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run(lambda: read(arguments), os.environ.get("KUBEDRA_PROG", "python -m controllers.kubelet"))
+
+
+if __name__ == "__main__":
+    garbage.begin()
+    sys.exit(main())

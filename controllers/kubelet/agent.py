@@ -1,0 +1,375 @@
+"""The node agent: a kubelet for every emulated node of a cluster, or the kubelet of one node.
+
+A node with plugin directories has real drivers (`PluginHost`), the others emulated ones.
+
+Keys are `node:NAME`, `pod:NS/NAME` and, for a pod that is gone while its claims are held, `gone:UID`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from apiserver.api.errors.status import StatusError
+from apiserver.api.helpers.tolerations import COMPARISON_GATE
+from apiserver.runtime.metrics import Family
+from controllers.kubelet.dra.checkpoint import NoCheckpoint
+from controllers.kubelet.dra.drivers import ClaimId
+from controllers.kubelet.dra.emulated import EmulatedDrivers, EmulatedHealth
+from controllers.kubelet.dra.manager import DraFeatures, DraManager
+from controllers.kubelet.dra.metrics import DraMetrics
+from controllers.kubelet.emulation.addresses import PodAddresses
+from controllers.kubelet.emulation.annotations import is_emulated
+from controllers.kubelet.emulation.device_faults import NONE as NO_FAULTS
+from controllers.kubelet.emulation.device_faults import DeviceFaults, device_faults
+from controllers.kubelet.emulation.registration import Registration
+from controllers.kubelet.kubelet import TERMINAL, Host, Kubelet, Timings, WithHealth
+from controllers.kubelet.pods.certificates import GATE as CERTIFICATES_GATE
+from controllers.kubelet.pods.certificates import PodCertificates
+from controllers.kubelet.pods.containers import EMULATED
+from controllers.options.options import Options
+from controllers.resourceclaims.pods import claim_names, is_reserved_for_pod
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.events import CoreEventRecorder
+from controllers.runtime.informer import Informer, Informers
+from controllers.runtime.kinds import NODES, POD_CERTIFICATE_REQUESTS, PODS, RESOURCE_CLAIMS, Json, key_of
+from controllers.runtime.newest import Newest
+
+if TYPE_CHECKING:
+    from controllers.kubelet.grpc.host import PluginHost
+    from controllers.kubelet.run.containers import ProcessContainers
+    from controllers.kubelet.run.server import RunServer
+
+NAME = "node-agent"
+
+
+class NodeAgent(ControllerComponent):
+    """The component."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        self._client = client.named("kubelet")
+        self._options, self._features = options, options.features
+        if options.node:
+            self._nodes = informers.of(NODES, field_selector=f"metadata.name={options.node}")
+            self._pods = informers.of(PODS, field_selector=f"spec.nodeName={options.node}")
+        else:
+            self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
+        self._newest = Newest(self._pods)
+        self._pods_of_node = self._pods.index(
+            "node", lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ()
+        )
+        self._pods_of_claim = self._pods.index("claims", _claim_keys)
+        #: A kubelet of one node reads claims one by one, as it is allowed to.
+        self._claims = None if options.node else informers.device_kind(RESOURCE_CLAIMS, options.features)
+        self._controller = Controller(NAME, self.reconcile, workers=8)
+        self._registration = Registration(client, informers, options, self._slices_changed)
+        self._choice = random.Random(options.seed)  # noqa: S311 - no secret
+        self._addresses = PodAddresses(options.node)
+        self._dra_metrics = DraMetrics()
+        self._plugins = self._plugin_host(options.plugin_node) if options.plugin_dirs is not None else None
+        self._kubelets: dict[str, _Running] = {}
+        self._run_server: RunServer | None = None
+        self._gone: dict[str, Json] = {}
+        self._group: asyncio.TaskGroup | None = None
+        for informer in (self._nodes, self._pods, self._claims, self._registration.slices):
+            if informer is not None:
+                self._controller.require(informer)
+        self._nodes.on(self._node_changed, lambda _, node: self._node_changed(node), self._node_gone)
+        self._pods.on(self._pod_changed, self._pod_updated, self._pod_gone)
+        if self._claims is not None:
+            self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim))
+        self._requests: Informer | None = None
+        if self._features.enabled(CERTIFICATES_GATE):
+            # Where their version is not served pods without certificates go on, so nobody waits for these.
+            selector = f"spec.nodeName={options.node}" if options.node else ""
+            self._requests = informers.of(POD_CERTIFICATE_REQUESTS, field_selector=selector)
+            self._requests.on(self._request_changed, lambda _, new: self._request_changed(new), self._request_changed)
+
+    @property
+    def due(self) -> float | None:
+        # What real drivers do next cannot be foreseen.
+        return super().due if self._plugins is None else asyncio.get_running_loop().time()
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        plugins = self._plugins.metrics if self._plugins is not None else ()
+        return (*self._controller.metrics, *self._dra_metrics.families, *plugins)
+
+    async def run(self) -> None:
+        await self._registration.provision()
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                await self._controller.run()
+            finally:
+                for running in self._kubelets.values():
+                    running.stop()
+                if self._run_server is not None:
+                    await self._run_server.close()
+
+    async def begin_anew(self) -> None:
+        """The nodes that were asked for, once more: the store was emptied."""
+        await self._registration.provision()
+
+    def _node_changed(self, node: Json) -> None:
+        self._registration.note(node)
+        if self._is_mine(node):
+            self._controller.queue.add(f"node:{key_of(node)}")
+            for pod in self._pods_of_node.get(key_of(node)):
+                self._controller.queue.add(f"pod:{key_of(pod)}")
+
+    def _slices_changed(self, node: str) -> None:
+        self._controller.queue.add(f"node:{node}")
+
+    def _node_gone(self, node: Json) -> None:
+        self._controller.queue.drop(f"node:{key_of(node)}")
+        self._registration.forget(node)
+        running = self._kubelets.pop(key_of(node), None)
+        if running is not None:
+            running.stop()
+
+    def _pod_changed(self, pod: Json) -> None:
+        name = pod["spec"].get("nodeName")
+        if name:
+            self._addresses.note(pod)
+            node = self._nodes.get(name)
+            if node is not None and self._is_mine(node):
+                # The pods of a node that comes later are queued then.
+                self._controller.queue.add(f"pod:{key_of(pod)}")
+
+    def _pod_updated(self, old: Json, pod: Json) -> None:
+        if old["metadata"]["uid"] != pod["metadata"]["uid"]:
+            self._pod_gone(old)
+        elif _has_ended(old) and _has_ended(pod):
+            return  # finalizers go, conditions come: nothing of that is the node's business
+        self._pod_changed(pod)
+
+    def _pod_gone(self, pod: Json) -> None:
+        self._controller.queue.drop(f"pod:{key_of(pod)}")
+        self._addresses.forget(pod)
+        uid = pod["metadata"]["uid"]
+        running = self._kubelets.get(pod["spec"].get("nodeName", ""))
+        if running is not None:
+            running.kubelet.forget(pod)
+        if running is not None and running.kubelet.claims.might_need_unprepare(uid):
+            self._gone[uid] = pod
+            self._controller.queue.add(f"gone:{uid}")
+
+    def _claim_changed(self, claim: Json) -> None:
+        for pod in self._pods_of_claim.get(key_of(claim)):
+            self._unsettle(pod)
+            self._pod_changed(pod)
+
+    def _unsettle(self, pod: Json) -> None:
+        """Something that a pod depends on has changed."""
+        running = self._kubelets.get(pod["spec"].get("nodeName", ""))
+        if running is not None:
+            running.kubelet.look_again(pod)
+
+    def _request_changed(self, request: Json) -> None:
+        pod = self._pods.get(f"{request['metadata']['namespace']}/{request['spec']['podName']}")
+        if pod is not None:
+            self._unsettle(pod)
+            self._pod_changed(pod)
+
+    async def reconcile(self, key: str) -> timedelta | None:
+        kind, _, name = key.partition(":")
+        if kind == "node":
+            node = self._nodes.get(name)
+            if node is None or not self._is_mine(node):
+                return None
+            if name == self._options.plugin_node:
+                # Drivers register with the node, whether it has pods or not.
+                self._kubelet(name)
+            return await self._registration.keep(node)
+        return await (self._release(name) if kind == "gone" else self._sync(name))
+
+    async def _sync(self, name: str) -> timedelta | None:
+        pod = self._newest.get(name)
+        node = self._nodes.get(pod["spec"]["nodeName"]) if pod is not None else None
+        if pod is None or node is None or not self._is_mine(node):
+            return None
+        try:
+            return await self._kubelet(key_of(node)).sync(pod, node)
+        except StatusError as error:
+            # The pod was deleted by force meanwhile, or is another one by now (its uid cannot be changed: Invalid).
+            # There is nothing left to report on this one.
+            now = self._pods.get(name)
+            gone = now is None or now["metadata"]["uid"] != pod["metadata"]["uid"]
+            if not gone and not is_reason(error, "NotFound"):
+                raise
+            if gone:
+                self._pod_gone(pod)
+            return None
+
+    async def _release(self, uid: str) -> timedelta | None:
+        """A pod that is gone; a node that is gone took its drivers with it."""
+        pod = self._gone[uid]
+        running = self._kubelets.get(pod["spec"]["nodeName"])
+        again = await running.kubelet.release(pod) if running is not None else None
+        if again is None:
+            del self._gone[uid]
+        return again
+
+    def _is_mine(self, node: Json) -> bool:
+        return key_of(node) == self._options.node if self._options.node else is_emulated(node)
+
+    def _kubelet(self, node: str) -> Kubelet:
+        """The node's kubelet; its events come from the node."""
+        running = self._kubelets.get(node)
+        if running is None:
+            recorder = CoreEventRecorder(self._client, "kubelet", node)
+            frequency = self._options.sync_frequency
+            timings = Timings(frequency, min(Timings().backoff, frequency))
+            host = Host(
+                self._client, self._addresses, timings, self._choice.random, self._newest.wrote,
+                self._features.enabled(COMPARISON_GATE),
+            )  # fmt: skip
+            assert self._group is not None
+            tasks = [self._group.create_task(recorder.run())]
+            plugins = self._plugins if node == self._options.plugin_node else None
+            if plugins is None:
+                features, metrics = self._dra_features(), self._dra_metrics
+                drivers = EmulatedDrivers(lambda: self._faults(node), self._results)
+                manager = DraManager(drivers, self._read_claim, NoCheckpoint(), features, metrics)
+                health: WithHealth | None = self._emulated_health(node, manager)
+            else:
+                manager, health = plugins.claims, plugins.with_health
+                tasks.append(self._group.create_task(plugins.run()))
+            containers = self._containers(node, manager)
+            kubelet = Kubelet(
+                host, manager, recorder, health, containers or EMULATED, lambda: self._pods_of_node.get(node),
+                self._certificates(node, recorder),
+            )  # fmt: skip
+            running = self._kubelets[node] = _Running(kubelet, tasks, containers)
+        return running.kubelet
+
+    def _certificates(self, node: str, recorder: CoreEventRecorder) -> PodCertificates | None:
+        if self._requests is None:
+            return None
+        run = self._options.run
+        directory = None if run is None else run.directory / node
+        return PodCertificates(self._client, self._requests.get, recorder, self._choice.random, directory)
+
+    def _containers(self, node: str, claims: DraManager) -> ProcessContainers | None:
+        """None where containers are emulated."""
+        options = self._options.run
+        if options is None:
+            return None
+        from controllers.kubelet.run.containers import ProcessContainers
+        from controllers.kubelet.run.server import RunServer
+
+        if self._run_server is None:
+            self._run_server = RunServer(options.announcements, self._find)
+        assert self._group is not None
+        self._group.create_task(self._run_server.announce(node))
+
+        def changed(pod: Json) -> None:
+            self._controller.queue.add(f"pod:{key_of(pod)}")
+
+        directory = options.directory / node
+        return ProcessContainers(self._client, directory, options.cdi, claims.container_devices, changed)
+
+    def _find(self, uid: str) -> tuple[Json, ProcessContainers] | None:
+        """A pod that runs here."""
+        for pod in self._pods.objects.values():
+            if pod["metadata"]["uid"] == uid:
+                running = self._kubelets.get(pod["spec"].get("nodeName", ""))
+                return (pod, running.containers) if running is not None and running.containers is not None else None
+        return None
+
+    def _plugin_host(self, node: str) -> PluginHost:
+        """Raises CheckpointError where the kubelet's files cannot be used."""
+        from controllers.kubelet.grpc.host import HostOptions, PluginHost
+
+        dirs, enabled = self._options.plugin_dirs, self._features.enabled
+        assert dirs is not None
+        options = HostOptions(
+            node,
+            dirs.plugins,
+            dirs.registry,
+            self._dra_features(),
+            enabled("ResourceHealthStatus"),
+            enabled("ResourceHealthStatusMessage"),
+            reconcile=self._options.sync_frequency,
+        )
+
+        def pods() -> list[Json] | None:
+            return self._pods_of_node.get(node) if self._pods.synced else None
+
+        def changed(uids: set[str]) -> None:
+            for pod in self._pods_of_node.get(node):
+                if pod["metadata"]["uid"] in uids:
+                    self._unsettle(pod)
+                    self._controller.queue.add(f"pod:{key_of(pod)}")
+
+        return PluginHost(self._client, self._read_live, options, self._dra_metrics, pods, changed)
+
+    def _faults(self, node: str) -> DeviceFaults:
+        found = self._nodes.get(node)
+        return NO_FAULTS if found is None else device_faults(found)
+
+    def _results(self, claim: ClaimId) -> Sequence[Json]:
+        """What the claim was given, as far as it was seen."""
+        found = self._claims.get(f"{claim.namespace}/{claim.name}") if self._claims is not None else None
+        allocation = (found or {}).get("status", {}).get("allocation") or {}
+        results: Sequence[Json] = (allocation.get("devices") or {}).get("results") or ()
+        return results
+
+    def _emulated_health(self, node: str, claims: DraManager) -> EmulatedHealth | None:
+        enabled = self._features.enabled
+        if not enabled("ResourceHealthStatus"):
+            return None
+        messages = enabled("ResourceHealthStatusMessage")
+        return EmulatedHealth(claims.cache, lambda: self._faults(node), messages=messages)
+
+    def _dra_features(self) -> DraFeatures:
+        enabled = self._features.enabled
+        return DraFeatures(
+            extended_resources=enabled("DRAExtendedResource"),
+            workload_claims=enabled("DRAWorkloadResourceClaims"),
+            for_workloads=enabled("DRAReservedForWorkloads"),
+        )
+
+    async def _read_live(self, pod: Json, name: str) -> Json:
+        return await self._client.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])
+
+    async def _read_claim(self, pod: Json, name: str) -> Json:
+        """The claim as it was last seen, where that serves the pod; else as it is."""
+        claim = self._claims.get(f"{pod['metadata']['namespace']}/{name}") if self._claims is not None else None
+        if claim is not None and (claim.get("status") or {}).get("allocation"):
+            gates = self._dra_features()
+            if is_reserved_for_pod(pod, claim, gates.workload_claims, gates.for_workloads):
+                return claim
+        return await self._read_live(pod, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A kubelet, and the tasks that write its events and speak to its drivers."""
+
+    kubelet: Kubelet
+    tasks: Sequence[asyncio.Task[None]]
+    containers: ProcessContainers | None = None
+
+    def stop(self) -> None:
+        if self.containers is not None:
+            self.containers.close()
+        for task in self.tasks:
+            task.cancel()
+
+
+def _has_ended(pod: Json) -> bool:
+    """Whether a pod has ended, and is not being deleted."""
+    return pod.get("status", {}).get("phase") in TERMINAL and "deletionTimestamp" not in pod["metadata"]
+
+
+def _claim_keys(pod: Json) -> Iterator[str]:
+    return (f"{pod['metadata']['namespace']}/{name}" for name in claim_names(pod))

@@ -1,0 +1,74 @@
+"""Drivers that are not there: on a node without a plugin directory every driver prepares whatever it is asked to, as
+far as the node's annotations do not say otherwise (`devicefaults`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from apiserver.runtime import clock
+from controllers.kubelet.dra.cache import ClaimCache
+from controllers.kubelet.dra.drivers import ClaimId, DriverMissingError, Prepared, PreparedDevice
+from controllers.kubelet.dra.health import Health, container_statuses
+from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults
+from controllers.runtime.kinds import Json
+
+#: The results of a claim's allocation; none where it is not known.
+Results = Callable[[ClaimId], Iterable[Json]]
+
+
+class EmulatedDriver:
+    """Prepares the devices that were allocated, without CDI ids."""
+
+    def __init__(self, name: str, faults: Callable[[], DeviceFaults], results: Results) -> None:
+        self.name, self._faults, self._results = name, faults, results
+
+    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, Prepared]:
+        if takes := self._faults().prepare_takes.total_seconds():
+            await asyncio.sleep(takes)
+        return {claim.uid: self._prepared(claim) for claim in claims}
+
+    async def unprepare(self, claims: Sequence[ClaimId]) -> Mapping[str, str]:
+        error = self._faults().unprepare_error
+        return {claim.uid: error for claim in claims}
+
+    def _prepared(self, claim: ClaimId) -> Prepared:
+        results = [result for result in self._results(claim) if result["driver"] == self.name]
+        if error := self._faults().refuses(self.name, [result["device"] for result in results]):
+            return Prepared(error=error)
+        return Prepared(
+            tuple(
+                PreparedDevice(r["pool"], r["device"], (r["request"].partition("/")[0],), share_id=r.get("shareID"))
+                for r in results
+            )
+        )
+
+
+class EmulatedDrivers:
+    """Every driver that is asked for."""
+
+    def __init__(self, faults: Callable[[], DeviceFaults] = lambda: NONE, results: Results = lambda claim: ()) -> None:
+        self._faults, self._results = faults, results
+
+    def get(self, name: str) -> EmulatedDriver:
+        if name in self._faults().missing_drivers:
+            raise DriverMissingError(name)
+        return EmulatedDriver(name, self._faults, self._results)
+
+
+class EmulatedHealth:
+    """Adds the health of devices to the status of containers where the node's annotations say something of it."""
+
+    def __init__(self, cache: ClaimCache, faults: Callable[[], DeviceFaults], *, messages: bool) -> None:
+        self._cache, self._faults, self._messages = cache, faults, messages
+
+    def __call__(self, pod: Json, statuses: Sequence[Json]) -> list[Json]:
+        if self._faults().unhealthy is None:
+            return list(statuses)
+        return container_statuses(pod, statuses, self._cache, self, clock.now(), messages=self._messages)
+
+    def get(self, driver: str, pool: str, device: str, now: datetime) -> Health:
+        state, message = self._faults().health(driver, device)
+        return Health(pool, device, state, message)

@@ -1,0 +1,1 @@
+"""Emulated nodes: annotations, registration, addresses, devices and their faults."""

@@ -1,0 +1,162 @@
+"""The slices of emulated nodes: what the example driver (`devices`) or the drivers of a profile publish on them.
+
+A slice that was changed or deleted is brought back whole; taints that somebody set on a device stay, for that is how
+one breaks a device that nobody has. A driver that has other slices on the node, as those that were captured elsewhere,
+is left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from apiserver.runtime import clock
+from controllers.kubelet.emulation.annotations import PROFILE, annotation, devices_of
+from controllers.kubelet.emulation.device_faults import device_faults
+from controllers.kubelet.emulation.devices import example_device
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_SLICES, Json
+from kubedra import profiles
+from kubedra.driver.pools import Owner, Pool, plan
+
+log = logging.getLogger(__name__)
+#: Within this time a slice that was written is seen.
+_SEEN_WITHIN = timedelta(seconds=5)
+#: How the names of slices begin that a publisher made: `kubedra.driver.pools`.
+_OURS = re.compile("[0-9a-f]{5,}-")
+_TYPE = {"apiVersion": RESOURCE_SLICES.api_version, "kind": RESOURCE_SLICES.kind}
+
+
+#: A device, and a taint's key, value and effect.
+TaintPlace = tuple[str, str, str, str]
+
+
+class EmulatedSlices:
+    """`changed` is called with the name of a node whose slices have changed."""
+
+    def __init__(self, client: Client, slices: Informer, changed: Callable[[str], None]) -> None:
+        self._client, self._slices, self._changed = client, slices, changed
+        self._of_node = slices.index("node", _node_of)
+        #: By node and driver the names of slices that were made and not seen yet, and since when.
+        self._unseen: dict[tuple[str, str], tuple[datetime, set[str]]] = {}
+        #: The taints that were published, by node and driver.
+        self._tainted: dict[tuple[str, str], set[TaintPlace]] = {}
+        self._complained: dict[str, str] = {}
+        slices.on(self._note, lambda _, new: self._note(new), self._note)
+
+    async def keep(self, node: Json) -> None:
+        """One comparison of what the node's annotations ask for with what is there."""
+        pools, classes = self._wanted(node)
+        if not pools:
+            return
+        meta, faults = node["metadata"], device_faults(node)
+        present = self._of_node.get(meta["name"])
+        for driver, pool in pools.items():
+            existing = [item for item in present if item["spec"]["driver"] == driver]
+            if not all(_OURS.match(item["metadata"]["name"]) for item in existing):
+                continue
+            if not existing:
+                for item in classes:
+                    await self._create_class(item)
+            wanted = faults.published(driver, pool)
+            await self._publish(driver, meta, self._with_taints_of_others(driver, meta, wanted, existing), existing)
+
+    async def _publish(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> None:
+        """Nothing while a slice that was just made is not seen yet: it would be made a second time."""
+        key, now = (meta["uid"], driver), clock.now()
+        since, names = self._unseen.pop(key, (now, set()))
+        if now - since < _SEEN_WITHIN and not all(name in self._slices.objects for name in names):
+            self._unseen[key] = (since, names)
+            return
+        todo = plan(driver, Owner(meta["name"], meta["uid"]), meta["name"], pool, existing)
+        try:
+            for item in todo.deletes:
+                await self._client.delete(RESOURCE_SLICES, item["metadata"]["name"], uid=item["metadata"]["uid"])
+            for item in todo.updates:
+                await self._client.update(RESOURCE_SLICES, {**item, **_TYPE})
+        except Exception as error:
+            # What has changed meanwhile is seen in a moment, and comes here again.
+            if not is_reason(error, "NotFound", "Conflict"):
+                raise
+            return
+        made: set[str] = set()
+        for item in todo.creates:
+            self._unseen[key] = (now, made)
+            made.add((await self._client.create(RESOURCE_SLICES, {**item, **_TYPE}))["metadata"]["name"])
+
+    def _with_taints_of_others(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> Pool:
+        """The pool with those taints of published devices that did not come from here."""
+        key = (meta["uid"], driver)
+        own = {place for place, _ in _taints(pool.slices)}
+        known, self._tainted[key] = self._tainted.get(key, set()) | own, own
+        foreign: dict[str, list[Json]] = {}
+        for place, taint in _taints(item["spec"] for item in existing):
+            if place not in known:
+                foreign.setdefault(place[0], []).append(taint)
+        if not foreign:
+            return pool
+        slices = tuple(
+            {
+                **part,
+                "devices": [
+                    {**d, "taints": [*(d.get("taints") or ()), *foreign[d["name"]]]} if d["name"] in foreign else d
+                    for d in part.get("devices") or ()
+                ],
+            }
+            for part in pool.slices
+        )
+        return replace(pool, slices=slices)
+
+    def _wanted(self, node: Json) -> tuple[Mapping[str, Pool], list[Json]]:
+        """By driver its pool on the node, and the classes that come with them."""
+        name, uid = node["metadata"]["name"], node["metadata"]["uid"]
+        pools: dict[str, Pool] = {}
+        classes: list[Json] = []
+        if chosen := annotation(node, PROFILE):
+            try:
+                profile = profiles.load(chosen)
+                pools |= profile.pools(name)
+                classes = profile.classes()
+            except ValueError as error:
+                if self._complained.get(uid) != chosen:
+                    self._complained[uid] = chosen
+                    log.warning("node %s: %s", name, error)
+        if (wanted := devices_of(node)) is not None:
+            driver, count = wanted
+            pools[driver] = Pool.of(example_device(name, index) for index in range(count))
+        return pools, classes
+
+    async def _create_class(self, item: Json) -> None:
+        try:
+            await self._client.create(DEVICE_CLASSES, item)
+        except Exception as error:
+            if not is_reason(error, "AlreadyExists"):
+                raise
+
+    def forget(self, node: Json) -> None:
+        """A node that is gone; the garbage collector takes what it owns."""
+        uid = node["metadata"]["uid"]
+        self._complained.pop(uid, None)
+        self._unseen = {key: unseen for key, unseen in self._unseen.items() if key[0] != uid}
+        self._tainted = {key: taints for key, taints in self._tainted.items() if key[0] != uid}
+
+    def _note(self, item: Json) -> None:
+        if name := item["spec"].get("nodeName"):
+            self._changed(name)
+
+
+def _taints(specs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[TaintPlace, Json]]:
+    for spec in specs:
+        for device in spec.get("devices") or ():
+            for taint in device.get("taints") or ():
+                yield (device["name"], taint["key"], taint.get("value", ""), taint["effect"]), taint
+
+
+def _node_of(item: Json) -> Iterator[str]:
+    if name := item["spec"].get("nodeName"):
+        yield name

@@ -1,0 +1,216 @@
+"""A node's own objects: what a kubelet writes about its node, and what the example driver on it publishes.
+
+Slices are published before the node becomes Ready, so that whoever waits for the node finds its devices.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from apiserver.runtime import clock
+from controllers.kubelet.emulation.addresses import Pool
+from controllers.kubelet.emulation.annotations import DEVICES, EMULATED, PROFILE
+from controllers.kubelet.emulation.devices import example_class
+from controllers.kubelet.emulation.publishing import EmulatedSlices
+from controllers.options.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import DEVICE_CLASSES, LEASES, NODES, RESOURCE_SLICES, Json, Kind
+from controllers.runtime.times import go_time, micro_time, parse_time
+from controllers.runtime.workqueue import Resync
+
+CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
+_HEALTHY = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+log = logging.getLogger(__name__)
+_LEASE_SECONDS = 40
+_RENEW = Resync(seconds=10)
+_HEARTBEAT = timedelta(minutes=5)
+
+
+class Registration:
+    """Creates the nodes of `options.nodes`, and keeps every emulated node registered, Ready and alive."""
+
+    def __init__(
+        self, client: Client, informers: Informers, options: Options, changed: Callable[[str], None] = lambda node: None
+    ) -> None:
+        """`changed` is called with the name of a node whose slices have changed."""
+        self._kubelet = client.named("kubelet")
+        self._options = options
+        # A kubelet of one node has no example driver, and may not read the slices of others.
+        self.slices = None if options.node else informers.device_kind(RESOURCE_SLICES, options.features)
+        self._addresses = Pool("172.18.0.0/16", options.node)
+        self._capacity: dict[str, Json] = {}
+        self._lease_due: dict[str, datetime] = {}
+        self._publishing = None
+        if self.slices is not None:
+            self._publishing = EmulatedSlices(client.named("dra-example-driver"), self.slices, changed)
+
+    def note(self, node: Json) -> None:
+        """A node that was found: its address is taken."""
+        for entry in node.get("status", {}).get("addresses") or ():
+            if entry["type"] == "InternalIP":
+                self._addresses.note(node["metadata"]["uid"], entry["address"])
+
+    def forget(self, node: Json) -> None:
+        """A node that is gone; the garbage collector takes what it owns."""
+        self._addresses.forget(node["metadata"]["uid"])
+        self._lease_due.pop(node["metadata"]["uid"], None)
+        self._capacity.pop(node["metadata"]["uid"], None)
+        if self._publishing is not None:
+            self._publishing.forget(node)
+
+    async def provision(self) -> None:
+        """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without
+        devices have none.
+        """
+        if self._options.node:
+            await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._options.node}})
+            return
+        driver = "" if self._options.devices == "none" or self._options.profile else self._options.devices
+        if driver and self._options.nodes:
+            try:
+                await self._create(DEVICE_CLASSES, example_class(driver))
+            except Exception as error:
+                if not is_reason(error, "NotFound"):
+                    raise
+                kind = self._kubelet.at(DEVICE_CLASSES)
+                log.warning(
+                    "nodes come without devices: the server does not serve %s (see --runtime-config)",
+                    f"{kind.plural} of {kind.api_version}",
+                )
+                driver = ""
+        for number in range(1, self._options.nodes + 1):
+            name, annotations = f"node-{number}", {EMULATED: "true"}
+            if name == self._options.plugin_node:
+                pass
+            elif self._options.profile:
+                annotations[PROFILE] = self._options.profile
+            elif driver:
+                annotations[DEVICES] = f"{driver}={self._options.devices_per_node}"
+            meta = {"name": name, "annotations": annotations}
+            await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
+
+    async def _create(self, kind: Kind, obj: Json) -> None:
+        try:
+            await self._kubelet.create(kind, obj)
+        except Exception as error:
+            if not is_reason(error, "AlreadyExists"):
+                raise
+
+    async def keep(self, node: Json) -> timedelta:
+        """One round for one node; when to come again."""
+        if self._publishing is not None:
+            await self._publishing.keep(node)
+        await self._label(node)
+        await self._report(node)
+        await self._renew(node)
+        return _RENEW
+
+    async def _label(self, node: Json) -> None:
+        name = node["metadata"]["name"]
+        own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        missing = {key: value for key, value in own.items() if key not in (node["metadata"].get("labels") or {})}
+        if missing:
+            body = {"metadata": {"uid": node["metadata"]["uid"], "labels": missing}}
+            await self._kubelet.patch(NODES, name, body, type="merge")
+
+    async def _report(self, node: Json) -> None:
+        """Status as a kubelet registers it; while the node is Ready and complete it is written every five minutes."""
+        status = node.get("status", {})
+        ready = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+        complete = status.get("capacity") and status.get("allocatable") and status.get("addresses")
+        grown = self._follow_capacity(node)
+        well = complete and not grown and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY)
+        if well and clock.now() - _last_heartbeat(status) < _HEARTBEAT:
+            return
+        name, now = node["metadata"]["name"], go_time(clock.now())
+        capacity = {**CAPACITY, **(status.get("capacity") or {})}
+        since = {c["type"]: c.get("lastTransitionTime") for c in status.get("conditions") or ()}
+        conditions = [
+            {
+                "type": kind,
+                "status": value,
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": (ready.get(kind) == value and since.get(kind)) or now,
+                "reason": reason,
+                "message": message,
+            }
+            for kind, value, reason, message in _HEALTHY
+        ]
+        body: Json = {
+            "capacity": capacity,
+            "allocatable": {**capacity, **(status.get("allocatable") or {}), **grown},
+            "conditions": conditions,
+            "nodeInfo": _node_info(node, self._options.emulated_version),
+        }
+        if not status.get("addresses"):
+            body["addresses"] = [
+                {"type": "InternalIP", "address": self._addresses.assign(node["metadata"]["uid"])},
+                {"type": "Hostname", "address": name},
+            ]
+        patch = {"metadata": {"uid": node["metadata"]["uid"]}, "status": body}
+        await self._kubelet.patch(NODES, name, patch, subresource="status")
+
+    def _follow_capacity(self, node: Json) -> Json:
+        """What of the capacity is new or has changed since it was last seen: it is allocatable in that amount. What
+        somebody set lower at the beginning stays so.
+        """
+        status, uid = node.get("status", {}), node["metadata"]["uid"]
+        capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
+        before = self._capacity.get(uid, capacity)
+        self._capacity[uid] = capacity
+        return {
+            name: amount for name, amount in capacity.items()
+            if name not in allocatable or (before.get(name) != amount and allocatable[name] != amount)
+        }  # fmt: skip
+
+    async def _renew(self, node: Json) -> None:
+        """The node's lease, at most every ten seconds."""
+        name, uid, now = node["metadata"]["name"], node["metadata"]["uid"], clock.now()
+        due = self._lease_due.get(uid)
+        if due is not None and now < due:
+            return
+        self._lease_due[uid] = now + _RENEW
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+        spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": micro_time(now)}
+        # With its owner each time: a node of the same name may have left one behind.
+        body = {"metadata": {"ownerReferences": [owner]}, "spec": spec}
+        try:
+            await self._kubelet.patch(LEASES, name, body, "kube-node-lease", type="merge")
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+            meta = {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]}
+            await self._create(
+                LEASES, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+            )
+
+
+def _node_info(node: Json, release: tuple[int, int]) -> Json:
+    """nodeInfo of a machine that does not exist; the kubelet's version is the emulated release's."""
+    version = f"v{release[0]}.{release[1]}.0"
+    return {
+        "machineID": node["metadata"]["uid"].replace("-", ""),
+        "systemUUID": node["metadata"]["uid"],
+        "bootID": node["metadata"]["uid"],
+        "kernelVersion": "6.8.0",
+        "osImage": "kubedra emulated node",
+        "containerRuntimeVersion": "kubedra://1",
+        "kubeletVersion": version,
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    }
+
+
+def _last_heartbeat(status: Json) -> datetime:
+    """When the node's status was last written by its kubelet."""
+    times = [c["lastHeartbeatTime"] for c in status.get("conditions") or () if c.get("lastHeartbeatTime")]
+    return parse_time(max(times)) if times else datetime.min.replace(tzinfo=UTC)

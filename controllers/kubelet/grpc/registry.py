@@ -1,0 +1,175 @@
+"""The directory in which drivers announce themselves: every socket in it is asked who it is, and told what came of it.
+
+Source of facts: Kubernetes 1.36, package pkg/kubelet/pluginmanager; texts are that release's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from apiserver.runtime.clock import Timer, timers
+from apiserver.runtime.metrics import Labels
+from controllers.kubelet.dra.drivers import DriverCallError
+from controllers.kubelet.grpc.connection import Connection
+from controllers.kubelet.grpc.plugins import PluginError, Plugins
+from kubedra.driver.messages import PLUGIN_TYPE, REGISTRATION, Empty, PluginInfo, RegistrationStatus
+
+log = logging.getLogger(__name__)
+#: Seconds between two looks at the directory.
+_PERIOD: Final = 0.2
+_INFO_TIMEOUT, _NOTIFY_TIMEOUT = 1.0, 5.0
+#: Seconds before a registration is tried again: the first, the longest; each pause is twice the last.
+_FIRST, _LONGEST = 0.5, 122.0
+#: Which socket a file is: one of the same name that was made anew is another one.
+Identity = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _Known:
+    """A driver that registered."""
+
+    identity: Identity
+    name: str
+    endpoint: str
+
+
+@dataclass(slots=True)
+class _Failed:
+    """A socket whose registration failed: whether it is left alone for now, and for how many seconds the next time."""
+
+    resting: bool = False
+    pause: float = _FIRST
+
+    def rest(self) -> None:
+        self.resting = True
+        with timers(Timer.MACHINE):
+            asyncio.get_running_loop().call_later(self.pause, setattr, self, "resting", False)
+        self.pause = min(self.pause * 2, _LONGEST)
+
+
+class Registry:
+    """Watches one directory and keeps `plugins` as it says."""
+
+    def __init__(self, directory: Path, plugins: Plugins) -> None:
+        self._directory, self._plugins = directory, plugins
+        self._known: dict[str, _Known] = {}
+        self._failed: dict[str, _Failed] = {}
+        self._busy: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        try:
+            while True:
+                self._look()
+                with timers(Timer.MACHINE):
+                    await asyncio.sleep(_PERIOD)
+        finally:
+            for task in self._busy.values():
+                task.cancel()
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+
+    def counts(self) -> dict[Labels, float]:
+        """How many sockets there are and how many are registered, by path and state."""
+        known: dict[Labels, float] = {(path, "actual_state_of_world"): 1.0 for path in self._known}
+        return known | {(path, "desired_state_of_world"): 1.0 for path in dict(self._sockets())}
+
+    def _look(self) -> None:
+        """Starts what has to be done; of each socket one thing at a time."""
+        present = dict(self._sockets())
+        for path in {*self._known, *present} - self._busy.keys():
+            known, identity = self._known.get(path), present.get(path)
+            if known is not None and known.identity != identity:
+                self._start(path, self._deregister(path, known))
+            elif known is None and identity is not None and not self._failed.get(path, _Failed()).resting:
+                self._start(path, self._register(path, identity))
+        for path in self._failed.keys() - present.keys():
+            del self._failed[path]
+
+    def _start(self, path: str, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work, name=f"registration {path}")
+        self._busy[path] = task
+
+        def done(task: asyncio.Task[None]) -> None:
+            del self._busy[path]
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.error("registration at socket %s failed", path, exc_info=error)
+
+        task.add_done_callback(done)
+
+    def _sockets(self) -> Iterator[tuple[str, Identity]]:
+        for directory, _, names in os.walk(self._directory):
+            for name in names:
+                path = os.path.join(directory, name)  # noqa: PTH118 - many times a second
+                if name.startswith("."):
+                    continue
+                try:
+                    status = os.stat(path)  # noqa: PTH116
+                except OSError:
+                    continue
+                if stat.S_ISSOCK(status.st_mode):
+                    yield path, (status.st_dev, status.st_ino, status.st_mtime_ns)
+
+    async def _register(self, path: str, identity: Identity) -> None:
+        try:
+            await self._introduce(path, identity)
+        except (DriverCallError, PluginError) as error:
+            self._failed.setdefault(path, _Failed()).rest()
+            log.warning("%s", error)
+        else:
+            self._failed.pop(path, None)
+
+    async def _introduce(self, path: str, identity: Identity) -> None:
+        connection = Connection(path)
+        try:
+            info = await self._info(connection, path)
+            try:
+                self._admit(path, info)
+            except PluginError as error:
+                await self._notify(connection, RegistrationStatus(False, str(error)))
+                raise
+            endpoint = info.endpoint or path
+            self._known[path] = _Known(identity, info.name, endpoint)
+            try:
+                await self._notify(connection, RegistrationStatus(True))
+            except DriverCallError:
+                del self._known[path]
+                await self._plugins.deregister(info.name, endpoint)
+                raise
+        finally:
+            await connection.close()
+
+    async def _info(self, connection: Connection, path: str) -> PluginInfo:
+        try:
+            return await connection.call(f"/{REGISTRATION}/GetInfo", Empty(), PluginInfo, _INFO_TIMEOUT)
+        except DriverCallError as error:
+            problem = f"failed to get plugin info using RPC GetInfo at socket {path}, err: {error}"
+            raise PluginError(f"RegisterPlugin error -- {problem}") from error
+
+    def _admit(self, path: str, info: PluginInfo) -> None:
+        """Registers the driver that a socket tells of. Raises PluginError."""
+        start = "RegisterPlugin error --"
+        if info.type != PLUGIN_TYPE:
+            raise PluginError(f"{start} no handler registered for plugin type: {info.type} at socket {path}")
+        endpoint = info.endpoint or path
+        try:
+            self._plugins.check(info.name, endpoint, info.supported_versions)
+        except PluginError as error:
+            raise PluginError(f"{start} plugin validation failed with err: {error}") from error
+        try:
+            self._plugins.register(info.name, endpoint, info.supported_versions)
+        except PluginError as error:
+            raise PluginError(f"{start} plugin registration failed with err: {error}") from error
+
+    async def _notify(self, connection: Connection, status: RegistrationStatus) -> None:
+        await connection.call(f"/{REGISTRATION}/NotifyRegistrationStatus", status, Empty, _NOTIFY_TIMEOUT)
+
+    async def _deregister(self, path: str, known: _Known) -> None:
+        del self._known[path]
+        await self._plugins.deregister(known.name, known.endpoint)

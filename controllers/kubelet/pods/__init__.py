@@ -1,0 +1,1 @@
+"""The pods of a node: admission, containers, probes, status, certificates."""

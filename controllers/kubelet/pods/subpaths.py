@@ -1,0 +1,41 @@
+"""Which part of a volume a container mounts (`subPath`, `subPathExpr`). Facts: upstream's kubelet_pods.go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controllers.kubelet.pods.containers import ContainerError
+from controllers.kubelet.pods.environment import environment, expanded
+from controllers.runtime.kinds import Json
+
+
+def sub_path(mount: Json, variables: Mapping[str, str]) -> str:
+    """Within the volume; "" is all of it. `variables`: the container's environment. Raises ContainerError."""
+    path = expanded(mount["subPathExpr"], variables) if mount.get("subPathExpr") else mount.get("subPath") or ""
+    if path.startswith("/"):
+        raise _refused(f"error SubPath `{path}` must not be an absolute path")
+    if ".." in path.split("/"):
+        raise _refused(f"unable to provision SubPath `{path}`: must not contain '..'")
+    return path
+
+
+def check(pod: Json, container: Json) -> None:
+    """Whether an emulated container could mount what it names. What of its environment stands in ConfigMaps and Secrets
+    is not known here. Raises ContainerError.
+    """
+    mounts = [mount for mount in container.get("volumeMounts") or () if mount.get("subPathExpr")]
+    if not mounts:
+        return
+    known = [entry for entry in container.get("env") or () if _is_known(entry)]
+    variables = environment(pod, {**container, "envFrom": [], "env": known}, lambda kind, name: None)
+    for mount in mounts:
+        sub_path(mount, variables)
+
+
+def _is_known(entry: Json) -> bool:
+    source = entry.get("valueFrom")
+    return source is None or "fieldRef" in source or "resourceFieldRef" in source
+
+
+def _refused(text: str) -> ContainerError:
+    return ContainerError("CreateContainerConfigError", text)

@@ -1,0 +1,18 @@
+"""As whom a container may run. Facts: upstream's pkg/kubelet/kuberuntime/security_context_others.go."""
+
+from __future__ import annotations
+
+from controllers.kubelet.pods.containers import ContainerError
+from controllers.runtime.kinds import Json
+
+
+def check(pod: Json, container: Json) -> None:
+    """A container that must not run as root may not ask for it; whom an image names is not known. Raises
+    ContainerError.
+    """
+    said = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
+    if said.get("runAsNonRoot") and said.get("runAsUser") == 0:
+        meta = pod["metadata"]
+        whose = f'pod: "{meta["name"]}_{meta["namespace"]}({meta["uid"]})", container: {container["name"]}'
+        text = f"container's runAsUser breaks non-root policy ({whose})"
+        raise ContainerError("CreateContainerConfigError", text)

@@ -1,0 +1,1 @@
+"""Starts and runs components: flags, the manager, and the process with leader election."""

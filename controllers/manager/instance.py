@@ -1,0 +1,130 @@
+"""One run of the components as a process of their own: wait for the server, lead or stand by, work, give the lease
+back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from apiserver.runtime.metrics import text
+from controllers.manager.manager import Manager
+from controllers.options.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.election import Election, LeaderElector
+from controllers.runtime.events import CoreEventRecorder
+from controllers.runtime.transport import TransportError
+
+log = logging.getLogger("controllers")
+_PAUSE = timedelta(milliseconds=200)
+
+
+class CredentialsError(Exception):
+    """The server does not know who asks, in one line."""
+
+
+class Instance:
+    """The components of one process. `server` is what messages call the server; `renewing` is what speaks of the lease,
+    where that is another client.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        options: Options,
+        names: tuple[str, ...],
+        election: Election | None,
+        server: str,
+        renewing: Client | None = None,
+    ) -> None:
+        self._client, self._options, self._names, self._server = client, options, names, server
+        self._election = election
+        self._events = CoreEventRecorder(client.named("leader-election"), "kubedra")
+        self.elector = LeaderElector(renewing or client, election, observed=self._observed) if election else None
+        self.manager: Manager | None = None
+        self._state = f"waiting for {server}"
+
+    def unready(self) -> str:
+        """Why this process neither works nor stands by; "" if it does."""
+        return self._state
+
+    def metrics(self) -> str:
+        """The Prometheus text of what the components counted."""
+        return text(self.manager.metrics() if self.manager else ())
+
+    async def run(self) -> None:
+        """Works until cancelled. Raises LeaseLostError when somebody else may lead, CredentialsError, and whatever a
+        component fails with.
+        """
+        await self._reachable()
+        if self.elector is None:
+            await self._work()
+            return
+        try:
+            await self._elected(self.elector)
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+        finally:
+            # Nothing works any more at this point: the next one may begin at once.
+            await self.elector.release()
+
+    async def _elected(self, elector: LeaderElector) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._events.run(), name="events")
+            self._state = ""
+            await elector.acquire()
+            group.create_task(elector.hold(), name="election")
+            await self._work()
+
+    async def _work(self) -> None:
+        self._state = "collections are being read"
+        self.manager = Manager(self._client, self._options, self._names)
+        running = asyncio.ensure_future(self.manager.run())
+        try:
+            synced = asyncio.ensure_future(self.manager.wait_ready())
+            await asyncio.wait((running, synced), return_when=asyncio.FIRST_COMPLETED)
+            synced.cancel()
+            self._state = ""
+            log.info("running %s", ", ".join(self._names))
+            await running
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def _observed(self, holder: str) -> None:
+        assert self._election is not None
+        if not holder:
+            return
+        ours = holder == self._election.identity
+        log.warning("lease %s: %s", self._election, "this instance leads" if ours else f"standing by, {holder} leads")
+        if ours:
+            metadata = {"name": self._election.name, "namespace": self._election.namespace}
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+            self._events.record(lease, "Normal", "LeaderElection", f"{holder} became leader")
+
+    async def _reachable(self) -> None:
+        """Waits until the server is ready; it may be started at the same time."""
+        said = ""
+        while True:
+            try:
+                status, _, body = await self._client.transport.request("GET", "/readyz", "", {}, b"")
+                problem = "" if status == 200 else f"not ready: {status} {body.decode(errors='replace')[:200]}"
+                if status == 401:
+                    raise CredentialsError(f"{self._server} does not accept these credentials (401 Unauthorized)")
+            except TransportError as error:
+                problem = str(error)
+            if not problem:
+                return
+            if problem != said:
+                log.warning("waiting for %s: %s", self._server, " ".join(problem.split()))
+            said = problem
+            await asyncio.sleep(_PAUSE.total_seconds())
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The failure that ended the others."""
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first

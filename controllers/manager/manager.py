@@ -1,0 +1,179 @@
+"""Starts the chosen components and runs them together until one fails or the run is cancelled.
+
+A component is a module with
+
+    def build(client: Client, informers: Informers, options: Options) -> Component
+
+that makes its client's name (`client.named(...)`), asks `informers` for the collections it needs (shared: each is
+watched once for the whole process) and returns an object with `name`, `run()` and `idle`. Nothing registers itself:
+`COMPONENTS` is the table, and modules are imported only when chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import random
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from apiserver.runtime.metrics import Family
+from controllers.options.names import ALIASES, UNBUILT
+from controllers.options.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.controller import Component
+from controllers.runtime.informer import Informers
+
+#: Name (kube-controller-manager's where it has one) to module, in the order in which they start.
+COMPONENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "namespace-controller": "controllers.cleanup.namespaces",
+        "garbage-collector-controller": "controllers.cleanup.garbage_collector",
+        "serviceaccount-controller": "controllers.cluster.service_accounts",
+        "root-ca-certificate-publisher-controller": "controllers.cluster.root_ca",
+        "kube-apiserver-serving-clustertrustbundle-publisher-controller": "controllers.certificates.trustbundle",
+        "certificatesigningrequest-approving-controller": "controllers.certificates.approving",
+        "certificatesigningrequest-signing-controller": "controllers.certificates.signing",
+        "certificatesigningrequest-cleaner-controller": "controllers.certificates.cleaning",
+        "podcertificaterequest-cleaner-controller": "controllers.certificates.podcleaning",
+        "clusterrole-aggregation-controller": "controllers.cluster.cluster_roles",
+        "service-cidr-controller": "controllers.cluster.service_cidrs",
+        "node-lifecycle-controller": "controllers.nodelifecycle.controller",
+        "ttl-controller": "controllers.nodelifecycle.ttl",
+        "taint-eviction-controller": "controllers.nodelifecycle.taint_eviction",
+        "pod-garbage-collector-controller": "controllers.cleanup.pod_garbage_collector",
+        "endpoints-controller": "controllers.endpoints.legacy",
+        "endpointslice-controller": "controllers.endpoints.slicecontroller",
+        "endpointslice-mirroring-controller": "controllers.endpoints.mirroring",
+        "horizontal-pod-autoscaler-controller": "controllers.workloads.autoscaling.component",
+        "disruption-controller": "controllers.workloads.disruption.disruption",
+        "cronjob-controller": "controllers.workloads.cronjob.cronjob",
+        "job-controller": "controllers.workloads.jobs",
+        "resourceclaim-controller": "controllers.resourceclaims.controller",
+        "workload-references-controller": "controllers.resourceclaims.workload_references",
+        "device-taint-eviction-controller": "controllers.devicetaints.eviction_controller",
+        "resourcepoolstatusrequest-controller": "controllers.resourceclaims.pool_status_requests",
+        "podgroup-protection-controller": "controllers.protection.pod_groups",
+        "persistentvolumeclaim-protection-controller": "controllers.protection.persistent_volume_claims",
+        "persistentvolume-protection-controller": "controllers.protection.persistent_volumes",
+        "volumeattributesclass-protection-controller": "controllers.protection.volume_attributes_classes",
+        "persistentvolume-binder-controller": "controllers.volumes.binder",
+        "ephemeral-volume-controller": "controllers.volumes.ephemeral",
+        "volume-provisioner": "controllers.volumes.provisioner",
+        "resourcequota-controller": "controllers.cluster.resource_quotas",
+        "validatingadmissionpolicy-status-controller": "controllers.cluster.policy_status",
+        "ttl-after-finished-controller": "controllers.cleanup.ttl_after_finished",
+        "replicationcontroller-controller": "controllers.workloads.replicaset.replicationcontroller",
+        "replicaset-controller": "controllers.workloads.replicaset.replicaset",
+        "deployment-controller": "controllers.workloads.deployment",
+        "statefulset-controller": "controllers.workloads.statefulset",
+        "daemonset-controller": "controllers.workloads.daemonset",
+        "scheduler": "controllers.scheduler",
+        "node-agent": "controllers.kubelet",
+    }
+)
+
+
+class UnknownComponentError(Exception):
+    """A name that no component has."""
+
+
+def choose(names: Sequence[str]) -> list[str]:
+    """The components that a `--controllers` list means: `*` is all of them, `name` adds one, `-name` takes one out.
+
+    As in kube-controller-manager, what is said first of a component holds. Its controllers that are not built here may
+    be left out.
+    """
+    said: dict[str, bool] = {}
+    for item in names:
+        name = item.removeprefix("-")
+        canonical = ALIASES.get(name, name)
+        if canonical in COMPONENTS:
+            said.setdefault(canonical, not item.startswith("-"))
+        elif item != "*" and not (canonical in UNBUILT and item != name):
+            why = f'controller "{name}" is not built' if canonical in UNBUILT else f'unknown controller "{name}"'
+            raise UnknownComponentError(f"{why}; there are: {', '.join(COMPONENTS)}")
+    return [component for component in COMPONENTS if said.get(component, "*" in names)]
+
+
+class Manager:
+    """The chosen components of one process with what they share."""
+
+    def __init__(self, client: Client, options: Options, names: Sequence[str]) -> None:
+        self._client, self._options = client, options
+        self.informers = Informers(client, random.Random(options.seed))  # noqa: S311 - no secret
+        self.components: list[Component] = [
+            importlib.import_module(COMPONENTS[name]).build(client, self.informers, options) for name in names
+        ]
+
+    @property
+    def idle(self) -> bool:
+        """No component has anything to do now (timers aside)."""
+        return all(component.idle for component in self.components)
+
+    @property
+    def names(self) -> list[str]:
+        """The components."""
+        return [component.name for component in self.components]
+
+    @property
+    def busy(self) -> list[str]:
+        """The components that have something to do now."""
+        return [component.name for component in self.components if not component.idle]
+
+    @property
+    def next_timer(self) -> tuple[str, float] | None:
+        """The component whose timer falls due next, and in how many seconds; None where only upkeep is left."""
+        timers = [(due, component.name) for component in self.components if (due := component.due) is not None]
+        if not timers:
+            return None
+        due, name = min(timers)
+        # Asked after them: what is due "now" was due a moment ago.
+        return name, max(0.0, due - asyncio.get_running_loop().time())
+
+    async def look(self) -> tuple[list[str], tuple[str, float] | None]:
+        """`busy` and `next_timer`."""
+        return self.busy, self.next_timer
+
+    def metrics(self) -> list[Family]:
+        """What the components count."""
+        return [family for component in self.components for family in component.metrics]
+
+    async def counted(self) -> list[Family]:
+        """`metrics`, as whoever has to ask another process gets them."""
+        return self.metrics()
+
+    async def run(self) -> None:
+        """Runs everything; the first failure ends all."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.informers.run(), name="informers")
+            for component in self.components:
+                group.create_task(component.run(), name=component.name)
+
+    async def begin_anew(self) -> None:
+        """After the store was emptied: what components made at their start is made again (the nodes of `--nodes`)."""
+        for component in self.components:
+            again = getattr(component, "begin_anew", None)
+            if again is not None:
+                await again()
+
+    async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """Why a pod, claim or node is as it is: see `controllers.explain`. Raises LookupError where there is no such
+        object.
+        """
+        from controllers.explain.claim_details import explain
+        from controllers.explain.world import World
+        from controllers.scheduler.scheduler import Scheduler
+
+        world = await World.read(self._client.named("explain"), self._options)
+        schedulers = (each for each in self.components if isinstance(each, Scheduler))
+        queue = {uid: pod for each in schedulers for uid, pod in each.queue.pods.items()}
+        # The world belongs to nobody else, and asking it takes a while: the loop goes on.
+        found = await asyncio.to_thread(explain, world, kind, namespace, name, queue)
+        answer: dict[str, Any] = found.as_json()
+        return answer
+
+    async def wait_ready(self) -> None:
+        """Returns once every collection has been read that the server serves."""
+        await self.informers.wait_answered()

@@ -1,0 +1,95 @@
+"""`python -m controllers --server URL | --kubeconfig FILE`: the components as a process of their own.
+
+Exit codes: 0 after SIGINT or SIGTERM, 1 when the lease was lost (whoever started it starts it again), 2 for a mistake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from controllers.kubelet.dra.checkpoint import CheckpointError
+from controllers.manager.flags import read
+from controllers.manager.instance import CredentialsError, Instance
+from controllers.options.command_line import FlagError, Given
+from controllers.runtime.client import Client
+from controllers.runtime.election import LeaseLostError
+from controllers.runtime.health import answering
+from controllers.runtime.http import HttpTransport
+from controllers.runtime.kubeconfig import KubeconfigError
+from controllers.runtime.rate_limit import Paced
+
+
+async def serve(given: Given) -> None:
+    """Runs until SIGINT or SIGTERM; a second one ends it at once."""
+    release = given.options.emulated_version
+    unpaced = Client(HttpTransport(given.cluster), release=release)
+    client = Client(Paced(unpaced.transport, *given.pace), release=release) if given.pace else unpaced
+    # A lease is renewed in time however much there is to send.
+    instance = Instance(client, given.options, given.names, given.election, given.cluster.server, renewing=unpaced)
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(answering(given.health, instance.unready, instance.metrics))
+            except OSError as error:
+                raise FlagError(f"--healthz-bind-address: {error.strerror or error}") from error
+            await instance.run()
+
+    running = asyncio.ensure_future(run())
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if stopped:
+            os._exit(130)
+        stopped = True
+        running.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop)
+    try:
+        await running
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+    finally:
+        await client.close()
+
+
+def run(read_flags: Callable[[], Given], prog: str) -> int:
+    """Reads the flags and serves; the exit code."""
+    runner = asyncio.run
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        runner = uvloop.run
+    try:
+        try:
+            given = read_flags()
+        except (KubeconfigError, OSError) as error:
+            raise FlagError(" ".join(str(error).split())) from error
+        logging.basicConfig(
+            level=(logging.WARNING, logging.INFO, logging.DEBUG)[min(given.verbosity, 2)],
+            format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
+        )
+        logging.getLogger("hpack").setLevel(logging.INFO)
+        runner(serve(given))
+    except (FlagError, CredentialsError) as error:
+        sys.stderr.write(f"{prog}: {error}\n")
+        return 2
+    except (LeaseLostError, CheckpointError) as error:
+        sys.stderr.write(f"{prog}: {error}\n")
+        return 1
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run(lambda: read(arguments), os.environ.get("KUBEDRA_PROG", "python -m controllers"))

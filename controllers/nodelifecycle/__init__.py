@@ -1,0 +1,1 @@
+"""Controllers of nodes: health, zones, taints, TTL annotations and taint-based eviction."""

@@ -1,0 +1,172 @@
+"""Pods go from nodes with NoExecute taints that they do not tolerate, at once or when the shortest toleration ends.
+
+A time that was set stays while the taints are tolerated: it runs from when they were first seen here. Facts: upstream's
+pkg/controller/tainteviction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from apiserver.api.helpers.tolerations import COMPARISON_GATE, tolerates
+from apiserver.api.values.durations import go_seconds
+from apiserver.runtime import clock
+from apiserver.runtime.metrics import Counter, Family, Histogram
+from controllers.options.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.conditions import condition_patch
+from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.events import CoreEventRecorder
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import NODES, PODS, Json, key_of, split_key
+from controllers.runtime.times import go_time
+
+NAME = "taint-eviction-controller"
+_WORKERS: Final = 8
+_REASON: Final = "TaintManagerEviction"
+_CONDITION: Final = {
+    "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+    "message": "Taint manager: deleting due to NoExecute taint", "lastProbeTime": None,
+}  # fmt: skip
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+
+
+def build(client: Client, informers: Informers, options: Options) -> TaintEviction:
+    """The component, for the manager."""
+    return TaintEviction(client, informers, options)
+
+
+def no_execute(node: Json) -> list[Json]:
+    """The taints of a node that evict."""
+    return [taint for taint in node.get("spec", {}).get("taints") or () if taint["effect"] == "NoExecute"]
+
+
+class _Due(NamedTuple):
+    uid: str
+    when: datetime
+    #: It has been deleted, and is not a second time.
+    done: bool = False
+
+
+class TaintEviction(ControllerComponent):
+    """The component. Keys are those of pods."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        self._client = client.named(NAME)
+        self._observed = options.features.enabled("PodObservedGenerationTracking")
+        self._compares = options.features.enabled(COMPARISON_GATE)
+        self._recorder = CoreEventRecorder(self._client, NAME)
+        self._pods, self._nodes = informers.of(PODS), informers.of(NODES)
+        self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
+        self._due: dict[str, _Due] = {}
+        self._deletions = Counter(
+            "taint_eviction_controller_pod_deletions_total", "Pods that were deleted because of taints of nodes."
+        )
+        name = "taint_eviction_controller_pod_deletion_duration_seconds"
+        self._latencies = Histogram(name, "Time from when a taint evicts to the deletion of the pod.", (), _BUCKETS)
+        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="noexec_taint_pod")
+        self._controller.alongside(self._recorder.run)
+        self._controller.require(self._pods)
+        self._controller.require(self._nodes)
+        self._nodes.on(self._node_changed, self._node_updated)
+        self._pods.on(self._pod_changed, self._pod_updated, self._pod_gone)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*self._controller.metrics, self._deletions, self._latencies)
+
+    def _node_changed(self, node: Json) -> None:
+        for key in self._on_node.keys(node["metadata"]["name"]):
+            self._controller.queue.add(key)
+
+    def _node_updated(self, before: Json, node: Json) -> None:
+        if no_execute(before) != no_execute(node):
+            self._node_changed(node)
+
+    def _pod_changed(self, pod: Json) -> None:
+        """Nothing is due of nearly all pods, and nothing evicts them; a node that comes later queues its pods."""
+        key, node = key_of(pod), self._nodes.get(pod["spec"].get("nodeName", ""))
+        if key in self._due or (node is not None and no_execute(node)):
+            self._controller.queue.add(key)
+
+    def _pod_gone(self, pod: Json) -> None:
+        self._controller.queue.drop(key_of(pod))
+        self._pod_changed(pod)
+
+    def _pod_updated(self, before: Json, pod: Json) -> None:
+        old, new = before["spec"], pod["spec"]
+        if (old.get("nodeName"), old.get("tolerations")) != (new.get("nodeName"), new.get("tolerations")):
+            self._pod_changed(pod)
+
+    async def reconcile(self, key: str) -> timedelta | None:
+        pod = self._pods.get(key)
+        due = self._due.get(key)
+        if due is not None and (pod is None or pod["metadata"]["uid"] != due.uid):
+            self._cancel(key)
+        if pod is None:
+            return None
+        due, now = self._due.get(key), clock.now()
+        if due is not None and due.done:
+            return None
+        node = self._nodes.get(pod["spec"].get("nodeName", ""))
+        taints, tolerations = no_execute(node) if node is not None else (), pod["spec"].get("tolerations") or ()
+        tolerated = _tolerated_for(taints, tolerations, self._compares)
+        if tolerated is None:
+            self._cancel(key)
+            return None
+        if due is None or not tolerated:
+            if due is not None and due.when > now:
+                self._cancel(key)
+            due = self._due[key] = _Due(pod["metadata"]["uid"], now + tolerated)
+        if due.when > now:
+            return due.when - now
+        await self._evict(key, pod, due)
+        return None
+
+    def _cancel(self, key: str) -> None:
+        due = self._due.pop(key, None)
+        if due is not None and not due.done:
+            self._recorder.record(_referred(key), "Normal", _REASON, f"Cancelling deletion of Pod {key}")
+
+    async def _evict(self, key: str, pod: Json, due: _Due) -> None:
+        self._recorder.record(_referred(key), "Normal", _REASON, f"Marking for deletion Pod {key}")
+        namespace, name = split_key(key)
+        try:
+            fresh = await self._client.get(PODS, name, namespace)
+            condition = {**_CONDITION, "lastTransitionTime": go_time(clock.now())}
+            if self._observed:
+                condition["observedGeneration"] = fresh["metadata"].get("generation", 0)
+            status = condition_patch(fresh, condition)
+            if status:
+                body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+                await self._client.patch(PODS, name, body, namespace, subresource="status", wanted=False)
+            await self._client.delete(PODS, name, namespace, uid=pod["metadata"]["uid"], wanted=False)
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+        self._due[key] = due._replace(done=True)
+        self._deletions.inc()
+        self._latencies.observe((clock.now() - due.when).total_seconds())
+
+
+def _tolerated_for(taints: Iterable[Json], tolerations: Sequence[Json], comparing: bool) -> timedelta | None:
+    """How long all the taints are tolerated; None where they are for ever."""
+    seconds: list[int] = []
+    for taint in taints:
+        value, effect = taint.get("value") or "", taint["effect"]
+        used = next((each for each in tolerations if tolerates(each, taint["key"], value, effect, comparing)), None)
+        if used is None:
+            return timedelta()
+        if used.get("tolerationSeconds") is not None:
+            seconds.append(max(0, used["tolerationSeconds"]))
+    return go_seconds(min(seconds)) if seconds else None
+
+
+def _referred(key: str) -> Json:
+    """What events say of a pod: its name alone."""
+    namespace, name = split_key(key)
+    return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": {"namespace": namespace, "name": name}}

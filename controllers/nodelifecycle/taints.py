@@ -1,0 +1,57 @@
+"""The taints of a node that say how it is: which it should have, and how they are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from apiserver.runtime import clock
+from controllers.runtime.client import Client
+from controllers.runtime.kinds import NODES, Json
+from controllers.runtime.times import go_time
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+#: Condition type → status → the taint's key.
+_TAINTS: Final[dict[str, dict[str, str]]] = {
+    "Ready": {"False": NOT_READY, "Unknown": UNREACHABLE},
+    "MemoryPressure": {"True": "node.kubernetes.io/memory-pressure"},
+    "DiskPressure": {"True": "node.kubernetes.io/disk-pressure"},
+    "NetworkUnavailable": {"True": "node.kubernetes.io/network-unavailable"},
+    "PIDPressure": {"True": "node.kubernetes.io/pid-pressure"},
+}
+_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+OURS: Final = frozenset({_UNSCHEDULABLE, *(key for by_status in _TAINTS.values() for key in by_status.values())})
+
+
+def wanted_taints(node: Json) -> set[str]:
+    """Keys of the NoSchedule taints that a node's conditions and spec.unschedulable ask for. Without a Ready condition
+    nothing is known of the node, and the taint that it was created with stays."""
+    conditions = {c["type"]: c["status"] for c in node.get("status", {}).get("conditions") or ()}
+    keys = {key for kind, by_status in _TAINTS.items() if (key := by_status.get(conditions.get(kind, "")))}
+    if "Ready" not in conditions:
+        keys |= {
+            taint["key"] for taint in node["spec"].get("taints") or () if taint["key"] in _TAINTS["Ready"].values()
+        }
+    return keys | ({_UNSCHEDULABLE} if node["spec"].get("unschedulable") else set())
+
+
+def has_taint(node: Json, key: str, effect: str) -> bool:
+    taints = node.get("spec", {}).get("taints") or ()
+    return any((taint["key"], taint["effect"]) == (key, effect) for taint in taints)
+
+
+async def swap_taints(client: Client, node: Json, add: Collection[str], remove: Collection[str], effect: str) -> None:
+    """Adds and removes taints of one effect, by key, where that changes anything. Raises StatusError: Conflict where
+    somebody else has changed the node meanwhile.
+    """
+    if not add and not remove:
+        return
+    taints = node.get("spec", {}).get("taints") or []
+    kept = [taint for taint in taints if not (taint["key"] in remove and taint["effect"] == effect)]
+    added = [{"key": key, "effect": effect, "timeAdded": go_time(clock.now())} for key in sorted(add)]
+    body = {
+        "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+        "spec": {"taints": [*kept, *added] or None},
+    }
+    await client.patch(NODES, node["metadata"]["name"], body, type="merge")

@@ -1,0 +1,1 @@
+"""The options of components, their names, and what their command lines share."""

@@ -1,0 +1,1 @@
+"""Finalizers that keep objects while they are in use."""

@@ -1,0 +1,26 @@
+"""Protection of volumes: a deleted volume stays while it is bound to a claim. Facts: upstream's
+pkg/controller/volume/pvprotection.
+"""
+
+from __future__ import annotations
+
+from controllers.options.options import Options
+from controllers.protection.protection import Protection
+from controllers.runtime.client import Client
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import VOLUMES, Json
+
+NAME = "persistentvolume-protection-controller"
+FINALIZER = "kubernetes.io/pv-protection"
+
+
+def build(client: Client, informers: Informers, options: Options) -> VolumeProtection:
+    """The component, for the manager."""
+    return VolumeProtection(NAME, VOLUMES, FINALIZER, client, informers, queue="pvprotection")
+
+
+class VolumeProtection(Protection):
+    """The component."""
+
+    async def in_use(self, key: str, obj: Json) -> bool:
+        return (obj.get("status") or {}).get("phase") == "Bound"

@@ -1,0 +1,140 @@
+"""The PodGroups' part of the resource claim controller, with the gate DRAWorkloadResourceClaims: their claims from
+templates, and which group a pod has.
+
+A group's claim is made once, for the group; its pods find its name in their own status. Facts: upstream's
+pkg/controller/resourceclaim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from controllers.resourceclaims.generated_claims import GeneratedClaims, templates_of
+from controllers.resourceclaims.pods import (
+    ClaimNotCreated,
+    ClaimReferenceError,
+    group_claim_reference,
+    group_key,
+    group_name,
+    not_for_group,
+)
+from controllers.runtime.controller import NotYetError
+from controllers.runtime.events import CoreEventRecorder
+from controllers.runtime.informer import Informer, Informers
+from controllers.runtime.kinds import POD_GROUPS, Json, key_of
+
+__all__ = ["GroupClaims"]
+
+Hand = Callable[[Json], None]
+
+
+def _claim_keys(group: Json) -> Iterator[str]:
+    for entry in group["spec"].get("resourceClaims") or ():
+        try:
+            name = group_claim_reference(group, entry).name
+        except ClaimReferenceError:
+            continue
+        if name:
+            yield f"{group['metadata']['namespace']}/{name}"
+
+
+class GroupClaims:
+    """Groups and their claims. `add` queues a key, `member_changed` hears of pods whose group changed, `gone` of groups
+    that were deleted.
+    """
+
+    def __init__(
+        self,
+        informers: Informers,
+        pods: Informer,
+        claims: Informer,
+        generated: GeneratedClaims,
+        recorder: CoreEventRecorder,
+        *,
+        add: Callable[[str], None],
+        member_changed: Hand,
+        gone: Hand,
+    ) -> None:
+        self.informer = informers.of(POD_GROUPS)
+        self._claims, self._generated, self._recorder = claims, generated, recorder
+        self._add, self._member_changed, self._gone = add, member_changed, gone
+        self._of_claim = self.informer.index("claims", _claim_keys)
+        self._of_template = self.informer.index("claim templates", templates_of)
+        self._members = pods.index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
+
+    def follow(self) -> None:
+        """Hear of changes, once all who are told of them are there."""
+        self.informer.on(self._changed, lambda _, group: self._changed(group), self._deleted)
+
+    def of(self, pod: Json) -> Json | None:
+        """The group of a pod, None for a pod without one. Raises NotYetError where it is missing."""
+        name = group_name(pod)
+        if name is None:
+            return None
+        group = self.informer.get(group_key(pod))
+        if group is None:
+            raise NotYetError(f'get PodGroup for Pod {key_of(pod)}: podgroup.scheduling.k8s.io "{name}" not found')
+        return group
+
+    def claim_changed(self, claim: Json) -> None:
+        for group in self._of_claim.get(key_of(claim)):
+            self._changed(group)
+
+    def template_changed(self, template: Json) -> None:
+        for group in self._of_template.get(key_of(template)):
+            self._changed(group)
+
+    def _changed(self, group: Json) -> None:
+        entries = group["spec"].get("resourceClaims") or ()
+        if not entries:
+            return
+        if not group["metadata"].get("deletionTimestamp") and any(self._needs_work(group, entry) for entry in entries):
+            self._add(f"podgroup:{key_of(group)}")
+        for pod in self._members.get(key_of(group)):
+            self._member_changed(pod)
+
+    def _deleted(self, group: Json) -> None:
+        if group["spec"].get("resourceClaims"):
+            self._gone(group)
+            for key in _claim_keys(group):
+                self._add(f"claim:{key}")
+
+    def _needs_work(self, group: Json, entry: Json) -> bool:
+        try:
+            name = group_claim_reference(group, entry).name
+        except ClaimReferenceError:
+            return True
+        missing = name is not None and self._claims.get(f"{group['metadata']['namespace']}/{name}") is None
+        return missing and entry.get("resourceClaimTemplateName") is not None
+
+    async def sync(self, key: str) -> None:
+        """Makes the claims that a group lacks, and tells their names."""
+        group = self.informer.get(key)
+        if group is None or group["metadata"].get("deletionTimestamp"):
+            return
+        named = {}
+        for entry in group["spec"].get("resourceClaims") or ():
+            try:
+                if (template := self._template_to_use(group, entry)) is not None:
+                    named[entry["name"]] = await self._generated.ensure(group, POD_GROUPS, entry["name"], template)
+            except Exception as error:
+                self._recorder.record(
+                    group, "Warning", "FailedResourceClaimCreation", f"PodGroupResourceClaim {entry['name']}: {error}"
+                )
+                raise
+        if named:
+            await self._generated.record(group, POD_GROUPS, named)
+
+    def _template_to_use(self, group: Json, entry: Json) -> str | None:
+        """The template from which the claim of an entry has yet to be made; None where there is nothing to make."""
+        template: str | None = entry.get("resourceClaimTemplateName")
+        try:
+            reference = group_claim_reference(group, entry)
+        except ClaimNotCreated:
+            return template
+        claim = self._claims.get(f"{group['metadata']['namespace']}/{reference.name}") if reference.name else None
+        if reference.name is None or (
+            claim is not None and not (reference.check_owner and not_for_group(group, claim))
+        ):
+            return None
+        return template

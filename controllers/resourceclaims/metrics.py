@@ -1,0 +1,60 @@
+"""What the claim controller counts, with upstream's names."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Mapping
+
+from apiserver.runtime.metrics import Counter, Family, Gauge, Labels
+from controllers.resourceclaims.pods import POD_CLAIM_NAME
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import Json
+
+_EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+
+
+class ClaimMetrics:
+    """Claims that were made, and those that there are. `claims` holds all of them."""
+
+    def __init__(self, claims: Informer) -> None:
+        self._claims = claims
+        self._creates = Counter(
+            "resourceclaim_controller_creates_total",
+            "Claims that the controller asked for.",
+            ("status", "admin_access"),
+        )
+        self.families: tuple[Family, ...] = (
+            self._creates,
+            Gauge(
+                "resourceclaim_controller_resource_claims",
+                "Claims that there are.",
+                ("allocated", "admin_access", "source"),
+                self._present,
+            ),
+        )
+
+    def created(self, claim: Json, *, success: bool) -> None:
+        """A claim was asked for; `claim` is what was sent."""
+        self._creates.inc("success" if success else "failure", _admin_access(claim))
+
+    def _present(self) -> Mapping[Labels, float]:
+        return Tally(
+            (_truth("allocation" in (claim.get("status") or {})), _admin_access(claim), _source(claim))
+            for claim in self._claims.objects.values()
+        )
+
+
+def _source(claim: Json) -> str:
+    annotations = claim["metadata"].get("annotations") or {}
+    if annotations.get(_EXTENDED) == "true":
+        return "extended_resource"
+    return "resource_claim_template" if annotations.get(POD_CLAIM_NAME) else ""
+
+
+def _admin_access(claim: Json) -> str:
+    requests = claim["spec"].get("devices", {}).get("requests") or ()
+    return _truth(any((request.get("exactly") or {}).get("adminAccess") for request in requests))
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,1 @@
+"""KubeSchedulerConfiguration: profiles, plugin arguments, extenders, the process."""

@@ -1,0 +1,226 @@
+"""The arguments of plugins (`pluginConfig`), read once. What a plugin does not have is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector, PreferredTerms
+from controllers.scheduler.config.configuration import (
+    ConfigurationError,
+    ProfileSettings,
+    duration,
+    fields,
+    items,
+    number,
+    one_of,
+)
+from controllers.scheduler.framework.scores import Shape
+
+Json = dict[str, Any]
+Resources = tuple[tuple[str, int], ...]
+CPU_AND_MEMORY: Resources = (("cpu", 1), ("memory", 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What the plugins of a profile are told; the defaults are upstream's."""
+
+    filter_timeout: timedelta | None = timedelta(seconds=10)
+    """For the devices of one node; None: no limit."""
+    binding_timeout: timedelta = timedelta(seconds=600)
+    volume_timeout: timedelta = timedelta(seconds=600)
+    """For volumes to be made and bound."""
+    volume_shape: Shape = ()
+    """Scores by how much of the room for volumes the pod's would take; () for none."""
+    candidates_percentage: int = 10
+    candidates_at_least: int = 100
+    hard_affinity_weight: int = 1
+    ignores_preferred_terms_of_others: bool = False
+    spread: tuple[Json, ...] | None = None
+    """Constraints of pods without any; None: those of the system."""
+    prefers_full_nodes: bool = False
+    shape: Shape = ()
+    """By how much of a resource is in use: RequestedToCapacityRatio; () for none."""
+    scored: Resources = CPU_AND_MEMORY
+    balanced: tuple[str, ...] = ("cpu", "memory")
+    """Resources that are to be used alike."""
+    added_affinity: Json | None = None
+    """A node affinity that all pods have beside their own."""
+    ignored: frozenset[str] = frozenset()
+    """Extended resources that are not counted, and groups of them (what stands before the slash)."""
+
+
+DEFAULTS = Arguments()
+STORAGE_SCORES: Final = "StorageCapacityScoring"
+_EMPTY_FIRST: Final = ((0, 100), (100, 0))
+
+
+def read_arguments(settings: ProfileSettings, enabled: Callable[[str], bool]) -> Arguments:
+    """The arguments of a profile. `enabled` answers for feature gates. Raises ConfigurationError."""
+    found = Arguments()
+    if not enabled("DRASchedulerFilterTimeout"):
+        found = replace(found, filter_timeout=None)
+    if enabled(STORAGE_SCORES):
+        found = replace(found, volume_shape=_EMPTY_FIRST)
+    for plugin, args in settings.args.items():
+        where = f"profile {settings.name}: {plugin}Args"
+        reader = _READERS.get(plugin)
+        if reader is None:
+            if args:
+                raise ConfigurationError(f"{where}: {next(iter(args))} is not supported")
+            continue
+        found = reader(found, args, where, enabled)
+    return found
+
+
+def _dynamic_resources(found: Arguments, args: Json, where: str, enabled: Callable[[str], bool]) -> Arguments:
+    fields(args, where, {"filterTimeout", "bindingTimeout"})
+    if "filterTimeout" in args:
+        if not enabled("DRASchedulerFilterTimeout"):
+            raise ConfigurationError(f"{where}.filterTimeout: the gate DRASchedulerFilterTimeout is off")
+        timeout = duration(args, "filterTimeout", where, timedelta())
+        found = replace(found, filter_timeout=timeout or None)
+    if "bindingTimeout" in args:
+        if not (enabled("DRADeviceBindingConditions") and enabled("DRAResourceClaimDeviceStatus")):
+            raise ConfigurationError(f"{where}.bindingTimeout: the gate DRADeviceBindingConditions is off")
+        timeout = duration(args, "bindingTimeout", where, timedelta())
+        if timeout < timedelta(seconds=1):
+            raise ConfigurationError(f"{where}.bindingTimeout: must be at least 1s")
+        found = replace(found, binding_timeout=timeout)
+    return found
+
+
+def _preemption(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
+    fields(args, where, {percentage, absolute})
+    found = replace(
+        found,
+        candidates_percentage=number(args, percentage, where, 10, highest=100),
+        candidates_at_least=number(args, absolute, where, 100),
+    )
+    if not found.candidates_percentage and not found.candidates_at_least:
+        raise ConfigurationError(f"{where}: {percentage} and {absolute} cannot both be 0")
+    return found
+
+
+def _inter_pod_affinity(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    ignore = "ignorePreferredTermsOfExistingPods"
+    fields(args, where, {"hardPodAffinityWeight", ignore})
+    if not isinstance(args.get(ignore, False), bool):
+        raise ConfigurationError(f"{where}.{ignore}: must be true or false")
+    return replace(
+        found,
+        hard_affinity_weight=number(args, "hardPodAffinityWeight", where, 1, highest=100),
+        ignores_preferred_terms_of_others=args.get(ignore, False),
+    )
+
+
+def _spread(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    fields(args, where, {"defaultConstraints", "defaultingType"})
+    constraints = items(args, "defaultConstraints", where)
+    if one_of(args, "defaultingType", where, ("System", "List")) == "System":
+        if constraints:
+            raise ConfigurationError(f"{where}.defaultConstraints: needs defaultingType List")
+        return found
+    read = []
+    for position, item in enumerate(constraints):
+        at = f"{where}.defaultConstraints[{position}]"
+        raw = fields(item, at, {"maxSkew", "topologyKey", "whenUnsatisfiable", "minDomains"})
+        if not raw.get("topologyKey"):
+            raise ConfigurationError(f"{at}.topologyKey: must be given")
+        action = one_of(raw, "whenUnsatisfiable", at, ("DoNotSchedule", "ScheduleAnyway"))
+        read.append({**raw, "maxSkew": number(raw, "maxSkew", at, 1, lowest=1), "whenUnsatisfiable": action})
+    return replace(found, spread=tuple(read))
+
+
+def _fit(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    fields(args, where, {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"})
+    ignored = [*items(args, "ignoredResources", where), *items(args, "ignoredResourceGroups", where)]
+    if not all(isinstance(name, str) for name in ignored):
+        raise ConfigurationError(f"{where}: ignored resources and groups are names")
+    at = f"{where}.scoringStrategy"
+    strategy = fields(args.get("scoringStrategy") or {}, at, {"type", "resources", "requestedToCapacityRatio"})
+    kind = one_of(strategy, "type", at, ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
+    ratio = fields(strategy.get("requestedToCapacityRatio") or {}, f"{at}.requestedToCapacityRatio", {"shape"})
+    resources = []
+    for position, item in enumerate(items(strategy, "resources", at)):
+        place = f"{at}.resources[{position}]"
+        raw = fields(item, place, {"name", "weight"})
+        if not isinstance(raw.get("name"), str):
+            raise ConfigurationError(f"{place}.name: must be a resource")
+        resources.append((raw["name"], number(raw, "weight", place, 1, lowest=1, highest=100)))
+    return replace(
+        found,
+        ignored=frozenset(ignored),
+        prefers_full_nodes=kind == "MostAllocated",
+        shape=_shape(ratio, f"{at}.requestedToCapacityRatio") if kind == "RequestedToCapacityRatio" else (),
+        scored=tuple(resources) or CPU_AND_MEMORY,
+    )
+
+
+def _shape(ratio: Json, where: str) -> Shape:
+    """Utilizations, growing, with their scores in hundredths: a point of the configuration is worth ten."""
+    points: list[tuple[int, int]] = []
+    for position, item in enumerate(items(ratio, "shape", where)):
+        at = f"{where}.shape[{position}]"
+        raw = fields(item, at, {"utilization", "score"})
+        utilization = number(raw, "utilization", at, 0, highest=100)
+        if points and utilization <= points[-1][0]:
+            raise ConfigurationError(f"{at}.utilization: values must be sorted in increasing order")
+        points.append((utilization, 10 * number(raw, "score", at, 0, highest=10)))
+    if not points:
+        raise ConfigurationError(f"{where}.shape: at least one point must be specified")
+    return tuple(points)
+
+
+def _balanced(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    fields(args, where, {"resources"})
+    names: list[str] = []
+    for position, item in enumerate(items(args, "resources", where)):
+        at = f"{where}.resources[{position}]"
+        raw = fields(item, at, {"name", "weight"})
+        if not isinstance(raw.get("name"), str) or raw["name"] in names:
+            raise ConfigurationError(f"{at}.name: must be a resource, each once")
+        if number(raw, "weight", at, 1) != 1:
+            raise ConfigurationError(f"{at}.weight: must be 1")
+        names.append(raw["name"])
+    return replace(found, balanced=tuple(names) or found.balanced)
+
+
+def _node_affinity(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    required, preferred = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+    fields(args, where, {"addedAffinity"})
+    added = fields(args.get("addedAffinity") or {}, f"{where}.addedAffinity", {required, preferred})
+    try:
+        if added.get(required):
+            NodeSelector.strict(added[required])
+        if added.get(preferred):
+            PreferredTerms.parse(added[preferred])
+    except (InvalidNodeSelector, AttributeError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{where}.addedAffinity: {error}") from error
+    return replace(found, added_affinity=added or None)
+
+
+def _volume_binding(found: Arguments, args: Json, where: str, enabled: Callable[[str], bool]) -> Arguments:
+    fields(args, where, {"bindTimeoutSeconds", "shape"})
+    found = replace(found, volume_timeout=timedelta(seconds=number(args, "bindTimeoutSeconds", where, 600)))
+    if args.get("shape") is None:
+        return found
+    if not enabled(STORAGE_SCORES):
+        raise ConfigurationError(f"{where}.shape: the gate {STORAGE_SCORES} is off")
+    return replace(found, volume_shape=_shape(args, where))
+
+
+_READERS: dict[str, Callable[[Arguments, Json, str, Callable[[str], bool]], Arguments]] = {
+    "DynamicResources": _dynamic_resources,
+    "VolumeBinding": _volume_binding,
+    "DefaultPreemption": _preemption,
+    "InterPodAffinity": _inter_pod_affinity,
+    "PodTopologySpread": _spread,
+    "NodeResourcesFit": _fit,
+    "NodeResourcesBalancedAllocation": _balanced,
+    "NodeAffinity": _node_affinity,
+}

@@ -1,0 +1,232 @@
+"""A KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1): profiles, plugin sets and arguments.
+
+What is not supported is refused by name, so that no setting is silently without effect.
+Facts: Kubernetes 1.36, pkg/scheduler/apis/config (v1, validation, defaults).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.values.durations import parse_duration
+
+if TYPE_CHECKING:
+    from controllers.scheduler.config.extenders import ExtenderSettings
+    from controllers.scheduler.config.process import ProcessSettings
+
+Json = dict[str, Any]
+SCHEDULER_NAME: Final = "default-scheduler"
+_API_VERSION, _KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
+#: The points of an attempt for which a profile can name plugins.
+POINTS: Final = (
+    "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
+    "preBind", "bind", "postBind", "placementGenerate", "placementScore",
+)  # fmt: skip
+
+
+class ConfigurationError(ValueError):
+    """A configuration that cannot be followed: one line that names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSet:
+    """What a profile says of one point, or of all (`multiPoint`)."""
+
+    enabled: tuple[tuple[str, int], ...] = ()
+    """Names with their weights; 0: none given."""
+    disabled: frozenset[str] = frozenset()
+    """"*" is all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSettings:
+    """One profile: pods choose it by `spec.schedulerName`."""
+
+    name: str = SCHEDULER_NAME
+    percentage: int | None = None
+    """Of nodes that are looked at until enough fit; 0: by their number; None: as for all profiles."""
+    sets: Mapping[str, PluginSet] = field(default_factory=dict)
+    """By point, and under "multiPoint"."""
+    args: Mapping[str, Json] = field(default_factory=dict)
+    """By plugin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The whole; the defaults are upstream's."""
+
+    profiles: tuple[ProfileSettings, ...] = (ProfileSettings(),)
+    percentage: int = 0
+    first_backoff: timedelta = timedelta(seconds=1)
+    last_backoff: timedelta = timedelta(seconds=10)
+    extenders: tuple[ExtenderSettings, ...] = ()
+    process: ProcessSettings | None = None
+    """None: nothing is said of the process."""
+
+
+def read(path: Path) -> Configuration:
+    """The configuration in a file. Raises ConfigurationError, OSError."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_bytes())
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path}: {' '.join(str(error).split())}") from error
+    try:
+        return parse(document)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def parse(document: Any) -> Configuration:
+    """The configuration in a document. Raises ConfigurationError."""
+    from controllers.scheduler.config.extenders import read_extenders
+    from controllers.scheduler.config.process import read_process
+
+    known = {
+        "apiVersion", "kind", "profiles", "parallelism", "percentageOfNodesToScore", "podInitialBackoffSeconds",
+        "podMaxBackoffSeconds", "delayCacheUntilActive", "extenders", "enableProfiling", "enableContentionProfiling",
+        "clientConnection", "leaderElection",
+    }  # fmt: skip
+    top = fields(_said(document), "", known)
+    if (top.get("apiVersion"), top.get("kind")) != (_API_VERSION, _KIND):
+        raise ConfigurationError(f"must be a {_KIND} of {_API_VERSION}")
+    number(top, "parallelism", "", 16, lowest=1)
+    first = number(top, "podInitialBackoffSeconds", "", 1, lowest=1)
+    last = number(top, "podMaxBackoffSeconds", "", 10, lowest=1)
+    if last < first:
+        raise ConfigurationError("podMaxBackoffSeconds: must be greater than or equal to podInitialBackoffSeconds")
+    profiles = tuple(
+        _profile(item, f"profiles[{position}]") for position, item in enumerate(items(top, "profiles", "") or [{}])
+    )
+    names = [profile.name for profile in profiles]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigurationError(f"profiles: two have the schedulerName {twice}")
+    return Configuration(
+        profiles=profiles,
+        percentage=number(top, "percentageOfNodesToScore", "", 0, highest=100),
+        first_backoff=timedelta(seconds=first),
+        last_backoff=timedelta(seconds=last),
+        extenders=read_extenders(top),
+        process=read_process(top) if {"clientConnection", "leaderElection"} & top.keys() else None,
+    )
+
+
+def _said(value: Any) -> Any:
+    """The document without what is null, which says as much as what is not there: kube-scheduler writes the arguments
+    of gates that are off so.
+    """
+    if isinstance(value, dict):
+        return {key: _said(each) for key, each in value.items() if each is not None}
+    return [_said(each) for each in value] if isinstance(value, list) else value
+
+
+def _profile(item: Any, where: str) -> ProfileSettings:
+    raw = fields(item, where, {"schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"})
+    name = raw.get("schedulerName", SCHEDULER_NAME)
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"{where}.schedulerName: must be a name")
+    sets = fields(raw.get("plugins") or {}, f"{where}.plugins", {*POINTS, "multiPoint"})
+    args: dict[str, Json] = {}
+    for position, entry in enumerate(items(raw, "pluginConfig", where)):
+        at = f"{where}.pluginConfig[{position}]"
+        config = fields(entry, at, {"name", "args"})
+        plugin = config.get("name")
+        if not isinstance(plugin, str) or plugin in args:
+            raise ConfigurationError(f"{at}.name: must name a plugin, each once")
+        args[plugin] = _args(config.get("args"), plugin, f"{at}.args")
+    percentage = "percentageOfNodesToScore"
+    return ProfileSettings(
+        name=name,
+        percentage=number(raw, percentage, where, 0, highest=100) if raw.get(percentage) is not None else None,
+        sets={point: _set(value, f"{where}.plugins.{point}") for point, value in sets.items()},
+        args=args,
+    )
+
+
+def _args(value: Any, plugin: str, where: str) -> Json:
+    args = dict(value) if isinstance(value, dict) else {}
+    if value is not None and not isinstance(value, dict):
+        raise ConfigurationError(f"{where}: must be an object")
+    for name, expected in (("apiVersion", _API_VERSION), ("kind", f"{plugin}Args")):
+        if args.pop(name, expected) != expected:
+            raise ConfigurationError(f"{where}.{name}: must be {expected}")
+    return args
+
+
+def _set(value: Any, where: str) -> PluginSet:
+    raw = fields(value or {}, where, {"enabled", "disabled"})
+    enabled: list[tuple[str, int]] = []
+    disabled: list[tuple[str, int]] = []
+    for kind, found in (("enabled", enabled), ("disabled", disabled)):
+        for position, item in enumerate(items(raw, kind, where)):
+            at = f"{where}.{kind}[{position}]"
+            entry = fields(item, at, {"name", "weight"})
+            if not isinstance(entry.get("name"), str):
+                raise ConfigurationError(f"{at}.name: must be a plugin's name")
+            found.append((entry["name"], number(entry, "weight", at, 0)))
+    names = [name for name, _ in enabled]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"{where}.enabled: names a plugin twice")
+    return PluginSet(tuple(enabled), frozenset(name for name, _ in disabled))
+
+
+# Reading fields
+
+
+def fields(value: Any, where: str, known: set[str]) -> Json:
+    """An object that has no other fields than the known ones."""
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{where or 'the document'}: must be an object")
+    for name in value:
+        if name not in known:
+            raise ConfigurationError(f"{_at(where, str(name))}: there is no such field")
+    return value
+
+
+def items(holder: Json, name: str, where: str) -> list[Any]:
+    value = holder.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ConfigurationError(f"{_at(where, name)}: must be a list")
+    return value
+
+
+def number(holder: Json, name: str, where: str, default: int, lowest: int = 0, highest: int = 2**31 - 1) -> int:
+    value = holder.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+        raise ConfigurationError(f"{_at(where, name)}: must be a whole number from {lowest} to {highest}")
+    return value
+
+
+def duration(holder: Json, name: str, where: str, default: timedelta) -> timedelta:
+    """As Go writes it: `1m30s`, `100ms`, `0`."""
+    value = holder.get(name)
+    if value is None:
+        return default
+    try:
+        return parse_duration(str(value))
+    except ValueError as error:
+        raise ConfigurationError(f"{_at(where, name)}: must be a duration like 10s") from error
+
+
+def _at(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def one_of(holder: Json, name: str, where: str, choices: Mapping[str, Callable[..., Any]] | tuple[str, ...]) -> str:
+    """A value of a fixed set; the first is the default."""
+    value = holder.get(name)
+    if value is None:
+        return next(iter(choices))
+    if value not in choices:
+        raise ConfigurationError(f"{_at(where, name)}: must be one of {', '.join(choices)}")
+    return str(value)

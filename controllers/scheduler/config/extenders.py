@@ -1,0 +1,115 @@
+"""The extenders of a KubeSchedulerConfiguration, read. What is not supported is refused by name.
+
+Facts: Kubernetes 1.36, kubescheduler.config.k8s.io/v1 and its validation.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from apiserver.api.credentials.kubeconfigs import Credentials
+from controllers.runtime.kubeconfig import Cluster
+from controllers.scheduler.config.configuration import ConfigurationError, duration, fields, items, number
+
+Json = dict[str, Any]
+_TEXTS: Final = ("urlPrefix", "filterVerb", "prioritizeVerb", "bindVerb")
+_FLAGS: Final = ("enableHTTPS", "nodeCacheCapable", "ignorable")
+_TIMEOUT: Final = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtenderSettings:
+    """One entry of `extenders`."""
+
+    server: Cluster
+    filter: str = ""
+    prioritize: str = ""
+    bind: str = ""
+    weight: int = 1
+    timeout: timedelta = timedelta(seconds=5)
+    by_name: bool = False
+    """Whether it knows the nodes and is sent their names alone (nodeCacheCapable)."""
+    managed: frozenset[str] = frozenset()
+    """It is asked about pods with one of these resources; about all where there are none."""
+    hidden: frozenset[str] = frozenset()
+    """Resources that it counts in place of the scheduler (ignoredByScheduler)."""
+    ignorable: bool = False
+
+
+def read_extenders(top: Json) -> tuple[ExtenderSettings, ...]:
+    """All of a configuration. Raises ConfigurationError."""
+    found = tuple(_extender(item, f"extenders[{place}]") for place, item in enumerate(items(top, "extenders", "")))
+    binders = sum(1 for each in found if each.bind)
+    if binders > 1:
+        raise ConfigurationError(f"extenders: only one extender can implement bind, found {binders}")
+    named = [name for each in found for name in each.managed]
+    if twice := next((name for name in named if named.count(name) > 1), ""):
+        raise ConfigurationError(f"extenders: two manage the resource {twice}")
+    return found
+
+
+def _extender(item: Any, where: str) -> ExtenderSettings:
+    known = {*_TEXTS, *_FLAGS, "preemptVerb", "weight", "tlsConfig", "httpTimeout", "managedResources"}
+    raw = fields(item, where, known)
+    if raw.get("preemptVerb"):
+        raise ConfigurationError(f"{where}.preemptVerb: is not supported")
+    for name in _TEXTS:
+        if not isinstance(raw.get(name, ""), str):
+            raise ConfigurationError(f"{where}.{name}: must be a text")
+    for name in _FLAGS:
+        if not isinstance(raw.get(name, False), bool):
+            raise ConfigurationError(f"{where}.{name}: must be true or false")
+    url = raw.get("urlPrefix", "").rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{where}.urlPrefix: must be an http:// or https:// address")
+    weight = number(raw, "weight", where, 0)
+    if raw.get("prioritizeVerb") and not weight:
+        raise ConfigurationError(f"{where}.weight: must have a positive weight applied to it")
+    resources = [_resource(each, f"{where}.managedResources[{n}]") for n, each in enumerate(_managed(raw, where))]
+    return ExtenderSettings(
+        server=_server(url, raw.get("tlsConfig"), bool(raw.get("enableHTTPS")), f"{where}.tlsConfig"),
+        filter=raw.get("filterVerb", ""),
+        prioritize=raw.get("prioritizeVerb", ""),
+        bind=raw.get("bindVerb", ""),
+        weight=weight,
+        timeout=duration(raw, "httpTimeout", where, _TIMEOUT) or _TIMEOUT,
+        by_name=raw.get("nodeCacheCapable", False),
+        managed=frozenset(name for name, _ in resources),
+        hidden=frozenset(name for name, hidden in resources if hidden),
+        ignorable=raw.get("ignorable", False),
+    )
+
+
+def _managed(raw: Json, where: str) -> list[Any]:
+    return items(raw, "managedResources", where)
+
+
+def _resource(item: Any, where: str) -> tuple[str, bool]:
+    raw = fields(item, where, {"name", "ignoredByScheduler"})
+    name = raw.get("name")
+    if not isinstance(name, str) or "/" not in name or name.partition("/")[0].endswith("kubernetes.io"):
+        raise ConfigurationError(f"{where}.name: is an invalid extended resource name")
+    return name, bool(raw.get("ignoredByScheduler"))
+
+
+def _server(url: str, value: Any, https: bool, where: str) -> Cluster:
+    raw = fields(value or {}, where, {"insecure", "caFile", "caData", "certFile", "certData", "keyFile", "keyData"})
+    parts = {part: _pem(raw, part, where) for part in ("ca", "cert", "key")}
+    insecure = bool(raw.get("insecure")) or (https and not parts["ca"])
+    shown = Credentials(insecure=insecure, certificate=parts["cert"], key=parts["key"])
+    return Cluster(server=url, authority=parts["ca"], credentials=shown)
+
+
+def _pem(raw: Json, part: str, where: str) -> bytes:
+    """A certificate or key, given as a file or (base64) in place."""
+    try:
+        if raw.get(f"{part}Data"):
+            return base64.b64decode(str(raw[f"{part}Data"]), validate=True)
+        return Path(str(raw[f"{part}File"])).read_bytes() if raw.get(f"{part}File") else b""
+    except (OSError, binascii.Error) as error:
+        raise ConfigurationError(f"{where}.{part}: {error}") from error

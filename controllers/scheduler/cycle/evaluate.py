@@ -1,0 +1,330 @@
+"""Finding a node for one pod: filters over the nodes until enough fit, then scores.
+
+The search starts where the last one ended and stops when enough nodes fit (all below 100; else 50 % less one for each
+125 nodes, at least 5 %, at least 100 nodes). The plugins are asked in their order; what they declare to depend on the
+pod, the node and its devices alone is remembered (`memory.py`). Scores with the plugins' weights; among equals the
+choice is random. Long searches let the loop run in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from itertools import compress, islice
+from operator import attrgetter, itemgetter
+from typing import Any, cast
+
+from apiserver.runtime.clock import stopwatch
+from controllers.scheduler.framework.attempt_metrics import Points
+from controllers.scheduler.framework.framework import (
+    FITS,
+    REFUSED,
+    SKIP,
+    UNKNOWN,
+    Cycle,
+    Outcome,
+    Plugin,
+    PluginError,
+    filtered,
+)
+from controllers.scheduler.framework.node_results import Memory, Shape
+from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, Rejection, SchedulingError
+from controllers.scheduler.plugins.extenders import NAME as EXTENDER
+from controllers.scheduler.plugins.extenders import ExtenderError, Extenders
+from controllers.scheduler.state.affected_nodes import DeviceReach
+from controllers.scheduler.state.nodes import Cache, NodeInfo, Nominator
+from controllers.scheduler.state.pod_info import PodInfo
+
+Json = dict[str, Any]
+_FEWEST_NODES, _LEAST_PERCENT, _MOST_PERCENT, _NODES_PER_PERCENT = 100, 5, 50, 125
+_PIECE = 0.002
+"""Seconds of work on the loop before others get their turn."""
+_NAME = attrgetter("name")
+Scorer = tuple[Plugin, Any]
+"""With its state."""
+
+
+class Evaluator:
+    """The filters and scores of a list of plugins over a cache of nodes."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        plugins: Sequence[Plugin],
+        reach: DeviceReach,
+        choice: random.Random,
+        nominator: Nominator | None = None,
+        percentage: int = 0,
+        extenders: Extenders | None = None,
+        points: Points | None = None,
+        timed: Sequence[Plugin] = (),
+    ) -> None:
+        """`timed` are the same plugins, whose time is taken."""
+        self.cache, self.plugins, self._timed = cache, tuple(plugins), tuple(timed)
+        self._points = points or Points()
+        self._nominator = nominator or Nominator()
+        self._nominated = self._nominator.waiting
+        self._choice, self._percentage = choice, percentage
+        self._extenders = extenders or Extenders()
+        self._shape = Shape(self.plugins)
+        self._memory = Memory(cache, reach)
+        self._start = 0
+
+    async def place(self, cycle: Cycle) -> NodeInfo:
+        """The best node. Raises FitError, SchedulingError."""
+        nodes = self.cache.list()
+        if cycle.within is not None:
+            nodes = [node for node in nodes if node.name in cycle.within]
+        if not nodes:
+            raise SchedulingError(NO_NODES)
+        diagnosis = Diagnosis(len(nodes))
+        with self._points.at("PreFilter") as point:
+            refused = self.prefilter(cycle)
+            if refused is not None:
+                point.status = refused.code.value
+        if refused is not None:
+            diagnosis.prefilter = ", ".join(refused.reasons)
+            diagnosis.absent = Rejection(refused.plugin, (), refused.code)
+            diagnosis.plugins.add(refused.plugin)
+            raise FitError(diagnosis)
+        with self._points.at("Filter"):
+            feasible = await self._feasible(cycle, nodes, diagnosis)
+        if self._extenders and feasible:
+            feasible = await self._extended(cycle.pod, feasible, diagnosis)
+        if not feasible:
+            diagnosis.plugins.update(r.plugin for r in diagnosis.rejections.values())
+            if diagnosis.absent is not None and len(diagnosis.rejections) < diagnosis.nodes:
+                diagnosis.plugins.update(cycle.narrowed_by)
+            raise FitError(diagnosis)
+        if len(feasible) == 1:
+            return feasible[0]
+        return self._best(cycle, feasible, await self._extenders.scores(cycle.pod, feasible) if self._extenders else ())
+
+    async def _extended(self, pod: PodInfo, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
+        """The nodes that the extenders let the pod go to. Raises SchedulingError."""
+        try:
+            left = await self._extenders.filter(pod, nodes, diagnosis.rejections)
+        except ExtenderError as error:
+            raise SchedulingError(str(error)) from error
+        if len(left) != len(nodes):
+            diagnosis.plugins.add(EXTENDER)
+        return left
+
+    def prefilter(self, cycle: Cycle) -> Rejection | None:
+        """What does not depend on the node. Raises SchedulingError."""
+        pod = cycle.pod
+        key: list[bytes | None] = [self._shape.of(pod)]
+        for place, plugin in enumerate(self._timed if cycle.timed else self.plugins):
+            state, remembered = None, plugin.remembered
+            if plugin.pre_filter is not None:
+                try:
+                    state = plugin.pre_filter(pod)
+                except PluginError as error:
+                    raise SchedulingError(f'running PreFilter plugin "{plugin.name}": {error}') from error
+                cycle.states[plugin.name] = SKIP if isinstance(state, Rejection) else state
+                if isinstance(state, Rejection):
+                    return state
+                if remembered and plugin.shape is not None:
+                    key.append(shape := plugin.shape(state))
+                    remembered = shape is not None
+            if plugin.nodes is not None and (names := plugin.nodes(pod, state)) is not None:
+                cycle.only = names if cycle.only is None else cycle.only & names
+                cycle.narrowed_by += (plugin.name,)
+            if plugin.filter is not None and state is not SKIP:
+                cycle.filters.append((place, plugin, state, remembered))
+                cycle.live |= not remembered
+        cycle.known = self._memory.of(tuple(key))
+        return None
+
+    def rejection(self, cycle: Cycle, node: NodeInfo) -> Rejection | None:
+        """Whether one node can take the pod, pods that are nominated to it counted in. Raises SchedulingError."""
+        if self._nominated and (others := self._nominator.before(cycle.pod, node.name)):
+            refused = cycle.ask_with(node, others)
+            if refused is not None:
+                return refused
+        outcome = cycle.known.get(node.name)
+        if outcome is None:
+            outcome = cycle.known[node.name] = Outcome()
+        elif outcome.complete and not cycle.live:
+            return outcome.rejection
+        for place, plugin, state, remembered in cycle.filters:
+            if remembered:
+                if place < outcome.passed:
+                    continue
+                if place == outcome.refused_at:
+                    return outcome.rejection
+            refused = filtered(plugin, cycle.pod, state, node)
+            if not remembered:
+                if refused is not None:
+                    return refused
+                continue
+            if refused is not None:
+                outcome.refused_at, outcome.rejection, outcome.complete = place, refused, True
+                return refused
+            outcome.passed = place + 1
+        outcome.complete = True
+        return None
+
+    async def _feasible(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
+        nominated = self.cache.nodes.get(self._nominator.node_of(cycle.pod))
+        if cycle.within is not None and nominated is not None and nominated.name not in cycle.within:
+            nominated = None
+        if nominated is not None and nominated.node is not None and self.rejection(cycle, nominated) is None:
+            return [nominated]
+        if cycle.only is not None:
+            reason = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(cycle.narrowed_by))}]"
+            diagnosis.absent = Rejection(cycle.narrowed_by[0], (reason,))
+            nodes = [node for node in nodes if node.name in cycle.only]
+            if not nodes:
+                return []
+        return await self._search(cycle, nodes, diagnosis)
+
+    async def _search(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
+        """The first nodes that can take the pod, as many as are wanted, in turn from where the last search ended. What
+        is known of nodes stands in a row of bytes, so that only the others cost anything.
+        """
+        count, wanted = len(nodes), self._wanted(len(nodes))
+        start = self._start % count
+        order = nodes[start:] + nodes[:start]
+        plain = nodes is self.cache.list() and not cycle.live and not self._nominated
+        marks = cycle.known.marks(nodes) if plain else bytearray((UNKNOWN,)) * count
+        row = marks[start:] + marks[:start]
+        refused: dict[str, Rejection] = {}
+        elapsed = stopwatch()
+        pause = elapsed() + _PIECE
+        place = found = 0
+        while found < wanted:
+            asked = row.find(UNKNOWN, place)
+            found += row.count(FITS, place, asked if asked >= 0 else count)
+            if asked < 0 or found >= wanted:
+                break
+            node, place = order[asked], asked + 1
+            row[asked] = self._asked(cycle, node, refused)
+            found += row[asked] == FITS
+            marks[(start + asked) % count] = cycle.known.mark(node.name)
+            if elapsed() > pause:
+                await asyncio.sleep(0)
+                pause = elapsed() + _PIECE
+        places = list(islice(compress(range(count), row), wanted))
+        looked = places[-1] + 1 if len(places) == wanted else count
+        self._start = (start + looked) % count
+        feasible = list(map(order.__getitem__, places))
+        if nodes is not self.cache.list():
+            # While others had their turn a node may have gone.
+            feasible = [node for node in feasible if node.node is not None]
+        if self._extenders or not feasible:
+            for place in range(looked):
+                name = order[place].name
+                if row[place] == REFUSED and (why := refused.get(name) or cycle.known.rejection(name)) is not None:
+                    diagnosis.rejections[name] = why
+        return feasible
+
+    def _asked(self, cycle: Cycle, node: NodeInfo, refused: dict[str, Rejection]) -> int:
+        """What one node says; why not goes to `refused`. Raises SchedulingError."""
+        if node.node is None:
+            return REFUSED
+        rejection = self.rejection(cycle, node)
+        if rejection is None:
+            return FITS
+        refused[node.name] = rejection
+        return REFUSED
+
+    def _wanted(self, nodes: int) -> int:
+        """How many feasible nodes are enough."""
+        if nodes < _FEWEST_NODES or self._percentage >= 100:
+            return nodes
+        percent = self._percentage or max(_LEAST_PERCENT, _MOST_PERCENT - nodes // _NODES_PER_PERCENT)
+        return max(_FEWEST_NODES, nodes * percent // 100)
+
+    def _best(self, cycle: Cycle, nodes: list[NodeInfo], more: Sequence[int]) -> NodeInfo:
+        """`more` is added to the scores of the plugins."""
+        totals = self.totals(cycle, nodes)
+        if more:
+            totals = [total + extra for total, extra in zip(totals, more, strict=True)]
+        highest = max(totals)
+        best = [node for node, total in zip(nodes, totals, strict=True) if total == highest]
+        return best[0] if len(best) == 1 else self._choice.choice(best)
+
+    def totals(self, cycle: Cycle, nodes: list[NodeInfo]) -> list[int]:
+        """The weighted scores. A plugin that gives every node the same is left out: it decides nothing."""
+        with self._points.at("PreScore"):
+            kept, live = self._scorers(cycle)
+        with self._points.at("Score"):
+            return self._weighed(cycle, nodes, kept, live)
+
+    @staticmethod
+    def _weighed(cycle: Cycle, nodes: list[NodeInfo], kept: list[Scorer], live: list[Scorer]) -> list[int]:
+        pod = cycle.pod
+        try:
+            rows = _rows(pod, kept, nodes, cycle.known.scores)
+            totals = list(map(itemgetter(0), rows))
+            columns = [plugin for plugin, _ in kept if plugin.normalize is not None]
+            for column, plugin in enumerate(columns, 1):
+                _add(totals, plugin, list(map(itemgetter(column), rows)))
+            for plugin, state in live:
+                if plugin.scores is not None:
+                    _add(totals, plugin, plugin.scores(pod, state, nodes))
+                else:
+                    assert plugin.score is not None
+                    _add(totals, plugin, [plugin.score(pod, state, node) for node in nodes])
+        except PluginError as error:
+            raise SchedulingError(f"running Score plugins: {error}") from error
+        return totals
+
+    def _scorers(self, cycle: Cycle) -> tuple[list[Scorer], list[Scorer]]:
+        """The plugins that score for this pod: those whose scores are remembered, and the others."""
+        kept: list[Scorer] = []
+        live: list[Scorer] = []
+        for plugin in self._timed if cycle.timed else self.plugins:
+            if not plugin.scoring:
+                continue
+            state = cycle.states.get(plugin.name)
+            remembered = plugin.remembered and plugin.scores is None
+            if remembered and plugin.shape is not None:
+                remembered = plugin.shape(state) is not None
+            if plugin.pre_score is not None:
+                try:
+                    state = plugin.pre_score(cycle.pod, None if state is SKIP else state)
+                except PluginError as error:
+                    raise SchedulingError(f'running PreScore plugin "{plugin.name}": {error}') from error
+                if state is SKIP:
+                    continue
+            (kept if remembered else live).append((plugin, state))
+        return kept, live
+
+
+def _rows(
+    pod: PodInfo, scorers: list[Scorer], nodes: list[NodeInfo], known: dict[str, tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """The remembered scores of the nodes (`Known.scores`); what is missing is made. Nearly all are known: there may be
+    hundreds, and no more than a few changed since the last pod that asked the same.
+    """
+    found = list(map(known.get, map(_NAME, nodes)))
+    for place, node in enumerate(nodes) if None in found else ():
+        if found[place] is None:
+            found[place] = known[node.name] = _scored(pod, scorers, node)
+    return cast("list[tuple[int, ...]]", found)
+
+
+def _scored(pod: PodInfo, scorers: list[Scorer], node: NodeInfo) -> tuple[int, ...]:
+    """What is remembered of one node."""
+    total, raw = 0, []
+    for plugin, state in scorers:
+        assert plugin.score is not None
+        score = plugin.score(pod, state, node)
+        if plugin.normalize is None:
+            total += plugin.weight * score
+        else:
+            raw.append(score)
+    return (total, *raw)
+
+
+def _add(totals: list[int], plugin: Plugin, scores: list[int] | None) -> None:
+    if scores is None or min(scores) == max(scores):
+        return
+    if plugin.normalize is not None:
+        scores = plugin.normalize(scores)
+    weight = plugin.weight
+    for position, score in enumerate(scores):
+        totals[position] += weight * score

@@ -1,0 +1,129 @@
+"""What the scheduler counts, with upstream's names (pkg/scheduler/metrics of Kubernetes 1.36)."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping, Sized
+
+from apiserver.runtime import clock
+from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
+from controllers.scheduler.framework.attempt_metrics import Measures
+from controllers.scheduler.queue.queue import SchedulingQueue
+from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.state.nodes import Cache
+from controllers.scheduler.state.pod_info import PodInfo
+
+#: What upstream calls the places of the queue; it does not count pods in flight.
+_QUEUES = {
+    Place.ACTIVE: "active",
+    Place.BACKOFF: "backoff",
+    Place.ERROR_BACKOFF: "backoff",
+    Place.UNSCHEDULABLE: "unschedulable",
+    Place.GATED: "gated",
+}
+_MANY_ATTEMPTS = 15
+"""From here on they are counted together."""
+#: Upper ends of buckets: of an attempt (1 ms to 16 s), and of all attempts of a pod (10 ms to 87 minutes).
+_ATTEMPT, _WHOLE = exponential(0.001, 2, 15), exponential(0.01, 2, 20)
+
+
+class SchedulerMetrics:
+    """Attempts, how they ended and how long they took, and where pods wait for what. `profile` names the profile that a
+    pod chose; `binding` are those on their way to a node.
+    """
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        cache: Cache,
+        binding: Sized,
+        measures: Measures,
+        profile: Callable[[PodInfo], str],
+    ) -> None:
+        self._queue, self._cache, self._binding, self._profile = queue, cache, binding, profile
+        labels = ("result", "profile")
+        self.attempts = Counter("scheduler_schedule_attempts_total", "Attempts to schedule a pod.", labels)
+        self._duration = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Time of an attempt to schedule a pod, with the binding.",
+            labels,
+            _ATTEMPT,
+        )
+        self._algorithm = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "Time of decisions about a pod.", (), _ATTEMPT
+        )
+        self._whole = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Time from when a pod was let into the queue until it was bound.",
+            ("attempts",),
+            _WHOLE,
+        )
+        self._needed = Histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts that bound pods needed.", (), exponential(1, 2, 5)
+        )
+        self._groups = Counter("scheduler_podgroup_schedule_attempts_total", "Attempts to place a group.", labels)
+        self._group_duration = Histogram(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "Time of an attempt to place a group.",
+            labels,
+            _ATTEMPT,
+        )
+        self.families: tuple[Family, ...] = (
+            self.attempts, self._duration, self._algorithm, self._whole, self._needed,
+            self._groups, self._group_duration, *measures.families, queue.incoming, *self._gauges(),
+        )  # fmt: skip
+
+    def _gauges(self) -> tuple[Family, ...]:
+        return (
+            Gauge("scheduler_pending_pods", "Pods that wait.", ("queue",), self._pending),
+            Gauge(
+                "scheduler_unschedulable_pods",
+                "Pods that a plugin rejected or keeps out.",
+                ("plugin", "profile"),
+                self._rejected,
+            ),
+            Gauge("scheduler_cache_size", "What the scheduler knows of the cluster.", ("type",), self._known),
+            Gauge(
+                "scheduler_goroutines",
+                "Work that goes on beside the scheduling of the next pod.",
+                ("operation",),
+                lambda: {("binding",): len(self._binding)},
+            ),
+        )
+
+    def decided(self, queued: QueuedPod) -> None:
+        """It is settled what becomes of a pod in this attempt."""
+        self._algorithm.observe(clock.stopwatch()() - queued.begun)
+
+    def ended(self, queued: QueuedPod, result: str) -> None:
+        """An attempt ended: "scheduled", "unschedulable" or "error"."""
+        profile = self._profile(queued.info)
+        self.attempts.inc(result, profile)
+        self._duration.observe(clock.stopwatch()() - queued.begun, result, profile)
+        if result == "scheduled":
+            self._needed.observe(queued.attempts)
+            if queued.entered is not None:
+                attempts = str(queued.attempts) if queued.attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
+                self._whole.observe((clock.now() - queued.entered).total_seconds(), attempts)
+
+    def group_ended(self, first: QueuedPod, result: str) -> None:
+        """An attempt to place a group, of which this pod came first, ended; also with "waiting_on_preemption"."""
+        profile = self._profile(first.info)
+        self._groups.inc(result, profile)
+        self._group_duration.observe(clock.stopwatch()() - first.begun, result, profile)
+
+    def _pending(self) -> Mapping[Labels, float]:
+        places = Tally(_QUEUES[pod.place] for pod in self._queue.pods.values() if pod.place in _QUEUES)
+        return {(name,): places[name] for name in dict.fromkeys(_QUEUES.values())}
+
+    def _rejected(self) -> Mapping[Labels, float]:
+        return Tally(
+            (plugin, self._profile(pod.info))
+            for pod in self._queue.pods.values()
+            if pod.place in (Place.UNSCHEDULABLE, Place.GATED)
+            for plugin in pod.plugins
+        )
+
+    def _known(self) -> Mapping[Labels, float]:
+        pods, assumed = self._cache.counts
+        return {("nodes",): len(self._cache.list()), ("pods",): pods, ("assumed_pods",): assumed}

@@ -1,0 +1,93 @@
+"""The scheduler's plugins, in the order in which they are asked: upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from apiserver.api.features.gates import Features
+from apiserver.api.helpers.tolerations import COMPARISON_GATE
+from apiserver.api.selectors.selectors import LabelSelector
+from controllers.scheduler.config.arguments import DEFAULTS, Arguments
+from controllers.scheduler.dra.dynamic_resources import DynamicResources
+from controllers.scheduler.dra.plugin import ClaimBinding, dynamic_resources
+from controllers.scheduler.framework.events import ClusterEvent, is_own
+from controllers.scheduler.framework.framework import Plugin, Reads, pod_field
+from controllers.scheduler.plugins.interpod import NamespaceLabels, inter_pod_affinity
+from controllers.scheduler.plugins.placement import (
+    NODE_DECLARED_FEATURES,
+    NODE_NAME,
+    NODE_PORTS,
+    NODE_UNSCHEDULABLE,
+    node_affinity,
+    taint_toleration,
+)
+from controllers.scheduler.plugins.resources import balanced_allocation, image_locality, node_resources_fit
+from controllers.scheduler.plugins.spread import pod_topology_spread
+from controllers.scheduler.podgroups.gangs import TOPOLOGY_GATE, Gangs, gang_scheduling, pods_count, topology_placement
+from controllers.scheduler.preemption.default import Preemption, default_preemption
+from controllers.scheduler.state.nodes import Cache
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.storage.binding_plugin import VolumeBinding, volume_binding
+from controllers.scheduler.storage.limit_plugins import node_volume_limits, volume_restrictions, volume_zone
+from controllers.scheduler.storage.volume_writes import VolumeWriter
+from controllers.scheduler.storage.volumes import VolumeCache
+
+SCHEDULING_GATES = Plugin(
+    name="SchedulingGates",
+    reads=Reads(pod=(pod_field("spec", "schedulingGates"),)),
+    pre_enqueue=lambda pod: not pod.spec.get("schedulingGates"),
+    hints={ClusterEvent.POD_GATES_ELIMINATED: is_own},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What plugins are made of. Without `binding`, `volume_writer` and `preemption` they decide and write nothing."""
+
+    cache: Cache
+    devices: DynamicResources
+    volumes: VolumeCache = field(default_factory=VolumeCache.empty)
+    namespace_labels: NamespaceLabels = lambda _: {}
+    default_selector: Callable[[PodInfo], LabelSelector | None] = lambda _: None
+    binding: ClaimBinding | None = None
+    volume_writer: VolumeWriter | None = None
+    preemption: Preemption | None = None
+    gangs: Gangs | None = None
+    arguments: Arguments = DEFAULTS
+    enabled: Callable[[str], bool] = Features().enabled
+    """Feature gates by name."""
+
+
+def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
+    """The list. A gate that is off takes its plugin out: the pod is scheduled as if there were none."""
+    enabled = parts.enabled
+    plugins: list[Plugin | None] = [
+        SCHEDULING_GATES,
+        NODE_UNSCHEDULABLE,
+        NODE_NAME,
+        taint_toleration(enabled(COMPARISON_GATE)),
+        node_affinity(parts.arguments),
+        NODE_PORTS,
+        node_resources_fit(parts.devices.classes, parts.arguments),
+        volume_restrictions(parts.cache, parts.volumes),
+        node_volume_limits(parts.volumes, needs_driver=enabled("VolumeLimitScaling")),
+        volume_binding(
+            VolumeBinding(parts.volumes, attributes=enabled("VolumeAttributesClass")),
+            parts.volume_writer,
+            parts.arguments.volume_shape,
+        ),
+        volume_zone(parts.volumes),
+        pod_topology_spread(parts.cache, parts.default_selector, parts.arguments.spread, enabled(COMPARISON_GATE)),
+        inter_pod_affinity(parts.cache, parts.namespace_labels, parts.arguments),
+        dynamic_resources(parts.devices, parts.binding, scores=enabled("DRAPrioritizedList"))
+        if enabled("DynamicResourceAllocation")
+        else None,
+        default_preemption(parts.preemption),
+        balanced_allocation(parts.arguments),
+        image_locality(parts.cache),
+        gang_scheduling(parts.gangs.problem if parts.gangs else lambda _: None) if enabled("GangScheduling") else None,
+        NODE_DECLARED_FEATURES if enabled("NodeDeclaredFeatures") else None,
+        *((topology_placement(parts.gangs), pods_count(parts.gangs)) if enabled(TOPOLOGY_GATE) else ()),
+    ]
+    return tuple(plugin for plugin in plugins if plugin is not None)

@@ -1,0 +1,162 @@
+"""Profiles: which plugins run at which point, with which weights, for the pods of one scheduler name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from controllers.allocator import Allocator
+from controllers.runtime.events import EventRecorder
+from controllers.scheduler.config.arguments import read_arguments
+from controllers.scheduler.config.configuration import (
+    Configuration,
+    ConfigurationError,
+    PluginSet,
+    ProfileSettings,
+    read,
+)
+from controllers.scheduler.cycle.evaluate import Evaluator
+from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.dra.claims import ClaimCache
+from controllers.scheduler.dra.dynamic_resources import DynamicResources
+from controllers.scheduler.framework.attempt_metrics import Points
+from controllers.scheduler.framework.framework import Cycle, Plugin
+from controllers.scheduler.podgroups.preemption import GroupPreemption
+from controllers.scheduler.preemption.default import Preemption
+from controllers.scheduler.state.nodes import Cache
+
+#: The functions of a plugin, by the point at which they run.
+_PARTS: Final = {
+    "preEnqueue": ("pre_enqueue",),
+    "preFilter": ("pre_filter", "nodes", "count"),
+    "filter": ("filter",),
+    "postFilter": ("post_filter",),
+    "preScore": ("pre_score",),
+    "score": ("score", "scores"),
+    "reserve": ("reserve", "unreserve"),
+    "preBind": ("pre_bind",),
+    "placementGenerate": ("placements",),
+    "placementScore": ("placement_score", "placement_normalize"),
+}
+#: What these prepare is a part of their score: upstream has no point for it, or its score does without that point.
+_PREPARED_WITH_SCORE: Final = frozenset(
+    ("DynamicResources", "ImageLocality", "NodeAffinity", "NodeResourcesBalancedAllocation")
+)
+_PARTS_TOGETHER: Final = {name: parts for name, parts in _PARTS.items() if name != "preScore"} | {
+    "score": ("pre_score", *_PARTS["score"])
+}
+#: They always run: there is one way to order the queue and one to bind.
+_FIXED: Final = {"PrioritySort": "queueSort", "DefaultBinder": "bind"}
+_TOGETHER: Final = (("preFilter", "filter"), ("preScore", "score"))
+_NOTHING: Final = PluginSet()
+_GATED: Final = ", or its feature gate is off"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What serves the pods of one scheduler name."""
+
+    name: str
+    """The scheduler's."""
+    plugins: tuple[Plugin, ...]
+    evaluator: Evaluator
+    recorder: EventRecorder
+    preemption: Preemption | None = None
+    group_preemption: GroupPreemption | None = None
+    """For groups as a whole, with its gate."""
+    timed: tuple[Plugin, ...] = ()
+    """The same plugins, whose time is taken."""
+    points: Points = field(default_factory=Points)
+
+    def plugins_for(self, cycle: Cycle) -> tuple[Plugin, ...]:
+        return self.timed if cycle.timed else self.plugins
+
+
+def load(path: Path, enabled: Callable[[str], bool]) -> Configuration:
+    """The configuration in a file, which can be served. Raises ConfigurationError, OSError."""
+    configuration = read(path)
+    try:
+        check(configuration, enabled)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    return configuration
+
+
+def check(configuration: Configuration, enabled: Callable[[str], bool]) -> None:
+    """Raises ConfigurationError for a profile that cannot be served."""
+    allocator = Allocator()
+    devices = DynamicResources(allocator, ClaimCache(allocator.allocated), conditions=True)
+    for settings in configuration.profiles:
+        parts = Parts(cache=Cache(), devices=devices, arguments=read_arguments(settings, enabled), enabled=enabled)
+        arrange(default_plugins(parts), settings)
+
+
+def arrange(plugins: Sequence[Plugin], settings: ProfileSettings) -> tuple[Plugin, ...]:
+    """The plugins as a profile wants them: in its order, with its weights, without what it disables. Raises
+    ConfigurationError.
+    """
+    _check_names(plugins, settings)
+    general = _merged(plugins, settings.sets.get("multiPoint", _NOTHING))
+    first = [name for name, _ in settings.sets.get("filter", _NOTHING).enabled]
+    order = [*first, *(name for name in general if name not in first)]
+    order += [plugin.name for plugin in plugins if plugin.name not in order]
+    arranged = (_at_points(plugin, settings, general) for plugin in sorted(plugins, key=lambda p: order.index(p.name)))
+    return tuple(plugin for plugin in arranged if plugin is not None)
+
+
+def _check_names(plugins: Iterable[Plugin], settings: ProfileSettings) -> None:
+    known = {plugin.name for plugin in plugins} | set(_FIXED)
+    where = f"profile {settings.name}"
+    for point, chosen in settings.sets.items():
+        for name, _ in chosen.enabled:
+            if name not in known:
+                raise ConfigurationError(f"{where}: plugins.{point}.enabled: there is no plugin {name}{_GATED}")
+        for name, fixed in _FIXED.items():
+            off = name in chosen.disabled or "*" in chosen.disabled
+            if point in (fixed, "multiPoint") and off and name not in [given for given, _ in chosen.enabled]:
+                raise ConfigurationError(f"{where}: plugins.{point}.disabled: {name} cannot be disabled")
+    for name in settings.args:
+        if name not in known:
+            raise ConfigurationError(f"{where}: pluginConfig: there is no plugin {name}{_GATED}")
+
+
+def _merged(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:
+    """The plugins of all points with their weights: the defaults, but for those disabled; then those added."""
+    given = dict(chosen.enabled)
+    merged: dict[str, int] = {}
+    if "*" not in chosen.disabled:
+        merged = {
+            plugin.name: given.get(plugin.name) or plugin.weight
+            for plugin in plugins
+            if plugin.name not in chosen.disabled
+        }
+    for name, weight in chosen.enabled:
+        merged.setdefault(name, weight or 1)
+    return merged
+
+
+def _at_points(plugin: Plugin, settings: ProfileSettings, general: dict[str, int]) -> Plugin | None:
+    """The plugin with the parts that are enabled; None if none is."""
+    name = plugin.name
+    changes: dict[str, Any] = {}
+    off: set[str] = set()
+    weight = general.get(name, 1)
+    parts_of = _PARTS_TOGETHER if name in _PREPARED_WITH_SCORE else _PARTS
+    for point, parts in parts_of.items():
+        chosen = settings.sets.get(point, _NOTHING)
+        given = dict(chosen.enabled)
+        enabled = name in given or (name in general and name not in chosen.disabled and "*" not in chosen.disabled)
+        if point == "score" and given.get(name):
+            weight = given[name]
+        if not enabled and any(getattr(plugin, part) is not None for part in parts):
+            off.add(point)
+            changes |= dict.fromkeys(parts)
+    built = {point for point, parts in parts_of.items() if any(getattr(plugin, part) is not None for part in parts)}
+    if off == built and (built or name not in general):
+        return None
+    for before, after in _TOGETHER:
+        if before in off and after in built and after not in off:
+            raise ConfigurationError(f"profile {settings.name}: {name} needs {before} for {after}: disable both")
+    return replace(plugin, **changes, weight=weight)

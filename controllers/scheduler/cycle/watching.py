@@ -1,0 +1,247 @@
+"""From watch events to the scheduler's state: nodes and pods to the cache and the queue, slices, classes and claims to
+the devices; then whoever waits for such a change is asked."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from controllers.resourceclaims.taints import SliceChange, SliceTracker
+from controllers.runtime.index import Index
+from controllers.runtime.informer import Informer, Informers
+from controllers.runtime.kinds import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    key_of,
+)
+from controllers.scheduler.config.configuration import SCHEDULER_NAME
+from controllers.scheduler.dra.claim_state import is_deallocation
+from controllers.scheduler.dra.claims import claim_keys
+from controllers.scheduler.dra.extended_resources import owner_of_special
+from controllers.scheduler.framework.events import ClusterEvent, Event, node_events, pod_events
+from controllers.scheduler.framework.framework import ANYTHING, Plugin, differ
+from controllers.scheduler.state.pod_info import PodInfo, is_finished
+
+if TYPE_CHECKING:
+    from controllers.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+
+
+class Watching:
+    """The handlers. Finished pods are treated as deleted ones: they use nothing."""
+
+    def __init__(self, informers: Informers, scheduler: Scheduler, *, devices: bool, rules: bool) -> None:
+        self._scheduler = scheduler
+        self._cache, self._queue = scheduler.cache, scheduler.queue
+        self._allocator, self._reach = scheduler.allocator, scheduler.reach
+        self._inventory = scheduler.allocator.inventory
+        self._classes = scheduler.classes
+        nodes, pods = informers.of(NODES), informers.of(PODS)
+        self._informers = [nodes, pods, informers.of(NAMESPACES)]
+        self._waiting_for_claim: Index = pods.index("unbound pods by claim", _claims_of_unbound)
+        self._tracker = SliceTracker(rules)
+        self._node_differs = node_comparison(scheduler.plugins)
+        nodes.on(self._node_added, self._node_updated, self._node_deleted)
+        if devices:
+            self._follow_devices(informers, scheduler)
+        groups = scheduler.gangs.informer if scheduler.gangs is not None else None
+        if groups is not None:
+            # Not waited for: whoever needs a group is woken when it comes.
+            groups.on(lambda group: self._queue.notify(Event(ClusterEvent.POD_GROUP_ADD, None, group)))
+        self._grouped = groups is not None
+        if devices and rules:
+            self._follow_rules(informers.of(DEVICE_TAINT_RULES))
+        pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
+
+    def _follow_devices(self, informers: Informers, scheduler: Scheduler) -> None:
+        kinds = (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS)
+        classes, slices, claims = (informers.of(kind) for kind in kinds)
+        self._informers += [classes, slices, claims]
+        classes.on(self._class_added, self._class_updated, self._class_deleted)
+        slices.on(self._slice_added, self._slice_updated, self._slice_deleted)
+        scheduler.claims.changed = self.claim_changed
+        claims.on(scheduler.claims.added, scheduler.claims.updated, scheduler.claims.deleted)
+
+    def _follow_rules(self, rules: Informer) -> None:
+        """Taint rules change slices as if their drivers had. They are not waited for: with the gate on, their API may
+        still be off.
+        """
+        tracker = self._tracker
+        rules.on(
+            lambda rule: self._slices_changed(tracker.upsert_rule(rule)),
+            lambda _, rule: self._slices_changed(tracker.upsert_rule(rule)),
+            lambda rule: self._slices_changed(tracker.remove_rule(rule["metadata"]["name"])),
+        )
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers:
+            await informer.wait_synced()
+
+    # Nodes
+
+    def _node_added(self, node: Json) -> None:
+        self._cache.set_node(node)
+        self._queue.notify(Event(ClusterEvent.NODE_ADD, None, node))
+
+    def _node_updated(self, old: Json, node: Json) -> None:
+        kinds = node_events(old, node)
+        if not kinds:
+            if not self._node_differs(old, node):
+                return
+            kinds = [ClusterEvent.NODE_OTHER]
+        self._cache.set_node(node)
+        for kind in kinds:
+            self._queue.notify(Event(kind, old, node))
+
+    def _node_deleted(self, node: Json) -> None:
+        name = node["metadata"]["name"]
+        self._cache.remove_node(name)
+        self._inventory.forget_node(name)
+        self._queue.notify(Event(ClusterEvent.NODE_DELETE, node, None))
+
+    # Devices
+
+    def _class_added(self, item: Json) -> None:
+        self._take_class(item)
+        self._queue.notify(Event(ClusterEvent.CLASS_ADD, None, item))
+
+    def _class_updated(self, old: Json, item: Json) -> None:
+        self._take_class(item)
+        self._queue.notify(Event(ClusterEvent.CLASS_UPDATE, old, item))
+
+    def _take_class(self, item: Json) -> None:
+        self._allocator.upsert_class(item)
+        if self._classes is not None:
+            self._classes.upsert(item)
+        self._reach.touch_all()
+
+    def _class_deleted(self, item: Json) -> None:
+        name = item["metadata"]["name"]
+        self._inventory.remove_class(name)
+        if self._classes is not None:
+            self._classes.remove(name)
+        self._reach.touch_all()
+
+    def _slice_added(self, item: Json) -> None:
+        self._slices_changed(self._tracker.upsert_slice(item))
+
+    def _slice_updated(self, _: Json, item: Json) -> None:
+        self._slices_changed(self._tracker.upsert_slice(item))
+
+    def _slice_deleted(self, item: Json) -> None:
+        self._slices_changed(self._tracker.remove_slice(item["metadata"]["name"]))
+
+    def _slices_changed(self, changes: list[SliceChange]) -> None:
+        """Slices as the rules leave them."""
+        for change in changes:
+            old, new = change.old, change.new
+            if new is None:
+                assert old is not None
+                self._inventory.remove_slice(old["metadata"]["name"])
+                self._reach.remove_slice(old["metadata"]["name"])
+                continue
+            self._inventory.upsert_slice(new)
+            self._reach.set_slice(dict(new))
+            kind = ClusterEvent.SLICE_ADD if old is None else ClusterEvent.SLICE_UPDATE
+            self._queue.notify(Event(kind, dict(old) if old else None, dict(new)))
+
+    def claim_changed(self, old: Json | None, new: Json | None) -> None:
+        """A claim as the scheduler sees it changed. Only its own pods care, unless devices became free."""
+        if new is None:
+            self._claim_gone(old)
+            return
+        kind = ClusterEvent.CLAIM_ADD if old is None else ClusterEvent.CLAIM_UPDATE
+        only = None
+        if old is None or not is_deallocation(old, new):
+            own = self._waiting_for_claim.get(key_of(new))
+            if not own:
+                return
+            only = frozenset(pod["metadata"]["uid"] for pod in own)
+        self._queue.notify(Event(kind, old, new, only))
+
+    def _claim_gone(self, old: Json | None) -> None:
+        """A claim that goes while it is allocated frees its devices; a pod waits for the end of the one that was made
+        for its extended resources in an earlier attempt.
+        """
+        if old is None:
+            return
+        if (old.get("status") or {}).get("allocation") is not None:
+            self._queue.notify(Event(ClusterEvent.CLAIM_UPDATE, old, {**old, "status": {}}))
+        elif (owner := owner_of_special(old)) is not None:
+            self._queue.notify(Event(ClusterEvent.CLAIM_UPDATE, old, None, frozenset((owner,))))
+
+    # Pods
+
+    def _is_ours(self, pod: Json) -> bool:
+        """Whether the pod chose a profile of this scheduler."""
+        return pod["spec"].get("schedulerName", SCHEDULER_NAME) in self._scheduler.profiles
+
+    def _pod_added(self, pod: Json) -> None:
+        if is_finished(pod):
+            return
+        node = pod["spec"].get("nodeName")
+        if node:
+            self._cache.set_pod(self._scheduler.info(pod), node)
+            self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
+        elif self._is_ours(pod):
+            self._queue.add(self._scheduler.info(pod))
+            if self._grouped and pod["spec"].get("schedulingGroup"):
+                self._queue.notify(Event(ClusterEvent.GROUP_MEMBER_ADD, None, pod))
+
+    def _pod_updated(self, old: Json, pod: Json) -> None:
+        if is_finished(pod):
+            if not is_finished(old):
+                self._pod_deleted(old)
+            # It may have ended on the way to its node.
+            self._cache.forget(pod["metadata"]["uid"])
+            return
+        before, node = old["spec"].get("nodeName"), pod["spec"].get("nodeName")
+        info = self._scheduler.info(pod)
+        if node:
+            self._cache.set_pod(info, node)
+            if not before:
+                self._queue.delete(info.uid)
+                self._scheduler.nominator.remove(info.uid)
+                self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
+            elif self._queue.listening:
+                for kind in pod_events(old, pod):
+                    self._queue.notify(Event(kind, old, pod))
+        elif pod["spec"].get(
+            "schedulerName", SCHEDULER_NAME
+        ) in self._scheduler.profiles and not self._cache.is_assumed(info.uid):
+            self._queue.update(old, info)
+
+    def _pod_deleted(self, pod: Json) -> None:
+        if is_finished(pod):
+            return
+        uid = pod["metadata"]["uid"]
+        self._scheduler.nominator.remove(uid)
+        if pod["spec"].get("nodeName"):
+            self._cache.remove_pod(uid)
+            self._queue.notify(Event(ClusterEvent.POD_DELETE, pod, None))
+        else:
+            self._queue.delete(uid)
+
+    def place_became_free(self, info: PodInfo) -> None:
+        """A pod that was on its way to a node does not go there."""
+        placed = {**info.pod, "spec": {**info.spec, "nodeName": "?"}}
+        self._queue.notify(Event(ClusterEvent.POD_DELETE, placed, None))
+
+
+def _claims_of_unbound(pod: Json) -> list[str]:
+    return [] if pod["spec"].get("nodeName") or not pod["spec"].get("resourceClaims") else claim_keys(pod)
+
+
+def node_comparison(plugins: Iterable[Plugin]) -> Callable[[Json, Json], bool]:
+    """Whether two versions of a node differ in something that plugins read."""
+    if any(plugin.reads == ANYTHING for plugin in plugins):
+        return operator.ne
+    fields = {item.name: item for plugin in plugins for item in plugin.reads.node}
+    return lambda old, new: differ(fields.values(), old, new)

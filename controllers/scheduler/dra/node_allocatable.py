@@ -1,0 +1,163 @@
+"""Devices that stand for resources of their node, behind the gate DRANodeAllocatableResources: a claim on cores counts
+against the node's cpu, besides what containers request.
+
+What a claim takes of the node is told by the devices that it got (`nodeAllocatableResourceMappings`); it is known when
+they are, so it is checked by the plugin that chooses them, counts on the node from then on, and is written to the pod
+(`status.nodeAllocatableResourceClaimStatuses`) before the pod is bound.
+
+Facts: Kubernetes 1.36, plugin dynamicresources, nodeallocatabledynamicresources.go. Differs: devices are told apart by
+their drivers, too, not by pool and name alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from apiserver.api.helpers.pod_requests import CLAIM_STATUSES, Amounts, Counts, pod_requests
+from apiserver.api.values.quantity import Quantity
+from controllers.allocator.inventory import Inventory
+from controllers.resourceclaims.pods import ClaimReferenceError, claim_reference
+from controllers.scheduler.dra.claim_state import results_of
+from controllers.scheduler.framework.framework import PluginError
+from controllers.scheduler.framework.status import Code, Rejection
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+
+Json = dict[str, Any]
+GATE: Final = "DRANodeAllocatableResources"
+_CHECKED: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+class NodeResources:
+    """What claims take of nodes. `plugin` is who rejects."""
+
+    def __init__(self, inventory: Inventory, plugin: str) -> None:
+        self._inventory, self._plugin = inventory, plugin
+
+    @property
+    def concerned(self) -> bool:
+        """Whether any device stands for resources."""
+        return bool(self._inventory.mapped)
+
+    def held_by_others(self, pod: PodInfo, claims: Iterable[Json], node: NodeInfo) -> Rejection | None:
+        """Allocated claims that take resources of a node are for one pod."""
+        for claim in claims:
+            name = claim["metadata"]["name"]
+            users = {user.uid for user in node.pods.values() if name in _claims_counted(user, pod.namespace)}
+            if len(users) > 1:
+                return Rejection(self._plugin, (f"node allocatable resource claim {name} shared by multiple pods",))
+            if users and pod.uid not in users:
+                text = f"node allocatable resource claim {name} is already used by another pod"
+                return Rejection(self._plugin, (text,))
+        return None
+
+    def statuses(self, pod: PodInfo, allocated: Sequence[tuple[Json, Json]]) -> list[Json]:
+        """What these claims take with these allocations, as the pod's status says it. Raises PluginError."""
+        containers = _containers(pod)
+        found = []
+        for claim, allocation in allocated:
+            taken = self._taken(claim, allocation)
+            if taken is not None:
+                name = claim["metadata"]["name"]
+                resources = {resource: str(amount) for resource, amount in taken.items()}
+                found.append(
+                    {"resourceClaimName": name, "containers": containers.get(name, []), "resources": resources}
+                )
+        return sorted(found, key=lambda status: str(status["resourceClaimName"]))
+
+    def _taken(self, claim: Json, allocation: Json) -> dict[str, Quantity] | None:
+        """By resource; None where no device stands for any."""
+        taken: dict[str, Quantity] = {}
+        for result in results_of(allocation):
+            device = self._inventory.device(result["driver"], result["pool"], result["device"])
+            for resource, mapping in ((device or {}).get("nodeAllocatableResourceMappings") or {}).items():
+                amount = _amount(claim, resource, mapping, result)
+                if amount is not None:
+                    taken[resource] = taken[resource].add(amount) if resource in taken else amount
+        return taken or None
+
+    def rejection(self, pod: PodInfo, statuses: list[Json], node: NodeInfo) -> Rejection | None:
+        """Whether the pod fits the node with what its claims take."""
+        for status in statuses:
+            if not status["containers"]:
+                what = "node-allocatable resource claim not referenced by any container within the pod"
+                return Rejection(self._plugin, (f"claim {status['resourceClaimName']}: {what}",))
+        if not statuses:
+            return None
+        counted = with_statuses(pod, statuses)
+        wanted = counted.requests
+        if (name := _beyond_pod_level(counted, wanted)) is not None:
+            text = f"pod level request for {name} is insufficient to cover the aggregated container and "
+            return Rejection(self._plugin, (f"{text}node-allocatable DRA requests",))
+        checked = (*_CHECKED, *sorted(name for name in wanted if name.startswith("hugepages-")))
+        short = [name for name in checked if (amount := wanted.get(name, 0)) and amount > _left(node, name)]
+        if not short:
+            return None
+        beyond = any(wanted[name] > node.allocatable.get(name, 0) for name in short)
+        code = Code.UNRESOLVABLE if beyond else Code.UNSCHEDULABLE
+        return Rejection(self._plugin, tuple(f"Insufficient {name}" for name in short), code)
+
+
+def with_statuses(pod: PodInfo, statuses: list[Json]) -> PodInfo:
+    """The pod as it counts on a node when its claims take this of it."""
+    return PodInfo({**pod.pod, "status": {**(pod.pod.get("status") or {}), CLAIM_STATUSES: statuses}}, pod.counts)
+
+
+def _left(node: NodeInfo, resource: str) -> int:
+    return node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
+
+
+def _claims_counted(pod: PodInfo, namespace: str) -> list[str]:
+    """The claims of a namespace that a pod's status says take resources."""
+    if pod.namespace != namespace:
+        return []
+    statuses = (pod.pod.get("status") or {}).get(CLAIM_STATUSES) or ()
+    return [status["resourceClaimName"] for status in statuses]
+
+
+def _containers(pod: PodInfo) -> dict[str, list[str]]:
+    """Which containers name a claim, by the claim's name."""
+    claims: dict[str, str] = {}
+    for entry in pod.spec.get("resourceClaims") or ():
+        try:
+            claims[entry["name"]] = claim_reference(pod.pod, entry).name or ""
+        except ClaimReferenceError as error:
+            raise PluginError(f"processing pod resource claims: {error}") from error
+    found: dict[str, list[str]] = {}
+    for container in (*(pod.spec.get("initContainers") or ()), *pod.spec["containers"]):
+        for used in (container.get("resources") or {}).get("claims") or ():
+            if name := claims.get(used["name"]):
+                found.setdefault(name, []).append(container["name"])
+    return found
+
+
+def _amount(claim: Json, resource: str, mapping: Json, result: Json) -> Quantity | None:
+    """What one device takes of a resource; None where the mapping is of no capacity that was consumed. Raises
+    PluginError.
+    """
+    factor = Quantity.parse(str(mapping["allocationMultiplier"])) if "allocationMultiplier" in mapping else None
+    key = mapping.get("capacityKey")
+    if not key:
+        return factor or Quantity()
+    consumed = result.get("consumedCapacity")
+    if consumed is None:
+        metadata = claim["metadata"]
+        raise PluginError(
+            f"claim {metadata['namespace']}/{metadata['name']}, device {result['device']}: ConsumedCapacity is nil, but"
+            f" Capacity key '{key}' is set in NodeAllocatableResourceMappings for resource {resource}"
+        )
+    if key not in consumed:
+        return None
+    amount = Quantity.parse(str(consumed[key]))
+    if factor is None:
+        return amount
+    return Quantity(amount.unscaled * factor.unscaled, amount.exponent + factor.exponent, amount.format)
+
+
+def _beyond_pod_level(pod: PodInfo, wanted: Amounts) -> str | None:
+    """The resource of which the containers and claims take more than the pod as a whole requests."""
+    if not (pod.counts.pod_level and (pod.spec.get("resources") or {}).get("requests")):
+        return None
+    summed = pod_requests(pod.pod, counts=Counts(pod_level=False))
+    return next((name for name in sorted(wanted) if summed.get(name, 0) > wanted[name]), None)

@@ -1,0 +1,1 @@
+"""What a plugin is: its values, statuses, events and metrics."""

@@ -1,0 +1,152 @@
+"""How long attempts to schedule take, point by point, and what else their parts count, with upstream's names
+(pkg/scheduler/metrics of Kubernetes 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from apiserver.runtime.clock import stopwatch
+from apiserver.runtime.metrics import Counter, Distribution, Family, Histogram, exponential
+from controllers.scheduler.framework.framework import SKIP, Plugin, PostFilterResult
+from controllers.scheduler.framework.status import FitError, Rejection
+
+SUCCESS: Final = "Success"
+REFUSED: Final = "Unschedulable"
+_ERROR: Final = "Error"
+#: The functions of a plugin that are timed, by upstream's names of their points; and those that wait for writes.
+_TIMED: Final = {
+    "pre_filter": "PreFilter",
+    "filter": "Filter",
+    "pre_score": "PreScore",
+    "score": "Score",
+    "scores": "Score",
+    "normalize": "ScoreExtensionNormalize",
+    "reserve": "Reserve",
+}
+_TIMED_WRITES: Final = {"post_filter": "PostFilter", "unreserve": "Unreserve", "pre_bind": "PreBind"}
+
+
+class Measures:
+    """What the parts of one scheduler count."""
+
+    def __init__(self) -> None:
+        self.points = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Time that all plugins of a point of an attempt took.",
+            ("extension_point", "status", "profile"),
+            exponential(0.0001, 2, 12),
+        )
+        self.plugins = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Time that a plugin took at a point, in one of ten attempts.",
+            ("plugin", "extension_point", "status"),
+            exponential(0.00001, 1.5, 20),
+        )
+        self.preemptions = Counter("scheduler_preemption_attempts_total", "Attempts to make room for a pod.")
+        self.victims = Histogram(
+            "scheduler_preemption_victims", "Pods that were chosen to end at a time.", (), exponential(1, 2, 7)
+        )
+        self.claims = Counter(
+            "scheduler_resourceclaim_creates_total", "Claims made for extended resources.", ("status",)
+        )
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return self.points, self.plugins, self.preemptions, self.victims, self.claims
+
+    def timed(self, plugin: Plugin) -> Plugin:
+        """The same plugin, whose time is taken at each point."""
+        changes: dict[str, Any] = {}
+        for name, point in _TIMED.items():
+            if (function := getattr(plugin, name)) is not None:
+                changes[name] = self._taken(function, plugin.name, point)
+        for name, point in _TIMED_WRITES.items():
+            if (function := getattr(plugin, name)) is not None:
+                changes[name] = self._taken_of_writes(function, plugin.name, point)
+        return replace(plugin, **changes)
+
+    def _taken(self, function: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
+        def timed(*arguments: Any) -> Any:
+            elapsed, status = stopwatch(), _ERROR
+            begun = elapsed()
+            try:
+                result = function(*arguments)
+                status = _status(result)
+                return result
+            finally:
+                self.plugins.observe(elapsed() - begun, plugin, point, status)
+
+        return timed
+
+    def _taken_of_writes(
+        self, function: Callable[..., Awaitable[Any]], plugin: str, point: str
+    ) -> Callable[..., Awaitable[Any]]:
+        async def timed(*arguments: Any) -> Any:
+            elapsed, status = stopwatch(), _ERROR
+            begun = elapsed()
+            try:
+                result = await function(*arguments)
+                status = _status(result)
+                return result
+            finally:
+                self.plugins.observe(elapsed() - begun, plugin, point, status)
+
+        return timed
+
+
+def _status(result: Any) -> str:
+    """What upstream calls an answer of a plugin."""
+    if isinstance(result, Rejection):
+        return result.code.value
+    if result is SKIP:
+        return "Skip"
+    return REFUSED if isinstance(result, PostFilterResult) and not result.nominated else SUCCESS
+
+
+class Points:
+    """Takes the time of the points of a profile's attempts: `with points.at("Filter"): …`. There are some eight of them
+    to a pod, so each is to cost a microsecond: where successes are counted is known by the name of the point.
+    """
+
+    def __init__(self, measures: Measures | None = None, profile: str = "") -> None:
+        self._durations, self._profile = (measures or Measures()).points, profile
+        self._successes: dict[str, Distribution] = {}
+
+    def at(self, name: str) -> Point:
+        return Point(self, name, self._successes.get(name))
+
+    def sample(self, name: str, status: str) -> Distribution:
+        """Where the times of a point are counted."""
+        found = self._durations.sample(name, status, self._profile)
+        if status == SUCCESS:
+            self._successes[name] = found
+        return found
+
+
+class Point:
+    """The time of one block. It went well, unless it raises or says another `status`."""
+
+    __slots__ = ("_begun", "_elapsed", "_name", "_points", "_success", "status")
+
+    def __init__(self, points: Points, name: str, success: Distribution | None) -> None:
+        self._points, self._name, self._success, self.status = points, name, success, SUCCESS
+
+    def __enter__(self) -> Self:
+        self._elapsed = elapsed = stopwatch()
+        self._begun = elapsed()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        took = self._elapsed() - self._begun
+        if kind is None and self._success is not None and self.status is SUCCESS:
+            self._success.observe(took)
+            return
+        if kind is not None:
+            self.status = REFUSED if issubclass(kind, FitError) else _ERROR
+        self._points.sample(self._name, self.status).observe(took)

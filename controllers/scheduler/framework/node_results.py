@@ -1,0 +1,71 @@
+"""What was found out about nodes, kept for pods that ask the same until the node changes.
+
+Pods ask the same if everything is equal that the plugins read of them; which fields those are, the plugins declare.
+What a plugin has to look up elsewhere is not kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+import orjson
+
+from controllers.scheduler.framework.framework import Known, Plugin, PodField
+from controllers.scheduler.state.affected_nodes import DeviceReach
+from controllers.scheduler.state.nodes import Cache
+from controllers.scheduler.state.pod_info import PodInfo
+
+Key = tuple[bytes | None, ...]
+
+
+class Shape:
+    """Encodes what the plugins read of a pod."""
+
+    def __init__(self, plugins: Iterable[Plugin]) -> None:
+        fields: dict[PodField, None] = {}
+        for plugin in plugins:
+            if plugin.remembered:
+                fields.update(dict.fromkeys(plugin.reads.pod))
+        self._reads = tuple(item.read for item in fields)
+
+    def of(self, pod: PodInfo) -> bytes:
+        return orjson.dumps([read(pod) for read in self._reads], option=orjson.OPT_SORT_KEYS)
+
+
+class Memory:
+    """Outcomes by what is asked and by node. The questions asked least recently are forgotten."""
+
+    _QUESTIONS = 256
+
+    def __init__(self, cache: Cache, reach: DeviceReach) -> None:
+        self._cache, self._reach = cache, reach
+        self._known: OrderedDict[Key, Known] = OrderedDict()
+        self._nodes_read = self._devices_read = 0
+
+    def of(self, key: Key) -> Known:
+        """What is known for this question and still holds."""
+        self._forget()
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = Known()
+            if len(self._known) > self._QUESTIONS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return known
+
+    def _forget(self) -> None:
+        self._reach.sync()
+        touched = {*self._cache.log.since(self._nodes_read), *self._reach.log.since(self._devices_read)}
+        self._nodes_read, self._devices_read = self._cache.log.position, self._reach.log.position
+        if None in touched:
+            for known in self._known.values():
+                known.forget_all()
+            return
+        order = self._cache.list() if touched else []
+        for name in touched:
+            assert name is not None
+            position = self._cache.position(name)
+            for known in self._known.values():
+                known.forget(name, order, position)

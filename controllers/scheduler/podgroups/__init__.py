@@ -1,0 +1,1 @@
+"""Groups of pods that are scheduled together (gate GenericWorkload)."""

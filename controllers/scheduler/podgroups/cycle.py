@@ -1,0 +1,347 @@
+"""Placing the pods of a group together: all that wait are tried one after the other, each as if those before it were
+bound; if as many find a node as the group needs, they are bound, otherwise everything is taken back.
+
+Nothing else is decided meanwhile, so what was reserved for a group that fits simply stays. A group with a topology is
+tried in each part of the cluster, and goes where most of its pods fit and least is left. Members that failed are tried
+again after a backoff, whatever happens. Facts: Kubernetes 1.36, pkg/scheduler/schedule_one_podgroup.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from controllers.resourceclaims.pods import group_key
+from controllers.scheduler.framework.framework import Cycle, Placement, PluginError
+from controllers.scheduler.framework.status import NO_NODES, FitError, SchedulingError, unexpected
+from controllers.scheduler.podgroups.gangs import NAME, PREEMPTION_GATE, TOPOLOGY_GATE, Gangs, PlacementError
+from controllers.scheduler.podgroups.status import GroupStatus
+from controllers.scheduler.queue.queued_pod import QueuedPod
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from controllers.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+_UNSCHEDULABLE: Final = "pod group is unschedulable"
+_TOO_FEW: Final = (
+    "waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
+_PREEMPTING: Final = "pod group is waiting for preemption to complete"
+_NO_PREEMPTION: Final = "default preemption plugin is not registered, workload aware preemption is disabled"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One member's."""
+
+    queued: QueuedPod
+    cycle: Cycle
+    node: NodeInfo | None = None
+    """Where it fits, or will fit once others are gone; it is reserved there."""
+    text: str = ""
+    """Why it fits nowhere."""
+    plugins: set[str] = field(default_factory=set)
+    nominated: str | None = None
+    error: bool = False
+    """Whether the attempt failed for another reason than the state of the cluster."""
+    preempts: bool = False
+    enough: bool = False
+    """Whether with it as many have a node as the group needs."""
+
+
+class Fate(Enum):
+    """What becomes of a group."""
+
+    FITS = auto()
+    PREEMPTS = auto()
+    WAITS = auto()
+    ERROR = auto()
+
+
+#: How they are counted.
+_RESULTS = {
+    Fate.FITS: "scheduled",
+    Fate.PREEMPTS: "waiting_on_preemption",
+    Fate.WAITS: "unschedulable",
+    Fate.ERROR: "error",
+}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Of one try to place a group."""
+
+    attempts: list[Attempt]
+    fate: Fate = Fate.WAITS
+    text: str = _UNSCHEDULABLE
+
+    @property
+    def placed(self) -> tuple[PodInfo, ...]:
+        """Who found a node."""
+        return tuple(attempt.queued.info for attempt in self.attempts if attempt.node is not None)
+
+
+#: Which pods found a node, and in which part of the cluster.
+Fitting = tuple[tuple[PodInfo, ...], frozenset[str]]
+
+
+def in_order(members: Iterable[QueuedPod]) -> list[QueuedPod]:
+    """As they are tried."""
+    return sorted(members, key=lambda member: (-member.info.priority, member.since))
+
+
+class GroupCycle:
+    """The groups of one scheduler. `enabled` answers for feature gates."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        gangs: Gangs,
+        status: GroupStatus,
+        choice: random.Random,
+        enabled: Callable[[str], bool],
+    ) -> None:
+        self._scheduler, self._gangs, self._status, self._choice = scheduler, gangs, status, choice
+        self._topology, self._preempts = enabled(TOPOLOGY_GATE), enabled(PREEMPTION_GATE)
+
+    async def run(self, first: QueuedPod, tasks: asyncio.TaskGroup) -> None:
+        """Places the group of a pod that came out of the queue."""
+        key = group_key(first.info.pod)
+        members = self._gather(first, key)
+        names = sorted({str(member.info.spec.get("schedulerName")) for member in members})
+        if len(names) > 1:
+            got = " and ".join(f'"{name}"' for name in names[:2])
+            text = f"all pods in a single pod group should have the same .spec.schedulerName set, got: {got}"
+            for member in members:
+                self._scheduler.failed(member, text, (), nominated="", backoff=True)
+            return
+        members = [member for member in members if not self._scheduler.skipped(member)]
+        if not members:
+            return
+        self._scheduler.claims.begin_group()
+        try:
+            outcome = await self.decide(key, members)
+            if outcome.fate is Fate.WAITS and self._preempts:
+                await self._preempt(key, members, outcome)
+        finally:
+            self._scheduler.claims.end_group()
+        self._submit(outcome, members, tasks)
+        self._report(key, outcome)
+        self._scheduler.counted.group_ended(first, _RESULTS[outcome.fate])
+
+    def _gather(self, first: QueuedPod, key: str) -> list[QueuedPod]:
+        """The members that wait, wherever in the queue: the important ones first, then in the order in which they
+        came.
+        """
+        members = [first]
+        for pod in self._gangs.members(key):
+            uid = pod["metadata"]["uid"]
+            if uid != first.info.uid and self._gangs.node_of(pod) is None:
+                taken = self._scheduler.queue.take(uid)
+                if taken is not None:
+                    members.append(taken)
+        return in_order(members)
+
+    async def decide(self, key: str, members: list[QueuedPod], *, only_look: bool = False) -> Outcome:
+        """What was found; what is reserved for a group that fits stays so, all else is taken back. `only_look`: all is
+        taken back, and no pod is preempted for a single member.
+        """
+        if not self._topology:
+            return await self.attempt(key, members, only_look=only_look)
+        try:
+            parts = self.parts(key, members[0].info)
+        except PlacementError as error:
+            return Outcome([], Fate.ERROR, str(error))
+        if parts is None:
+            return await self._try_parts(key, members, [None], only_look)
+        if not parts:
+            return Outcome([], Fate.WAITS, "no feasible placements found")
+        return await self._try_parts(key, members, list(parts.values()), only_look)
+
+    def parts(self, key: str, member: PodInfo) -> Mapping[str, frozenset[str]] | None:
+        """The parts of the cluster of which the group has to be in one; None: it may be anywhere. Raises
+        PlacementError.
+        """
+        for plugin in self._scheduler.profile_of(member).plugins if self._topology else ():
+            if plugin.placements is not None:
+                return plugin.placements(key)
+        return None
+
+    def _best_part(self, key: str, member: PodInfo, fitting: Sequence[Fitting]) -> frozenset[str]:
+        """The one with the highest score; chance decides among equals."""
+        totals = [0] * len(fitting)
+        nodes = self._scheduler.cache.nodes
+        placements = [
+            Placement(pods, tuple(nodes[name] for name in sorted(part) if name in nodes)) for pods, part in fitting
+        ]
+        for plugin in self._scheduler.profile_of(member).plugins:
+            if plugin.placement_score is not None:
+                scores = [plugin.placement_score(key, placement) for placement in placements]
+                scores = plugin.placement_normalize(scores) if plugin.placement_normalize is not None else scores
+                totals = [total + plugin.weight * score for total, score in zip(totals, scores, strict=True)]
+        best = [part for total, (_, part) in zip(totals, fitting, strict=True) if total == max(totals)]
+        return self._choice.choice(best)
+
+    async def _preempt(self, key: str, members: list[QueuedPod], outcome: Outcome) -> None:
+        """Makes room for a group that fits nowhere, where that helps."""
+        preemption = self._scheduler.profile_of(members[0].info).group_preemption
+        group = self._gangs.get(key)
+        if group is None:
+            outcome.fate, outcome.text = Fate.ERROR, f"failed to get pod group object: {key} not found"
+            return
+        if preemption is None:
+            outcome.text += f", {_NO_PREEMPTION}"
+            return
+        last = Outcome([])
+
+        async def fits() -> str:
+            nonlocal last
+            last = await self.decide(key, members, only_look=True)
+            return "" if last.fate is Fate.FITS else last.text
+
+        try:
+            room = await preemption.make_room(group, [member.info for member in members], fits)
+        except SchedulingError as error:
+            outcome.fate, outcome.text = Fate.ERROR, str(error)
+            return
+        if not room.text:
+            outcome.fate = Fate.PREEMPTS
+        elif last.fate is Fate.ERROR:
+            outcome.fate, outcome.text = Fate.ERROR, room.text
+        else:
+            outcome.text += f", {room.text}"
+
+    async def _try_parts(
+        self, key: str, members: list[QueuedPod], parts: Sequence[frozenset[str] | None], only_look: bool
+    ) -> Outcome:
+        fitting: list[Fitting] = []
+        first: Outcome | None = None
+        for part in parts:
+            outcome = await self.attempt(key, members, part, keep=len(parts) == 1, only_look=only_look)
+            only = len(parts) == 1 and outcome.fate in (Fate.FITS, Fate.PREEMPTS)
+            if outcome.fate is Fate.ERROR or only:
+                return outcome
+            first = first or outcome
+            if outcome.fate is Fate.FITS and part is not None:
+                fitting.append((outcome.placed, part))
+        if not fitting:
+            assert first is not None
+            first.text = f"0/{len(parts)} placements are available, first placement status: {first.text}"
+            return first
+        best = self._best_part(key, members[0].info, fitting)
+        return await self.attempt(key, members, best, only_look=only_look)
+
+    async def attempt(
+        self,
+        key: str,
+        members: list[QueuedPod],
+        part: frozenset[str] | None = None,
+        *,
+        keep: bool = True,
+        only_look: bool = False,
+    ) -> Outcome:
+        """In a part of the cluster, or all of it. `keep`: what is reserved for a group that fits stays."""
+        outcome = Outcome([])
+        for member in members:
+            attempt = await self.attempt_member(member, part, only_look=only_look)
+            outcome.attempts.append(attempt)
+            if attempt.error:
+                outcome.fate = Fate.ERROR
+                outcome.text = f"failed to schedule other pod from a pod group: {attempt.text}"
+                break
+            if attempt.node is None:
+                continue
+            attempt.enough = self._is_enough(key, member)
+            if attempt.enough:
+                preempts = any(each.preempts for each in outcome.attempts)
+                outcome.fate = Fate.PREEMPTS if preempts else Fate.FITS
+                outcome.text = f"{_UNSCHEDULABLE}, {_PREEMPTING}" if preempts else ""
+        if outcome.fate is not Fate.FITS or not keep or only_look:
+            for attempt in reversed(outcome.attempts):
+                if attempt.node is not None:
+                    self._scheduler.revert(attempt.cycle)
+        return outcome
+
+    def _is_enough(self, key: str, member: QueuedPod) -> bool:
+        if not any(plugin.name == NAME for plugin in self._scheduler.profile_of(member.info).plugins):
+            return True
+        return len(self._gangs.placed(key)) >= self._gangs.wanted(key)
+
+    async def attempt_member(
+        self, member: QueuedPod, part: frozenset[str] | None, *, only_look: bool = False
+    ) -> Attempt:
+        """One of them after those before it; where it fits it is reserved."""
+        attempt = Attempt(member, self._scheduler.cycle(member.info, part))
+        try:
+            node = await self._find(attempt, only_look)
+            if node is not None:
+                await self._scheduler.take(attempt.cycle, node)
+                attempt.node = node
+        except FitError as error:
+            attempt.text, attempt.plugins, attempt.nominated = error.diagnosis.text, error.diagnosis.plugins, ""
+            attempt.preempts = False
+        except SchedulingError as error:
+            attempt.text, attempt.nominated = str(error), ""
+            attempt.error = str(error) != NO_NODES
+        except Exception as error:
+            log.exception("scheduling pod %s failed unexpectedly", member.info.key)
+            attempt.text, attempt.nominated = unexpected(error), ""
+            attempt.error = True
+        return attempt
+
+    async def _find(self, attempt: Attempt, only_look: bool) -> NodeInfo | None:
+        """A node that takes the pod, or is being made free for it; None, with why, where there is none."""
+        cycle = attempt.cycle
+        try:
+            return await self._scheduler.profile_of(cycle.pod).evaluator.place(cycle)
+        except FitError as error:
+            diagnosis = error.diagnosis
+        if only_look:
+            attempt.text, attempt.plugins = diagnosis.text, diagnosis.plugins
+            return None
+        try:
+            diagnosis.postfilter, attempt.nominated = await self._scheduler.postfilter(cycle, diagnosis)
+        except PluginError as error:
+            diagnosis.postfilter = str(error)
+        if attempt.nominated:
+            attempt.preempts = True
+            attempt.text = diagnosis.text
+            return self._scheduler.cache.nodes[attempt.nominated]
+        attempt.text, attempt.plugins = diagnosis.text, diagnosis.plugins
+        return None
+
+    # What becomes of the members
+
+    def _submit(self, outcome: Outcome, members: list[QueuedPod], tasks: asyncio.TaskGroup) -> None:
+        for member, attempt in zip_longest(members, outcome.attempts):
+            if attempt is None:
+                rejected = outcome.fate is not Fate.ERROR
+                self._scheduler.failed(member, outcome.text, (), nominated=None, rejected=rejected, backoff=True)
+            elif outcome.fate is Fate.FITS and attempt.node is not None:
+                self._scheduler.begin_binding(member, attempt.cycle, attempt.node, tasks)
+            elif outcome.fate is Fate.ERROR:
+                text = attempt.text if attempt.error else outcome.text
+                self._scheduler.failed(member, text, (), nominated="", backoff=True)
+            else:
+                self._put_back(attempt, outcome)
+
+    def _put_back(self, attempt: Attempt, outcome: Outcome) -> None:
+        text, plugins, nominated = attempt.text, attempt.plugins, attempt.nominated
+        if attempt.node is not None and outcome.fate is Fate.WAITS:
+            text, plugins, nominated = f"{_UNSCHEDULABLE}, {_TOO_FEW}", set(), ""
+        elif attempt.node is not None and not attempt.preempts:
+            text, nominated = outcome.text, attempt.node.name
+        self._scheduler.failed(attempt.queued, text, plugins, nominated=nominated, rejected=True, backoff=True)
+
+    def _report(self, key: str, outcome: Outcome) -> None:
+        reason = {Fate.FITS: "Scheduled", Fate.ERROR: "SchedulerError"}.get(outcome.fate, "Unschedulable")
+        self._status.say(key, scheduled=outcome.fate is Fate.FITS, reason=reason, message=outcome.text)

@@ -1,0 +1,56 @@
+"""What a PodGroup says of its scheduling: the condition PodGroupScheduled, with the gate GenericWorkload.
+
+True once as many members found a node as the group needs, and then for good; before that False, with what the last try
+said. Facts: Kubernetes 1.36, pkg/scheduler.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from apiserver.api.errors.status import StatusError
+from apiserver.runtime import clock
+from controllers.runtime.client import Client
+from controllers.runtime.conditions import condition_patch
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import POD_GROUPS, Json
+from controllers.runtime.times import go_time
+from controllers.runtime.transport import TransportError
+from controllers.scheduler.writes.ordered import InOrder
+
+CONDITION: Final = "PodGroupScheduled"
+log = logging.getLogger(__name__)
+
+
+class GroupStatus:
+    """Writes the condition while the scheduler goes on."""
+
+    def __init__(self, client: Client, groups: Informer, writes: InOrder) -> None:
+        self._client, self._groups, self._writes = client, groups, writes
+
+    def say(self, key: str, *, scheduled: bool, reason: str, message: str) -> None:
+        """How the last try ended."""
+        condition = {"type": CONDITION, "status": str(scheduled), "reason": reason, "message": message}
+        self._writes.run(f"group {key}", lambda: self._write(key, condition), f"the condition of pod group {key}")
+
+    async def _write(self, key: str, condition: Json) -> None:
+        group = self._groups.get(key)
+        if group is None or (_status(group) == "True" and condition["status"] != "True"):
+            return
+        metadata = group["metadata"]
+        observed = {"observedGeneration": metadata["generation"]} if metadata.get("generation") else {}
+        status = condition_patch(group, {**condition, **observed, "lastTransitionTime": go_time(clock.now())})
+        if status:
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+            try:
+                await self._client.patch(
+                    POD_GROUPS, metadata["name"], patch, metadata["namespace"], subresource="status"
+                )
+            except (StatusError, TransportError) as error:
+                log.info("cannot update pod group %s: %s", key, error)
+
+
+def _status(group: Json) -> str | None:
+    found = (group.get("status") or {}).get("conditions") or ()
+    return next((condition["status"] for condition in found if condition["type"] == CONDITION), None)

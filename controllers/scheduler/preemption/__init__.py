@@ -1,0 +1,1 @@
+"""DefaultPreemption: room for a pod by evicting less important ones."""

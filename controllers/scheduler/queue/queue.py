@@ -1,0 +1,384 @@
+"""Pods that wait to be scheduled.
+
+    active          to be tried now: higher priority first, then who entered the queue earlier
+    backing off     may be tried again, but not yet; rejected ones before their time if nothing else is to do, failed
+                    ones not
+    unschedulable   rejected; wait for an event that concerns a plugin that rejected them, or five minutes
+    gated           not let in: a plugin's PreEnqueue said no; wait for an event that concerns this plugin
+
+An event that comes while a pod is being tried is remembered and asked about when the pod comes back, so none is lost.
+Backoff is 1 s, doubling to 10 s, counted in whole seconds. Facts: Kubernetes 1.36, pkg/scheduler/backend/queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from apiserver.runtime import clock
+from apiserver.runtime.metrics import Counter
+from controllers.scheduler.framework.events import Event, Hint, Hints, label_of, pod_events
+from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.state.pod_info import PodInfo
+
+Json = dict[str, Any]
+log = logging.getLogger(__name__)
+_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(seconds=10)
+_SECOND = timedelta(seconds=1)
+#: Why a pod is where it is, where it was no event; upstream's words, for who counts.
+_NEW, _FAILED, _EARLY = "UnschedulablePodAdd", "ScheduleAttemptFailure", "PopFromBackoffQ"
+_BACKOFF_OVER, _TOO_LONG = "BackoffComplete", "UnschedulableTimeout"
+_UNSCHEDULABLE_CHECK, _UNSCHEDULABLE_LIMIT = timedelta(seconds=30), timedelta(minutes=5)
+
+
+PreEnqueue = Callable[[PodInfo], str | None]
+"""The plugin that keeps a pod out, or None."""
+_Heap = list[tuple[Any, int, QueuedPod]]
+
+
+class SchedulingQueue:
+    """All pods without a node that this scheduler is responsible for."""
+
+    def __init__(
+        self,
+        pre_enqueue: PreEnqueue,
+        hints: Mapping[str, Hints],
+        *,
+        pop_from_backoff: bool = True,
+        backoff: tuple[timedelta, timedelta] = (_FIRST_BACKOFF, _LAST_BACKOFF),
+    ) -> None:
+        self._pre_enqueue, self._hints = pre_enqueue, hints
+        self._early = pop_from_backoff
+        self._first_backoff, self._last_backoff = backoff
+        self._pods: dict[str, QueuedPod] = {}
+        self._active: _Heap = []
+        self._backoff: _Heap = []
+        self._errors: _Heap = []
+        self._waiting: dict[str, dict[str, QueuedPod]] = {}
+        """Unschedulable and gated pods by the plugins that they wait for."""
+        self.incoming = Counter(
+            "scheduler_queue_incoming_pods_total", "Pods that came to a place of the queue.", ("queue", "event")
+        )
+        self._tickets = 0
+        self._events: list[Event] = []
+        self._first_event = 0
+        self._in_flight: dict[str, int] = {}
+        self._wakeup: asyncio.Future[None] | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._flush_expiry = datetime.max
+        """For whom the timer is set."""
+        self._check_timer: asyncio.TimerHandle | None = None
+
+    # What is asked of it
+    # ------------------------------------------------------------------------------------------------
+
+    def get(self, uid: str) -> QueuedPod | None:
+        return self._pods.get(uid)
+
+    @property
+    def idle(self) -> bool:
+        """No pod can be tried now and none is being tried."""
+        return not self._in_flight and self._top() is None
+
+    @property
+    def pods(self) -> dict[str, QueuedPod]:
+        """All of them by uid, as they are now."""
+        return dict(self._pods)
+
+    @property
+    def due(self) -> float | None:
+        """When the first of the pods that back off may be tried again, in the loop's time; None where none does."""
+        return None if self._flush_timer is None else self._flush_timer.when()
+
+    @property
+    def listening(self) -> bool:
+        """Whether an event could concern any pod at all."""
+        return bool(self._in_flight) or any(self._waiting.values())
+
+    def take(self, uid: str) -> QueuedPod | None:
+        """A pod out of its turn, as if it had been woken; None for one that is not here or not let in."""
+        pod = self._pods.get(uid)
+        if pod is None or pod.place is Place.IN_FLIGHT:
+            return None
+        if pod.place is not Place.ACTIVE and self._pre_enqueue(pod.info) is not None:
+            return None
+        self._leave(pod)
+        self._fly(pod)
+        return pod
+
+    async def pop(self) -> QueuedPod:
+        """The next pod to try; it is in flight until `done` or `put_back`."""
+        while (found := self._top()) is None:
+            self._wakeup = asyncio.get_running_loop().create_future()
+            await self._wakeup
+        _, _, pod = heapq.heappop(found)
+        if found is self._backoff:
+            self.incoming.inc("active", _EARLY)
+        self._fly(pod)
+        self._trim()
+        return pod
+
+    def _fly(self, pod: QueuedPod) -> None:
+        pod.place, pod.ticket = Place.IN_FLIGHT, 0
+        pod.attempts += 1
+        pod.begun = clock.stopwatch()()
+        self._in_flight[pod.info.uid] = self._first_event + len(self._events)
+
+    def add(self, info: PodInfo) -> None:
+        """A new pod."""
+        if info.uid not in self._pods:
+            pod = self._pods[info.uid] = QueuedPod(info, clock.now())
+            self._enqueue(pod, _NEW)
+
+    def update(self, old: Json, info: PodInfo) -> None:
+        """A pod that is not bound has changed."""
+        pod = self._pods.get(info.uid)
+        if pod is None:
+            self.add(info)
+            return
+        if pod.place is Place.IN_FLIGHT:
+            for kind in pod_events(old, info.pod):
+                self._remember(Event(kind, old, info.pod, frozenset((info.uid,))))
+            return
+        pod.info = info
+        if pod.place in (Place.UNSCHEDULABLE, Place.GATED):
+            for kind in pod_events(old, info.pod):
+                self._move(Event(kind, old, info.pod), (pod,))
+
+    def delete(self, uid: str) -> None:
+        """The pod is gone, bound or finished."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._leave(pod)
+
+    def done(self, uid: str) -> None:
+        """The pod is being bound: it will not come back as rejected."""
+        self._in_flight.pop(uid, None)
+        if not self._in_flight:
+            self._first_event += len(self._events)
+            self._events.clear()
+
+    def put_back(self, pod: QueuedPod, plugins: Iterable[str], *, backoff: bool = False) -> None:
+        """An attempt failed: rejected by plugins, or (none named) by an error. `backoff`: it is tried again after a
+        while, and not before, whatever happens.
+        """
+        uid = pod.info.uid
+        missed = self._events[max(0, self._in_flight.get(uid, self._first_event) - self._first_event) :]
+        known = uid in self._in_flight
+        self.done(uid)
+        if self._pods.get(uid) is not pod:
+            return
+        pod.plugins = frozenset(plugins)
+        pod.timestamp = clock.now()
+        if not pod.plugins:
+            pod.errors += 1
+            self._back_off(pod, Place.ERROR_BACKOFF, _FAILED)
+            return
+        pod.rejections += 1
+        pod.errors = 0
+        if backoff:
+            self._back_off(pod, Place.ERROR_BACKOFF, _FAILED)
+        elif known and any(self._concerns(event, pod) for event in missed):
+            self._requeue(pod, _FAILED)
+        else:
+            self.incoming.inc("unschedulable", _FAILED)
+            self._wait(pod, Place.UNSCHEDULABLE)
+
+    def notify(self, event: Event) -> None:
+        """Something happened in the cluster."""
+        self._remember(event)
+        if event.only is not None:
+            pods = [pod for uid in event.only if (pod := self._pods.get(uid)) is not None]
+            self._move(event, [pod for pod in pods if pod.place in (Place.UNSCHEDULABLE, Place.GATED)])
+            return
+        for plugin, hints in self._hints.items():
+            if event.kind in hints and (waiting := self._waiting.get(plugin)):
+                self._move(event, list(waiting.values()))
+
+    # The way through it
+    # -------------------------------------------------------------------------------------------------
+
+    def _move(self, event: Event, pods: Iterable[QueuedPod]) -> None:
+        for pod in pods:
+            if pod.place in (Place.UNSCHEDULABLE, Place.GATED) and self._concerns(event, pod):
+                gated = pod.place is Place.GATED
+                self._leave(pod)
+                if gated:
+                    self._enqueue(pod, label_of(event))
+                else:
+                    self._requeue(pod, label_of(event))
+
+    def _concerns(self, event: Event, pod: QueuedPod) -> bool:
+        """Whether a plugin that the pod waits for wants it to be tried again."""
+        if event.only is not None and pod.info.uid not in event.only:
+            return False
+        for plugin in pod.plugins:
+            hints = self._hints.get(plugin)
+            if hints is not None and event.kind in hints:
+                hint = hints[event.kind]
+                if hint is None or _answer(hint, pod, event):
+                    return True
+        return False
+
+    def _remember(self, event: Event) -> None:
+        if self._in_flight:
+            self._events.append(event)
+
+    def _enqueue(self, pod: QueuedPod, why: str) -> None:
+        """To the active pods, if it is let in."""
+        plugin = self._pre_enqueue(pod.info)
+        if plugin is None:
+            self._activate(pod, why)
+            return
+        if not (pod.plugins and pod.place in (Place.UNSCHEDULABLE, Place.GATED)):
+            self.incoming.inc("unschedulable", why)
+        pod.plugins = frozenset((plugin,))
+        self._wait(pod, Place.GATED)
+
+    def _activate(self, pod: QueuedPod, why: str) -> None:
+        pod.place = Place.ACTIVE
+        if pod.entered is None:
+            pod.entered = clock.now()
+        self.incoming.inc("active", why)
+        self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
+        self._wake()
+
+    def _requeue(self, pod: QueuedPod, why: str) -> None:
+        """A rejected pod may be tried again."""
+        # Who can be taken out early must be let in beforehand.
+        if self._backing_off(pod) and (not self._early or self._pre_enqueue(pod.info) is None):
+            self._back_off(pod, Place.BACKOFF, why)
+        else:
+            self._enqueue(pod, why)
+
+    def _back_off(self, pod: QueuedPod, place: Place, why: str) -> None:
+        pod.place = place
+        self.incoming.inc("backoff", why)
+        heap = self._backoff if place is Place.BACKOFF else self._errors
+        expiry = self._expiry(pod)
+        self._push(heap, pod, (expiry, -pod.info.priority, pod.timestamp))
+        self._flush_after(expiry)
+        self._wake()
+
+    def _wait(self, pod: QueuedPod, place: Place) -> None:
+        pod.place = place
+        for plugin in pod.plugins:
+            self._waiting.setdefault(plugin, {})[pod.info.uid] = pod
+        if place is Place.UNSCHEDULABLE and self._check_timer is None:
+            self._check_timer = self._call_later(_UNSCHEDULABLE_CHECK, self._check)
+
+    def _leave(self, pod: QueuedPod) -> None:
+        """Out of wherever it is."""
+        pod.ticket = 0
+        if pod.place in (Place.UNSCHEDULABLE, Place.GATED):
+            for plugin in pod.plugins:
+                waiting = self._waiting.get(plugin)
+                if waiting is not None:
+                    waiting.pop(pod.info.uid, None)
+        elif pod.place in (Place.BACKOFF, Place.ERROR_BACKOFF):
+            self._trim()
+
+    def _trim(self) -> None:
+        """Void entries leave the tops of the heaps of pods that back off; where nothing is left, no timer is."""
+        for heap in (self._backoff, self._errors):
+            while heap and heap[0][2].ticket != heap[0][1]:
+                heapq.heappop(heap)
+        if not self._backoff and not self._errors and self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+
+    def _push(self, heap: _Heap, pod: QueuedPod, order: Any) -> None:
+        self._tickets += 1
+        pod.ticket = self._tickets
+        heapq.heappush(heap, (order, pod.ticket, pod))
+
+    def _top(self) -> _Heap | None:
+        """The heap whose first pod is next."""
+        for heap in (self._active, self._backoff) if self._early else (self._active,):
+            while heap and heap[0][2].ticket != heap[0][1]:
+                heapq.heappop(heap)
+            if heap:
+                return heap
+        return None
+
+    def _wake(self) -> None:
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+    # Time
+    # ---------------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _call_later(delay: timedelta, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay.total_seconds(), callback)
+
+    def _expiry(self, pod: QueuedPod) -> datetime:
+        tries = pod.errors or pod.rejections
+        if not tries:
+            return pod.timestamp
+        delay = min(self._first_backoff * 2 ** min(tries - 1, 20), self._last_backoff)
+        expiry: datetime = pod.timestamp + delay
+        return expiry.replace(microsecond=0)
+
+    def _backing_off(self, pod: QueuedPod) -> bool:
+        if not (pod.errors or pod.rejections):
+            return False
+        return self._expiry(pod) >= clock.now().replace(microsecond=0)
+
+    def _flush_after(self, expiry: datetime) -> None:
+        """A backoff that ends in a second is over with the next one. No timer is set for the seconds before."""
+        if self._flush_timer is None or expiry < self._flush_expiry:
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
+            self._flush_expiry = expiry
+            self._flush_timer = self._call_later(max(expiry + _SECOND - clock.now(), timedelta()), self._flush)
+
+    def _flush(self) -> None:
+        """Those whose backoff is over become active; at whole seconds."""
+        self._flush_timer = None
+        for heap in (self._backoff, self._errors):
+            while heap:
+                _, ticket, pod = heap[0]
+                if pod.ticket == ticket and self._backing_off(pod):
+                    break
+                heapq.heappop(heap)
+                if pod.ticket == ticket:
+                    self._expired(pod)
+        for heap in (self._backoff, self._errors):
+            if heap:
+                self._flush_after(heap[0][0][0])
+
+    def _expired(self, pod: QueuedPod) -> None:
+        if self._early:
+            self._activate(pod, _BACKOFF_OVER)
+        else:
+            self._enqueue(pod, _BACKOFF_OVER)
+
+    @clock.purpose(clock.Timer.UPKEEP)
+    def _check(self) -> None:
+        """Every 30 seconds: who has waited too long is tried again, whatever happened."""
+        self._check_timer = None
+        now = clock.now()
+        left = False
+        for pod in list(self._pods.values()):
+            if pod.place is Place.UNSCHEDULABLE:
+                if now - pod.timestamp > _UNSCHEDULABLE_LIMIT:
+                    self._leave(pod)
+                    self._requeue(pod, _TOO_LONG)
+                else:
+                    left = True
+        if left:
+            self._check_timer = self._call_later(_UNSCHEDULABLE_CHECK, self._check)
+
+
+def _answer(hint: Hint, pod: QueuedPod, event: Event) -> bool:
+    """What a hint says; one that fails wakes the pod, so that no defect keeps it waiting."""
+    try:
+        return hint(pod.info, event)
+    except Exception:
+        log.exception("hint about %s for pod %s", event.kind.name, pod.info.key)
+        return True

@@ -1,0 +1,31 @@
+"""Disruption budgets as preemption counts them: who could end without violating one, the earlier ones gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from apiserver.api.selectors.selectors import from_object
+from controllers.scheduler.state.pod_info import PodInfo
+
+Json = dict[str, Any]
+
+
+class Budgets:
+    """What each budget still allows; asking for a pod uses it up."""
+
+    def __init__(self, budgets: Iterable[Json]) -> None:
+        self._budgets = [(budget, from_object(budget["spec"].get("selector"))) for budget in budgets]
+        self._left = [(budget.get("status") or {}).get("disruptionsAllowed", 0) for budget, _ in self._budgets]
+
+    def violated_by(self, pod: PodInfo) -> Iterator[str]:
+        """The budgets that the end of the pod violates. Who stops at the first leaves the later ones as they are."""
+        for position, (budget, selector) in enumerate(self._budgets) if pod.labels else ():
+            metadata = budget["metadata"]
+            if metadata["namespace"] != pod.namespace or selector.empty or not selector.matches(pod.labels):
+                continue
+            if pod.name in ((budget.get("status") or {}).get("disruptedPods") or {}):
+                continue
+            self._left[position] -= 1
+            if self._left[position] < 0:
+                yield metadata["name"]

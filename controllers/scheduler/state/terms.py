@@ -1,0 +1,62 @@
+"""Taints and inter-pod terms: parsed once per pod, asked for every node or pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apiserver.api.selectors.selectors import LabelSelector, from_object
+
+Json = dict[str, Any]
+_BLOCKING = ("NoSchedule", "NoExecute")
+
+
+def blocking(taints: Iterable[Json]) -> tuple[Json, ...]:
+    """The taints that keep a pod off a node."""
+    return tuple(taint for taint in taints if taint.get("effect") in _BLOCKING)
+
+
+def preferring(taints: Iterable[Json]) -> tuple[Json, ...]:
+    """The taints that only count against a node."""
+    return tuple(taint for taint in taints if taint.get("effect") == "PreferNoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One pod affinity term: pods of some namespaces with some labels, counted by a label of their nodes."""
+
+    topology_key: str
+    selector: LabelSelector
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector
+    weight: int = 0
+
+    def matches(self, pod: Json, namespace_labels: Mapping[str, str] | None) -> bool:
+        """Whether a pod (of a namespace with these labels) is meant."""
+        metadata = pod["metadata"]
+        if metadata["namespace"] not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
+            return False
+        return self.selector.matches(metadata.get("labels"))
+
+
+def parse_terms(pod: Json, field: str, preferred: bool) -> tuple[Term, ...]:
+    """The terms of `podAffinity` or `podAntiAffinity`. Raises SelectorError."""
+    affinity = (pod["spec"].get("affinity") or {}).get(field) or {}
+    name = f"{'preferred' if preferred else 'required'}DuringSchedulingIgnoredDuringExecution"
+    terms = []
+    for item in affinity.get(name) or ():
+        raw = item["podAffinityTerm"] if preferred else item
+        namespaces = frozenset(raw.get("namespaces") or ())
+        if not namespaces and raw.get("namespaceSelector") is None:
+            namespaces = frozenset((pod["metadata"]["namespace"],))
+        terms.append(
+            Term(
+                topology_key=raw["topologyKey"],
+                selector=from_object(raw.get("labelSelector")),
+                namespaces=namespaces,
+                namespace_selector=from_object(raw.get("namespaceSelector")),
+                weight=item["weight"] if preferred else 0,
+            )
+        )
+    return tuple(terms)

@@ -1,0 +1,82 @@
+"""What other objects say of pods: which belong together, and how many of them may be disrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import orjson
+
+from apiserver.api.selectors.selectors import LabelSelector, SelectorError, from_labels, from_object
+from controllers.resourceclaims.pods import controller_of
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import (
+    DISRUPTION_BUDGETS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from controllers.scheduler.state.pod_info import PodInfo
+
+Json = dict[str, Any]
+#: Selectors that are remembered.
+_SELECTORS: Final = 256
+
+
+class Workloads:
+    """Services, the controllers of pods that spreading knows, and disruption budgets."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._services, self._budgets = informers.of(SERVICES), informers.of(DISRUPTION_BUDGETS)
+        kinds = (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+        self._controllers = {(kind.api_version, kind.kind): informers.of(kind) for kind in kinds}
+        #: By the text of what they were made of: pods of one workload ask the same.
+        self._selectors: dict[bytes, LabelSelector | None] = {}
+        self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
+
+    async def wait_read(self) -> None:
+        """Until the collections have been read, but for those that the server does not serve."""
+        for informer in (self._services, self._budgets, *self._controllers.values()):
+            await informer.wait_answered()
+
+    def selector_of(self, pod: PodInfo) -> LabelSelector | None:
+        """What selects the pods that belong together with this one: the services that select it, and its controller.
+        None where nothing does.
+        """
+        labels = pod.labels
+        wanted: dict[str, str] = {}
+        for service in self._services_of.get(pod.namespace) if labels else ():
+            selector = service["spec"].get("selector")
+            if selector and all(labels.get(key) == value for key, value in selector.items()):
+                wanted |= selector
+        kind, selector = self._controller_selector(pod)
+        text = orjson.dumps((kind, wanted, selector))
+        if text not in self._selectors:
+            if len(self._selectors) >= _SELECTORS:
+                self._selectors.clear()
+            self._selectors[text] = _together(kind, wanted, selector)
+        return self._selectors[text]
+
+    def _controller_selector(self, pod: PodInfo) -> tuple[str, Json]:
+        """Kind and selector of the object that controls the pod: plain labels for a ReplicationController."""
+        owner = controller_of(pod.pod)
+        informer = self._controllers.get((owner["apiVersion"], owner["kind"])) if owner is not None else None
+        if owner is None or informer is None:
+            return "", {}
+        found = informer.get(f"{pod.namespace}/{owner['name']}")
+        return owner["kind"], (found["spec"].get("selector") if found is not None else None) or {}
+
+    def disruption_budgets(self) -> Sequence[Json]:
+        return list(self._budgets.objects.values())
+
+
+def _together(kind: str, wanted: dict[str, str], selector: Json) -> LabelSelector | None:
+    """The labels that services want and the selector of a controller as one."""
+    if kind == "ReplicationController":
+        return from_labels({**wanted, **selector}) if wanted or selector else None
+    found = from_labels(wanted).requirements
+    with suppress(SelectorError):
+        found = (*found, *from_object(selector).requirements)
+    return LabelSelector(found) if found else None

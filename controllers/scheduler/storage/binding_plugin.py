@@ -1,0 +1,352 @@
+"""VolumeBinding: a node has to reach the volumes of a pod, and claims that wait for their consumer get theirs with it.
+
+    PreFilter   the claims exist; those that do not wait are bound
+    Filter      bound volumes reach the node; each waiting claim finds a volume that does, or can be provisioned there
+    Reserve     what was found is taken, in memory
+    PreBind     volumes and claims are written; then the binder and the provisioner have until the time-out
+
+Facts: Kubernetes 1.36, plugin volumebinding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.selectors.node_selectors import InvalidNodeSelector
+from apiserver.api.selectors.selectors import SelectorError, from_object
+from apiserver.api.values.quantity import Quantity
+from controllers.runtime.kinds import key_of
+from controllers.scheduler.framework.events import ClusterEvent, Event, Hints
+from controllers.scheduler.framework.framework import SKIP, Plugin, PluginError, Skip
+from controllers.scheduler.framework.scores import Shape, on_line
+from controllers.scheduler.framework.status import Rejection
+from controllers.scheduler.state.nodes import NodeInfo
+from controllers.scheduler.state.pod_info import PodInfo
+from controllers.scheduler.storage.limit_plugins import READS_VOLUMES, names_claim, not_found
+from controllers.scheduler.storage.volumes import VolumeCache
+from controllers.volumes import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    VolumeError,
+    annotated,
+    annotations_of,
+    bound,
+    class_name,
+    find_volume,
+    in_topologies,
+    is_fully_bound,
+    not_for_pod,
+    reaches,
+    requested,
+    storage,
+    waits,
+)
+
+if TYPE_CHECKING:
+    from controllers.scheduler.storage.volume_writes import VolumeWriter
+
+Json = dict[str, Any]
+NAME: Final = "VolumeBinding"
+OUT_OF_REACH = Rejection(NAME, ("node(s) didn't match PersistentVolume's node affinity",))
+NO_VOLUME = Rejection(NAME, ("node(s) didn't find available persistent volumes to bind",))
+NO_SPACE = Rejection(NAME, ("node(s) did not have enough free storage",))
+LOST = Rejection(NAME, ("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",))
+UNBOUND = Rejection(NAME, ("pod has unbound immediate PersistentVolumeClaims",))
+
+
+@dataclass(slots=True)
+class Found:
+    """What the pod's waiting claims get on one node."""
+
+    bindings: list[tuple[Json, Json]] = field(default_factory=list)
+    """Volumes with their claims."""
+    provisions: list[Json] = field(default_factory=list)
+    """Claims whose volumes are to be made."""
+    rooms: dict[str, int] = field(default_factory=dict)
+    """Of those for whose class there is a limit: the bytes that there are, by the key of the claim."""
+
+
+@dataclass(slots=True)
+class VolumeState:
+    """One attempt for one pod with claims on volumes."""
+
+    bound: list[Json] = field(default_factory=list)
+    waiting: list[Json] = field(default_factory=list)
+    found: dict[str, Found] = field(default_factory=dict)
+    """By node."""
+    chosen: Found | None = None
+    """That of the node, since Reserve; None: there is nothing to do."""
+
+
+class VolumeBinding:
+    """The plugin's decisions. `attributes`: VolumeAttributesClasses count."""
+
+    def __init__(self, volumes: VolumeCache, *, attributes: bool) -> None:
+        self._volumes, self._attributes = volumes, attributes
+
+    def prefilter(self, pod: PodInfo) -> VolumeState | Rejection | Skip:
+        """Raises PluginError."""
+        if not pod.volume_claims:
+            return SKIP
+        state, unbound = VolumeState(), False
+        for name, made_for_pod in pod.volume_claims:
+            claim = self._volumes.claims.get(f"{pod.namespace}/{name}")
+            if claim is None or (problem := _unusable(pod, claim, made_for_pod)):
+                return Rejection(NAME, (_missing(name, made_for_pod) if claim is None else problem,))
+            if is_fully_bound(claim):
+                state.bound.append(claim)
+            elif self._waits(claim) and not claim["spec"].get("volumeName"):
+                state.waiting.append(claim)
+            else:
+                unbound = True
+        # Small claims first, so that each gets the smallest volume that fits.
+        state.waiting.sort(key=_Size)
+        return UNBOUND if unbound else state
+
+    def _waits(self, claim: Json) -> bool:
+        try:
+            return waits(claim, self._volumes.storage_class(class_name(claim)))
+        except VolumeError as error:
+            raise PluginError(str(error)) from error
+
+    def rejection(self, _: PodInfo, state: VolumeState, node: NodeInfo) -> Rejection | None:
+        """Filter. Raises PluginError."""
+        raw = node.node or {}
+        refused = self._bound_elsewhere(state, raw)
+        found = Found()
+        waiting = self._provide(state, raw, node, found) if state.waiting else None
+        if refused is not None or waiting is not None:
+            return Rejection(NAME, tuple(r.reasons[0] for r in (refused, waiting) if r is not None))
+        state.found[node.name] = found
+        return None
+
+    def _bound_elsewhere(self, state: VolumeState, node: Json) -> Rejection | None:
+        for claim in state.bound:
+            volume = self._volumes.volumes.get(claim["spec"]["volumeName"])
+            if volume is None:
+                return LOST
+            if not volume_reaches(volume, node):
+                return OUT_OF_REACH
+        return None
+
+    def _provide(self, state: VolumeState, raw: Json, node: NodeInfo, found: Found) -> Rejection | None:
+        """Volumes for the claims that wait."""
+        to_make, taken = [], set[str]()
+        selected = [(annotations_of(claim).get(SELECTED_NODE), claim) for claim in state.waiting]
+        if any(name not in (None, node.name) for name, _ in selected):
+            return NO_VOLUME
+        to_make += [claim for name, claim in selected if name is not None]
+        for name, claim in selected:
+            if name is not None:
+                continue
+            volume = self._find(claim, raw, taken)
+            if volume is None:
+                to_make.append(claim)
+            else:
+                taken.add(volume["metadata"]["name"])
+                found.bindings.append((volume, claim))
+        for claim in to_make:
+            if (refused := self._cannot_make(claim, node, found)) is not None:
+                return refused
+        found.provisions = to_make
+        return None
+
+    def _find(self, claim: Json, node: Json, taken: set[str]) -> Json | None:
+        candidates = self._volumes.of_class(class_name(claim))
+        try:
+            return find_volume(claim, candidates, attributes=self._attributes, node=node, taken=taken)
+        except VolumeError as error:
+            raise PluginError(str(error)) from error
+
+    def _cannot_make(self, claim: Json, node: NodeInfo, found: Found) -> Rejection | None:
+        name = class_name(claim)
+        storage_class = self._volumes.storage_class(name)
+        if storage_class is None:
+            raise PluginError(f'failed to find storage class "{name}"')
+        provisioner = storage_class.get("provisioner")
+        if not provisioner or provisioner == NO_PROVISIONER:
+            return NO_VOLUME
+        if not in_topologies(storage_class.get("allowedTopologies") or (), node.labels):
+            return NO_VOLUME
+        driver = self._volumes.csi_driver(provisioner)
+        if driver is None or not driver["spec"].get("storageCapacity") or requested(claim).is_zero:
+            return None
+        size = requested(claim)
+        for capacity in self._volumes.capacities():
+            limit = room(capacity)
+            enough = limit is not None and limit.compare(size) >= 0
+            if enough and capacity.get("storageClassName") == name and _has_access(capacity, node):
+                found.rooms[key_of(claim)] = storage({"storage": capacity.get("capacity") or "0"}).value()
+                return None
+        return NO_SPACE
+
+    def reserve(self, pod: PodInfo, state: VolumeState, node: NodeInfo) -> None:
+        """Takes what was found for the node."""
+        if not state.waiting:
+            return
+        found = state.found[node.name]
+        bindings = []
+        for volume, claim in found.bindings:
+            wanted = bound(volume, claim)
+            if wanted is not volume:
+                self._volumes.volumes.assume(wanted)
+            bindings.append((wanted, claim))
+        provisions = [annotated(claim, {SELECTED_NODE: node.name}) for claim in found.provisions]
+        for claim in provisions:
+            self._volumes.claims.assume(claim)
+        state.chosen = Found(bindings, provisions)
+
+    def unreserve(self, state: VolumeState) -> None:
+        """Gives it back."""
+        if state.chosen is not None:
+            for volume, _ in state.chosen.bindings:
+                self._volumes.volumes.restore(volume)
+            for claim in state.chosen.provisions:
+                self._volumes.claims.restore(claim)
+
+
+class _Size:
+    """Sorts claims by what they ask for."""
+
+    def __init__(self, claim: Json) -> None:
+        self._size = requested(claim)
+
+    def __lt__(self, other: _Size) -> bool:
+        return self._size < other._size
+
+
+def _missing(name: str, made_for_pod: bool) -> str:
+    if made_for_pod:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    return not_found(name)
+
+
+def _unusable(pod: PodInfo, claim: Json, made_for_pod: bool) -> str:
+    """Why a claim cannot be used; "" if it can."""
+    metadata = claim["metadata"]
+    if (claim.get("status") or {}).get("phase") == "Lost":
+        volume = claim["spec"].get("volumeName", "")
+        return f'persistentvolumeclaim "{metadata["name"]}" bound to non-existent persistentvolume "{volume}"'
+    if metadata.get("deletionTimestamp"):
+        return f'persistentvolumeclaim "{metadata["name"]}" is being deleted'
+    return (not_for_pod(pod.pod, claim) or "") if made_for_pod else ""
+
+
+def volume_reaches(volume: Json, node: Json) -> bool:
+    """Whether the node affinity of a volume lets it be used on the node."""
+    try:
+        return reaches(volume, node)
+    except InvalidNodeSelector:
+        return False
+
+
+def room(capacity: Json) -> Quantity | None:
+    """How large a volume may be; None where that is not known."""
+    said = capacity.get("maximumVolumeSize") or capacity.get("capacity")
+    return Quantity.parse(said) if said is not None else None
+
+
+def _has_access(capacity: Json, node: NodeInfo) -> bool:
+    topology = capacity.get("nodeTopology")
+    if topology is None:
+        return False
+    try:
+        return from_object(topology).matches(dict(node.labels))
+    except SelectorError:
+        return False
+
+
+def volume_binding(decisions: VolumeBinding, writer: VolumeWriter | None = None, shape: Shape = ()) -> Plugin:
+    """The plugin; without `writer` it decides and writes nothing. `shape`: how nodes are scored by the room that they
+    have for volumes; () for not at all.
+    """
+
+    async def unreserve(_: PodInfo, state: VolumeState) -> None:
+        decisions.unreserve(state)
+
+    return Plugin(
+        name=NAME,
+        reads=READS_VOLUMES,
+        pre_filter=decisions.prefilter,
+        filter=decisions.rejection,
+        reserve=decisions.reserve,
+        unreserve=unreserve,
+        revert=decisions.unreserve,
+        pre_bind=writer.pre_bind if writer is not None else None,
+        writes=lambda state: state.chosen is not None,
+        pre_score=(lambda _, state: SKIP if state is None else state) if shape else None,
+        score=room_score(shape) if shape else None,
+        hints=_HINTS,
+    )
+
+
+def room_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], int]:
+    """What the shape says of how much of the room for volumes of a class the claims would take: the mean of all
+    classes, of volumes that there are or, where none is bound, of those to be made (gate StorageCapacityScoring).
+    """
+
+    def score(_: PodInfo, state: VolumeState, node: NodeInfo) -> int:
+        found = state.found.get(node.name)
+        classes: dict[str, list[int]] = {}
+        for volume, claim in found.bindings if found is not None else ():
+            amounts = classes.setdefault(class_name(volume), [0, 0])
+            amounts[0] += requested(claim).value()
+            amounts[1] += storage(volume["spec"].get("capacity")).value()
+        if found is not None and not found.bindings:
+            for claim in found.provisions:
+                if key_of(claim) in found.rooms:
+                    amounts = classes.setdefault(class_name(claim), [0, 0])
+                    amounts[0] += requested(claim).value()
+                    amounts[1] = found.rooms[key_of(claim)]
+        total = sum(
+            on_line(shape, 100 if not room or wanted > room else wanted * 100 // room)
+            for wanted, room in classes.values()
+        )
+        return (2 * total + len(classes)) // (2 * len(classes)) if classes else 0
+
+    return score
+
+
+_MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+
+
+def _topologies_differ(_: PodInfo, event: Event) -> bool:
+    old, new = event.old or {}, event.new or {}
+    return bool(old.get("allowedTopologies") != new.get("allowedTopologies"))
+
+
+def _has_more_room(_: PodInfo, event: Event) -> bool:
+    before, now = room(event.old or {}), room(event.new or {})
+    return now is not None and (before is None or now.compare(before) > 0)
+
+
+def _counts_no_more(_: PodInfo, event: Event) -> bool:
+    def counts(driver: Json | None) -> bool:
+        return bool(((driver or {}).get("spec") or {}).get("storageCapacity"))
+
+    return counts(event.old) and not counts(event.new)
+
+
+def _migrates_others(_: PodInfo, event: Event) -> bool:
+    """Which volumes of the tree are CSI's on the node."""
+    old, new = ((each or {}).get("metadata", {}).get("annotations") or {} for each in (event.old, event.new))
+    return bool(old.get(_MIGRATED) != new.get(_MIGRATED))
+
+
+_HINTS: Hints = {
+    ClusterEvent.NODE_ADD: None,
+    ClusterEvent.NODE_LABEL: None,
+    ClusterEvent.STORAGE_CLASS_ADD: None,
+    ClusterEvent.STORAGE_CLASS_UPDATE: _topologies_differ,
+    ClusterEvent.VOLUME_CLAIM_ADD: names_claim,
+    ClusterEvent.VOLUME_CLAIM_UPDATE: names_claim,
+    ClusterEvent.VOLUME_ADD: None,
+    ClusterEvent.VOLUME_UPDATE: None,
+    ClusterEvent.CSI_NODE_ADD: None,
+    ClusterEvent.CSI_NODE_UPDATE: _migrates_others,
+    ClusterEvent.CSI_DRIVER_UPDATE: _counts_no_more,
+    ClusterEvent.STORAGE_CAPACITY_ADD: None,
+    ClusterEvent.STORAGE_CAPACITY_UPDATE: _has_more_room,
+}

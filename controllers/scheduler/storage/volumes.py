@@ -1,0 +1,156 @@
+"""Volumes as the scheduler knows them: what the server says, and what was decided for pods on their way to a node.
+
+A volume that is to be bound, and a claim that is to be provisioned on a node, count as such from the decision on
+(assumed), until the watch shows something newer or the decision is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from apiserver.api.helpers.storage_classes import class_of
+from controllers.runtime.client import Client
+from controllers.runtime.informer import Informer, Informers
+from controllers.runtime.kinds import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    STORAGE_CAPACITIES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    key_of,
+)
+from controllers.runtime.transport import NoTransport
+from controllers.scheduler.framework.events import ClusterEvent, Event
+
+Json = dict[str, Any]
+#: What a change of a kind is to pods that wait: added, changed, deleted; None where none of them cares.
+_EVENTS = {
+    VOLUME_CLAIMS: (ClusterEvent.VOLUME_CLAIM_ADD, ClusterEvent.VOLUME_CLAIM_UPDATE, None),
+    VOLUMES: (ClusterEvent.VOLUME_ADD, ClusterEvent.VOLUME_UPDATE, None),
+    STORAGE_CLASSES: (ClusterEvent.STORAGE_CLASS_ADD, ClusterEvent.STORAGE_CLASS_UPDATE, None),
+    CSI_NODES: (ClusterEvent.CSI_NODE_ADD, ClusterEvent.CSI_NODE_UPDATE, None),
+    CSI_DRIVERS: (None, ClusterEvent.CSI_DRIVER_UPDATE, None),
+    STORAGE_CAPACITIES: (ClusterEvent.STORAGE_CAPACITY_ADD, ClusterEvent.STORAGE_CAPACITY_UPDATE, None),
+    VOLUME_ATTACHMENTS: (None, None, ClusterEvent.VOLUME_ATTACHMENT_DELETE),
+}
+
+
+class Assumed:
+    """One collection with what was decided on top of it."""
+
+    def __init__(self, informer: Informer) -> None:
+        self.informer = informer
+        self._decided: dict[str, Json] = {}
+
+    def get(self, key: str) -> Json | None:
+        """By `namespace/name` or `name`."""
+        decided = self._decided.get(key)
+        if decided is None:
+            return self.informer.get(key)
+        observed = self.informer.get(key)
+        if observed is None or _version(observed) > _version(decided):
+            del self._decided[key]
+            return observed
+        return decided
+
+    def assume(self, obj: Json) -> None:
+        """From now on the object counts like this."""
+        self._decided[key_of(obj)] = obj
+
+    def restore(self, obj: Json) -> None:
+        """It counts as the server has it."""
+        self._decided.pop(key_of(obj), None)
+
+
+class VolumeCache:
+    """All that decides about volumes."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._informers = {kind: informers.of(kind) for kind in _EVENTS}
+        self.claims = Assumed(self._informers[VOLUME_CLAIMS])
+        self.volumes = Assumed(self._informers[VOLUMES])
+        self._of_class = self.volumes.informer.index("class", lambda volume: (class_of(volume) or "",))
+        self._attached = self._informers[VOLUME_ATTACHMENTS].index("node", lambda item: (item["spec"]["nodeName"],))
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @classmethod
+    def empty(cls) -> VolumeCache:
+        """One of a cluster without volumes."""
+        return cls(Informers(Client(NoTransport())))
+
+    def follow(self, notify: Callable[[Event], None]) -> None:
+        """Tells of what changes, with the kind that it has for pods that wait."""
+        for kind, (added, updated, deleted) in _EVENTS.items():
+            self._informers[kind].on(
+                self._teller(notify, added, lambda obj: (None, obj)),
+                self._updater(notify, updated),
+                self._teller(notify, deleted, lambda obj: (obj, None)),
+            )
+
+    def _teller(
+        self,
+        notify: Callable[[Event], None],
+        kind: ClusterEvent | None,
+        sides: Callable[[Json], tuple[Json | None, Json | None]],
+    ) -> Callable[[Json], None]:
+        def tell(obj: Json) -> None:
+            if kind is not None:
+                notify(Event(kind, *sides(obj)))
+            self._changed()
+
+        return tell
+
+    def _updater(self, notify: Callable[[Event], None], kind: ClusterEvent | None) -> Callable[[Json, Json], None]:
+        def tell(old: Json, new: Json) -> None:
+            if kind is not None:
+                notify(Event(kind, old, new))
+            self._changed()
+
+        return tell
+
+    def _changed(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    async def change(self) -> None:
+        """Returns after the next change of anything here."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+    async def wait_read(self) -> None:
+        """Until the collections have been read, but for those that the server does not serve."""
+        for informer in self._informers.values():
+            await informer.wait_answered()
+
+    def of_class(self, name: str) -> list[Json]:
+        """The volumes of a storage class."""
+        found = (self.volumes.get(key_of(volume)) for volume in self._of_class.get(name))
+        return [volume for volume in found if volume is not None]
+
+    def storage_class(self, name: str) -> Json | None:
+        return self._informers[STORAGE_CLASSES].get(name)
+
+    def csi_node(self, name: str) -> Json | None:
+        return self._informers[CSI_NODES].get(name)
+
+    def csi_driver(self, name: str) -> Json | None:
+        return self._informers[CSI_DRIVERS].get(name)
+
+    def capacities(self) -> Iterable[Json]:
+        """What drivers say of the room that they have."""
+        return self._informers[STORAGE_CAPACITIES].objects.values()
+
+    def attachments(self, node: str) -> list[Json]:
+        """What is attached to a node, or going to be."""
+        return self._attached.get(node)
+
+
+def _version(obj: Json) -> int:
+    return int(obj["metadata"]["resourceVersion"])

@@ -1,0 +1,87 @@
+"""What signs for which signer: kube-controller-manager's flags, and the authority that a server makes for itself."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from apiserver.api.values.durations import parse_duration
+from controllers.signing.authority import AuthorityError, Pair
+from controllers.signing.purposes import CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY
+
+__all__ = ["SigningOptions", "add_flags", "read_signing"]
+
+_FLAG: Final = "cluster-signing"
+_OWN_FLAGS: Final = {
+    "kubelet-serving": KUBELET_SERVING,
+    "kubelet-client": KUBELET_CLIENT,
+    "kube-apiserver-client": CLIENT,
+    "legacy-unknown": LEGACY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SigningOptions:
+    """`pairs`: the files by signer; a signer that has none signs nothing. `own` instead makes or finds the files of one
+    authority for all, with the first certificate. No certificate is valid for longer than `duration`.
+    """
+
+    pairs: Mapping[str, Pair] = field(default_factory=dict)
+    own: Callable[[], tuple[Path, Path]] | None = None
+    duration: timedelta = timedelta(days=365)
+
+    def pair(self, signer: str) -> Pair | None:
+        """The files that sign for a signer. Raises OSError where its own cannot be made."""
+        return self.pairs.get(signer) or (None if self.own is None else Pair(*self.own()))
+
+    def signs(self, signer: str) -> bool:
+        """Whether there is something that signs for a signer."""
+        return self.own is not None or signer in self.pairs
+
+
+def add_flags(group: argparse._ArgumentGroup) -> None:
+    """kube-controller-manager's."""
+    names = ("", *(f"-{name}" for name in _OWN_FLAGS))
+    for name in names:
+        signer = f"for {_OWN_FLAGS[name[1:]]} alone" if name else "for all four signers of kubernetes.io"
+        group.add_argument(f"--{_FLAG}{name}-cert-file", type=Path, metavar="FILE", help=f"what signs {signer}, in PEM")
+        group.add_argument(f"--{_FLAG}{name}-key-file", type=Path, metavar="FILE", help="its private key")
+    group.add_argument(
+        f"--{_FLAG}-duration", default="8760h", metavar="DURATION",
+        help="longest time for which a certificate is valid (default 8760h)",
+    )  # fmt: skip
+
+
+def read_signing(given: argparse.Namespace) -> SigningOptions:
+    """What the flags say. Raises ValueError, in one line that names the flag."""
+    try:
+        duration = parse_duration(given.cluster_signing_duration)
+    except ValueError:
+        text = f'"{given.cluster_signing_duration}" is not a duration such as 8760h'
+        raise ValueError(f"--{_FLAG}-duration: {text}") from None
+    every = _pair(given, "")
+    alone = {signer: pair for name, signer in _OWN_FLAGS.items() if (pair := _pair(given, f"-{name}"))}
+    if every and alone:
+        raise ValueError(f"--{_FLAG}-cert-file does not go with the flags of single signers (--{_FLAG}-NAME-cert-file)")
+    pairs = alone if every is None else dict.fromkeys(_OWN_FLAGS.values(), every)
+    return SigningOptions(pairs, None, duration)
+
+
+def _pair(given: argparse.Namespace, name: str) -> Pair | None:
+    flag = f"{_FLAG}{name}"
+    prefix = flag.replace("-", "_")
+    certificate, key = getattr(given, f"{prefix}_cert_file"), getattr(given, f"{prefix}_key_file")
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise ValueError(f"--{flag}-cert-file and --{flag}-key-file go together")
+    pair = Pair(certificate, key)
+    try:
+        pair.read()
+    except AuthorityError as error:
+        raise ValueError(f"--{flag}-cert-file, --{flag}-key-file: {error}") from None
+    return pair

@@ -1,0 +1,207 @@
+"""How many replicas a metric asks for. Pure.
+
+Pods that are not ready yet count as using nothing where that keeps from scaling up too far, and pods without a metric
+as what keeps from acting on too little: facts of upstream's replica_calculator.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from controllers.runtime.conditions import condition_of
+from controllers.runtime.kinds import Json
+from controllers.runtime.times import parse_time
+from controllers.workloads.autoscaling.usage import MetricError, Values, milli
+from controllers.workloads.common.pod_states import is_deleted, is_ready, phase
+
+_MOST: Final = 2147483647
+
+
+class Starting(NamedTuple):
+    """How long after its start a pod that is not ready says nothing of what it uses of the processors: in any case, and
+    where it has not been ready since.
+    """
+
+    cpu: timedelta = timedelta(minutes=5)
+    readiness: timedelta = timedelta(seconds=30)
+
+
+_DEFAULT: Final = Starting()
+
+
+class Tolerances(NamedTuple):
+    """How far below and above its target a metric may be."""
+
+    down: float = 0.1
+    up: float = 0.1
+
+    def accept(self, ratio: float) -> bool:
+        return 1.0 - self.down <= ratio <= 1.0 + self.up
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """So many replicas; `value` is the metric, per pod where it is of pods, `percent` of what they request."""
+
+    replicas: int
+    value: int
+    percent: int = 0
+
+
+class _Groups(NamedTuple):
+    ready: int
+    unready: set[str]
+    missing: set[str]
+
+
+def of_pods(
+    current: int,
+    target: int,
+    values: Values,
+    pods: Sequence[Json],
+    tolerances: Tolerances,
+    now: datetime,
+    *,
+    cpu: bool = False,
+    requests: Values | None = None,
+    starting: Starting = _DEFAULT,
+) -> Asked:
+    """For a metric of pods. `target` is a value, or with `requests` a share of these in percent. Raises MetricError."""
+    if not pods:
+        raise MetricError("no pods returned by selector while calculating replica count")
+    groups = _grouped(pods, values, now, starting if cpu else None)
+    ignored = {_name(pod) for pod in pods if is_deleted(pod) or phase(pod) == "Failed"}
+    values = {name: value for name, value in values.items() if name not in ignored | groups.unready}
+    if not values:
+        raise MetricError("did not receive metrics for targeted pods (pods might be unready)")
+    ratio, value, percent = _ratio(values, target, requests)
+    rising = bool(groups.unready) and ratio > 1.0
+    if not rising and not groups.missing:
+        replicas = current if tolerances.accept(ratio) else _up(ratio * groups.ready)
+        return Asked(replicas, value, percent)
+    assumed = {**values, **_assumed(ratio, target, groups, requests)}
+    again, _, _ = _ratio(assumed, target, requests)
+    replicas = _up(again * len(assumed))
+    if (
+        tolerances.accept(again)
+        or (ratio < 1.0 < again)
+        or (again < 1.0 < ratio)
+        or (again < 1.0 and replicas > current)
+        or (again > 1.0 and replicas < current)
+    ):
+        replicas = current
+    return Asked(replicas, value, percent)
+
+
+def _assumed(ratio: float, target: int, groups: _Groups, requests: Values | None) -> dict[str, int]:
+    """The values of pods that tell none, such that they never make a change larger: where there may be fewer pods they
+    are as busy as is wanted (at least as much as they ask for), where there may be more they are idle.
+    """
+    if ratio < 1.0:
+        share = max(100, target)
+        full = {name: requests[name] * share // 100 for name in groups.missing} if requests is not None else {}
+        return {name: full.get(name, target) for name in groups.missing}
+    if ratio > 1.0:
+        return dict.fromkeys(groups.missing | groups.unready, 0)
+    return {}
+
+
+def of_value(current: int, target: int, value: int, pods: Sequence[Json], tolerances: Tolerances) -> Asked:
+    """For one value that should be at its target. Raises MetricError."""
+    ratio = value / target
+    if current == 0:
+        return Asked(_up(ratio), value)
+    if tolerances.accept(ratio):
+        return Asked(current, value)
+    if not pods:
+        raise MetricError(
+            "unable to calculate ready pods: no pods returned by selector while calculating replica count"
+        )
+    ready = sum(phase(pod) == "Running" and is_ready(pod) for pod in pods)
+    return Asked(_up(ratio * ready), value)
+
+
+def of_average(counted: int, target: int, value: int, tolerances: Tolerances) -> Asked:
+    """For one value that all replicas share: `target` is the share of each, `counted` how many there are."""
+    ratio = value / (target * counted) if counted else math.inf
+    replicas = counted if tolerances.accept(ratio) else _up(value / target)
+    return Asked(replicas, math.ceil(value / counted) if counted else value)
+
+
+def requests_of(pods: Iterable[Json], resource: str, container: str) -> Values:
+    """What pods, or one container of each, request. Raises MetricError where one requests nothing."""
+    return {_name(pod): _request(pod, resource, container) for pod in pods}
+
+
+def _request(pod: Json, resource: str, container: str) -> int:
+    spec = pod["spec"]
+    whole = (spec.get("resources") or {}).get("requests") or {}
+    if not container and resource in whole:
+        return milli(whole[resource])
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    found = [each for each in [*spec["containers"], *sidecars] if container in ("", each["name"])]
+    if not found:
+        raise MetricError(f"container {container} not found in Pod {_name(pod)}")
+    total = 0
+    for each in found:
+        requests = (each.get("resources") or {}).get("requests") or {}
+        if resource not in requests:
+            raise MetricError(f"missing request for {resource} in container {each['name']} of Pod {_name(pod)}")
+        total += milli(requests[resource])
+    return total
+
+
+def _ratio(values: Values, target: int, requests: Values | None) -> tuple[float, int, int]:
+    """How the metric is to its target; its average, and in percent of the requests."""
+    average = sum(values.values()) // len(values)
+    if requests is None:
+        return average / target, average, 0
+    known = [(value, requests[name]) for name, value in values.items() if name in requests]
+    requested = sum(request for _, request in known)
+    if not requested:
+        raise MetricError("no metrics returned matched known pods")
+    percent = sum(value for value, _ in known) * 100 // requested
+    return percent / target, sum(value for value, _ in known) // len(known), percent
+
+
+def _grouped(pods: Iterable[Json], values: Values, now: datetime, starting: Starting | None) -> _Groups:
+    ready, unready, missing = 0, set[str](), set[str]()
+    for pod in pods:
+        name = _name(pod)
+        if is_deleted(pod) or phase(pod) == "Failed":
+            continue
+        if phase(pod) == "Pending":
+            unready.add(name)
+        elif name not in values:
+            missing.add(name)
+        elif starting is not None and _is_starting(pod, now, starting):
+            unready.add(name)
+        else:
+            ready += 1
+    return _Groups(ready, unready, missing)
+
+
+def _is_starting(pod: Json, now: datetime, periods: Starting) -> bool:
+    """Whether what a pod uses of the processors says nothing yet."""
+    condition, started = condition_of(pod, "Ready"), pod["status"].get("startTime")
+    if condition is None or started is None:
+        return True
+    if condition["status"] != "False":
+        return False
+    since = condition.get("lastTransitionTime")
+    if parse_time(started) + periods.cpu > now:
+        return True
+    return since is not None and parse_time(started) + periods.readiness > parse_time(since)
+
+
+def _up(replicas: float) -> int:
+    return math.ceil(min(replicas, _MOST))
+
+
+def _name(pod: Json) -> str:
+    name: str = pod["metadata"]["name"]
+    return name

@@ -1,0 +1,64 @@
+"""What the autoscaler counts, with upstream's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from apiserver.runtime import clock
+from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, exponential
+
+
+class Outcome:
+    """What came of one look, or of one metric: `action` is scale_up, scale_down or none, `error` internal or none
+    (upstream's third, spec, is for what the API refuses).
+    """
+
+    def __init__(self) -> None:
+        self.action, self.error = "none", "none"
+        self._began = clock.now()
+
+    def moves(self, current: int, wanted: int) -> None:
+        self.action = "scale_up" if wanted > current else "scale_down" if wanted < current else "none"
+
+    @property
+    def seconds(self) -> float:
+        """How long it took until now."""
+        return (clock.now() - self._began).total_seconds()
+
+
+class AutoscalerMetrics:
+    """Looks at autoscalers, their metrics, and what they want; `number` is asked how many there are."""
+
+    def __init__(self, number: Callable[[], int]) -> None:
+        prefix, bounds, labels = "horizontal_pod_autoscaler_controller_", exponential(0.001, 2, 15), ("action", "error")
+        self._looks = Counter(f"{prefix}reconciliations_total", "Looks at autoscalers.", labels)
+        self._durations = Histogram(
+            f"{prefix}reconciliation_duration_seconds", "Time that a look takes.", labels, bounds
+        )
+        by_type = (*labels, "metric_type")
+        self._computations = Counter(f"{prefix}metric_computation_total", "Metrics that were read.", by_type)
+        self._computing = Histogram(
+            f"{prefix}metric_computation_duration_seconds", "Time that reading a metric takes.", by_type, bounds
+        )
+        self._number = Gauge(
+            f"{prefix}num_horizontal_pod_autoscalers", "Autoscalers that there are.", (), lambda: {(): number()}
+        )
+        self.desired: dict[tuple[str, ...], int] = {}
+        self._desired = Gauge(
+            f"{prefix}desired_replicas", "What autoscalers want.", ("namespace", "hpa_name"), lambda: dict(self.desired)
+        )
+
+    def looked(self, outcome: Outcome) -> None:
+        self._looks.inc(outcome.action, outcome.error)
+        self._durations.observe(outcome.seconds, outcome.action, outcome.error)
+
+    def computed(self, outcome: Outcome, kind: str) -> None:
+        """Of one metric, of a kind such as Resource."""
+        self._computations.inc(outcome.action, outcome.error, kind)
+        self._computing.observe(outcome.seconds, outcome.action, outcome.error, kind)
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return (
+            self._looks, self._durations, self._computations, self._computing, self._number, self._desired,
+        )  # fmt: skip

@@ -1,0 +1,280 @@
+"""One look at a HorizontalPodAutoscaler: how many replicas its metrics ask for, and what is said of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+from apiserver.api.errors.status import StatusError
+from apiserver.api.selectors.selectors import SelectorError, parse_labels
+from apiserver.runtime import clock
+from controllers.runtime.conditions import with_condition
+from controllers.runtime.gotext import label_selector_text
+from controllers.runtime.kinds import Json, Kind, key_of
+from controllers.runtime.times import go_time
+from controllers.workloads.autoscaling import calculator, texts
+from controllers.workloads.autoscaling.calculator import Asked, Starting, Tolerances
+from controllers.workloads.autoscaling.limits import limit
+from controllers.workloads.autoscaling.metrics import AutoscalerMetrics, Outcome
+from controllers.workloads.autoscaling.usage import MetricError, Values, milli, shown
+
+if TYPE_CHECKING:
+    from controllers.workloads.autoscaling.component import Autoscalers
+
+#: By the type of a metric: the field of its source, and the reason when it cannot be read.
+_SOURCES: Final = {
+    "Resource": ("resource", "FailedGetResourceMetric"),
+    "ContainerResource": ("containerResource", "FailedGetContainerResourceMetric"),
+    "Pods": ("pods", "FailedGetPodsMetric"),
+    "Object": ("object", "FailedGetObjectMetric"),
+    "External": ("external", "FailedGetExternalMetric"),
+}
+_NO_SELECTOR: Final = "the HPA target's scale is missing a selector"
+
+
+class _Proposal(NamedTuple):
+    asked: Asked
+    name: str
+    status: Json
+
+
+class Stop(Exception):
+    """Nothing can be done for now; conditions and events say why."""
+
+
+class _UnusableError(Exception):
+    """The pods that count cannot be told; the condition says why, the text is for an event."""
+
+
+class Look:
+    """One look at an autoscaler; its status is written once, at the end. `partly`: some of its metrics failed."""
+
+    def __init__(self, owner: Autoscalers, scaler: Json, metrics: AutoscalerMetrics) -> None:
+        self.outcome, self.partly, self._metrics = Outcome(), False, metrics
+        self._owner, self._scaler, self._spec = owner, scaler, scaler["spec"]
+        self._key, self._namespace = key_of(scaler), scaler["metadata"]["namespace"]
+        self._before: Json = scaler.get("status") or {}
+        self._status: Json = {name: value for name, value in self._before.items() if name != "observedGeneration"}
+        self._now = clock.now()
+
+    async def write(self) -> None:
+        if self._status != self._before:
+            await self._owner.write_status(self._scaler, self._status)
+
+    def _set(self, kind: str, holds: bool, reason: str, message: str) -> None:
+        condition = {
+            "type": kind, "status": "True" if holds else "False", "lastTransitionTime": go_time(self._now),
+            "reason": reason, "message": message,
+        }  # fmt: skip
+        self._status["conditions"] = with_condition(self._status.get("conditions") or (), condition)
+
+    def _sizes(self, current: int, desired: int, metrics: Sequence[Json]) -> None:
+        self._status |= {"currentReplicas": current, "desiredReplicas": desired}
+        self._status.pop("currentMetrics", None)
+        if metrics:
+            self._status["currentMetrics"] = list(metrics)
+
+    async def run(self) -> None:
+        try:
+            kind, scale = await self._owner.scale(self._namespace, self._spec["scaleTargetRef"])
+        except (StatusError, MetricError) as error:
+            self._owner.tell(self._scaler, True, "FailedGetScale", str(error))
+            text = f"the HPA controller was unable to get the target's current scale: {error}"
+            self._set("AbleToScale", False, "FailedGetScale", text)
+            raise Stop from error
+        text = "the HPA controller was able to get the target's current scale"
+        self._set("AbleToScale", True, "SucceededGetScale", text)
+        current = (scale.get("spec") or {}).get("replicas", 0)
+        desired, reason, metrics = await self._desired(scale, current)
+        if desired != current:
+            await self._rescale(kind, scale, current, desired, reason, metrics)
+        self._sizes(current, desired, metrics)
+        self._metrics.desired[self._namespace, self._scaler["metadata"]["name"]] = desired
+
+    async def _desired(self, scale: Json, current: int) -> tuple[int, str, list[Json]]:
+        """The size that it should have, and why."""
+        least, most = self._spec.get("minReplicas", 1), self._spec["maxReplicas"]
+        past = self._owner.past(self._key, current)
+        if current == 0 and least != 0:
+            text = "scaling is disabled since the replica count of the target is zero"
+            self._set("ScalingActive", False, "ScalingDisabled", text)
+            return 0, "", []
+        if current > most:
+            return most, "Current number of replicas above Spec.MaxReplicas", []
+        if current < least:
+            return least, "Current number of replicas below Spec.MinReplicas", []
+        wanted, name, metrics = await self._wanted(scale, current)
+        reason = f"{name} above target" if wanted > current else "All metrics below target" if wanted < current else ""
+        found = limit(past, self._now, self._spec, current, wanted, least, self._owner.options.downscale_stabilization)
+        self._set("AbleToScale", True, *found.able)
+        self._set("ScalingLimited", found.limited, *found.limit)
+        return found.replicas, reason, metrics
+
+    async def _rescale(
+        self, kind: Kind, scale: Json, current: int, desired: int, reason: str, metrics: list[Json]
+    ) -> None:
+        try:
+            await self._owner.set_scale(kind, self._namespace, scale, desired)
+        except StatusError as error:
+            text = f"New size: {desired}; reason: {reason}; error: {error}"
+            self._owner.tell(self._scaler, True, "FailedRescale", text)
+            text = f"the HPA controller was unable to update the target scale: {error}"
+            self._set("AbleToScale", False, "FailedUpdateScale", text)
+            self._sizes(current, self._status.get("desiredReplicas", 0), metrics)
+            raise Stop from error
+        text = f"the HPA controller was able to update the target scale to {desired}"
+        self._set("AbleToScale", True, "SucceededRescale", text)
+        self._owner.tell(self._scaler, False, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
+        self._owner.past(self._key, current).scaled(self._now, current, desired, self._spec.get("behavior"))
+        self._status["lastScaleTime"] = go_time(self._now)
+        self.outcome.moves(current, desired)
+
+    # Metrics.
+
+    async def _wanted(self, scale: Json, current: int) -> tuple[int, str, list[Json]]:
+        """The most that a metric asks for, and which it is."""
+        selector = (scale.get("status") or {}).get("selector") or ""
+        try:
+            pods = self._selected(selector)
+        except _UnusableError as error:
+            raise self._uncomputed(current, [], str(error)) from error
+        counted = (scale.get("status") or {}).get("replicas", 0)
+        best: _Proposal | None = None
+        first: tuple[str, str, str] | None = None
+        invalid, statuses = 0, list[Json]()
+        specs = self._spec.get("metrics") or []
+        for spec in specs:
+            field, reason = _SOURCES[spec["type"]]
+            outcome = Outcome()
+            try:
+                found = await self._propose(spec[field], field, current, counted, pods, selector)
+                outcome.moves(self._before.get("currentReplicas", 0), found.asked.replicas)
+            except (MetricError, StatusError) as error:
+                outcome.error, why = "internal", texts.failed(field, spec[field], error)
+                self._owner.tell(self._scaler, True, reason, why)
+                first, invalid = first or (reason, why, texts.failed_among(field, spec[field], why)), invalid + 1
+                statuses.append({"type": ""})
+                continue
+            finally:
+                self._metrics.computed(outcome, spec["type"])
+            statuses.append({"type": spec["type"], field: found.status})
+            if best is None or found.asked.replicas > best.asked.replicas:
+                best = found
+        if first is not None and (best is None or best.asked.replicas < current):
+            reason, why, among = first
+            self._set("ScalingActive", False, reason, f"the HPA was unable to compute the replica count: {why}")
+            text = f"invalid metrics ({invalid} invalid out of {len(specs)}), first error is: {among}"
+            raise self._uncomputed(current, statuses, text)
+        self.partly = first is not None
+        if best is None:
+            return current, "", statuses
+        text = f"the HPA was able to successfully calculate a replica count from {best.name}"
+        self._set("ScalingActive", True, "ValidMetricFound", text)
+        return best.asked.replicas, best.name, statuses
+
+    def _uncomputed(self, current: int, statuses: list[Json], why: str) -> Stop:
+        """No size follows from the metrics: it stays."""
+        self._sizes(current, self._status.get("desiredReplicas", 0), statuses)
+        self._owner.tell(self._scaler, True, "FailedComputeMetricsReplicas", why)
+        return Stop()
+
+    def _selected(self, text: str) -> list[Json]:
+        try:
+            selector = parse_labels(text) if text else None
+        except SelectorError as error:
+            why = f"couldn't convert selector into a corresponding internal selector object: {error}"
+            self._refuse("InvalidSelector", "InvalidSelector", why, why)
+        if selector is None:
+            self._refuse("SelectorRequired", "InvalidSelector", "selector is required", _NO_SELECTOR)
+        pods, owners = self._owner.select(self._key, self._namespace, selector)
+        if len(owners) > 1:
+            why = f"pods by selector {text} are controlled by multiple HPAs: [{' '.join(sorted(owners))}]"
+            self._refuse("AmbiguousSelector", "AmbiguousSelector", why, why)
+        return pods
+
+    def _refuse(self, event: str, reason: str, told: str, message: str) -> NoReturn:
+        self._owner.tell(self._scaler, True, event, told)
+        self._set("ScalingActive", False, reason, message)
+        raise _UnusableError(told)
+
+    @property
+    def _tolerances(self) -> Tolerances:
+        behavior = self._spec.get("behavior") or {}
+        given = [(behavior.get(rules) or {}).get("tolerance") for rules in ("scaleDown", "scaleUp")]
+        down, up = (self._owner.options.tolerance if text is None else milli(str(text)) / 1000 for text in given)
+        return Tolerances(down, up)
+
+    async def _propose(
+        self, source: Json, field: str, current: int, counted: int, pods: list[Json], selector: str
+    ) -> _Proposal:
+        if field in ("resource", "containerResource"):
+            return await self._of_resource(source, field, current, pods, selector)
+        metric, target = source["metric"], source["target"]
+        try:
+            values, value = await self._read(source, field, pods)
+        except (MetricError, StatusError) as error:
+            raise MetricError(texts.unread(field, source, self._namespace, error)) from error
+        if field == "pods":
+            asked = calculator.of_pods(
+                current, milli(target["averageValue"]), values, pods, self._tolerances, self._now
+            )
+            status = {"metric": metric, "current": {"averageValue": shown(asked.value)}}
+            return _Proposal(asked, f"pods metric {metric['name']}", status)
+        name, more = (
+            f"external metric {metric['name']}({label_selector_text(metric.get('selector'))})",
+            dict[str, Json](),
+        )
+        if field == "object":
+            more = {"describedObject": source["describedObject"]}
+        if texts.is_average(source):
+            asked = calculator.of_average(counted, milli(target["averageValue"]), value, self._tolerances)
+            measured = {"averageValue": shown(asked.value)}
+        else:
+            asked = calculator.of_value(current, milli(target["value"]), value, pods, self._tolerances)
+            measured = {"value": shown(asked.value)}
+            if field == "object":
+                name = f"{source['describedObject']['kind']} metric {metric['name']}"
+        return _Proposal(asked, name, {"metric": metric, **more, "current": measured})
+
+    async def _read(self, source: Json, field: str, pods: list[Json]) -> tuple[Values, int]:
+        """What pods say, or the one value there is. Raises MetricError, StatusError."""
+        name = source["metric"]["name"]
+        if field == "pods":
+            return self._owner.usage.of_pods(self._scaler, pods, name), 0
+        if field == "object":
+            return {}, await self._owner.usage.of_object(self._namespace, source["describedObject"], name)
+        return {}, self._owner.usage.external(self._scaler, name)
+
+    async def _of_resource(self, source: Json, field: str, current: int, pods: list[Json], selector: str) -> _Proposal:
+        resource, container, target = source["name"], source.get("container", ""), source["target"]
+        binary, cpu = resource == "memory", resource == "cpu"
+        try:
+            values = await self._owner.usage.of_resource(self._scaler, pods, resource, container, selector)
+        except MetricError as error:
+            raise MetricError(texts.unread(field, source, self._namespace, error)) from error
+        options = self._owner.options
+        starting = Starting(options.cpu_initialization, options.initial_readiness)
+        known = {"name": resource, **({"container": container} if container else {})}
+        if target.get("averageValue") is not None:
+            wanted = milli(target["averageValue"])
+            asked = calculator.of_pods(
+                current, wanted, values, pods, self._tolerances, self._now, cpu=cpu, starting=starting
+            )
+            status = {**known, "current": {"averageValue": shown(asked.value, binary=binary)}}
+            return _Proposal(asked, f"{resource} resource", status)
+        requests = calculator.requests_of(pods, resource, container)
+        asked = calculator.of_pods(
+            current,
+            target["averageUtilization"],
+            values,
+            pods,
+            self._tolerances,
+            self._now,
+            cpu=cpu,
+            requests=requests,
+            starting=starting,
+        )
+        of = "container resource" if container else "resource"
+        measured = {"averageUtilization": asked.percent, "averageValue": shown(asked.value, binary=binary)}
+        name = f"{resource} {of} utilization (percentage of request)"
+        return _Proposal(asked, name, {**known, "current": measured})

@@ -1,0 +1,41 @@
+"""Conditions of workloads, as lists that are made anew. Facts: upstream's deployment_util.go, replica_set_utils.go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apiserver.runtime.clock import now
+from controllers.runtime.kinds import Json
+from controllers.runtime.times import go_time
+
+
+def condition_of(status: Json, type: str) -> Json | None:
+    return next((condition for condition in status.get("conditions") or () if condition["type"] == type), None)
+
+
+def condition(type: str, status: str, reason: str, message: str, *, updated: bool = False) -> Json:
+    """A new condition, since now; `updated` adds lastUpdateTime, which those of Deployments have."""
+    at = go_time(now())
+    found: Json = {"type": type, "status": status}
+    if updated:
+        found["lastUpdateTime"] = at
+    found["lastTransitionTime"] = at
+    if reason:
+        found["reason"] = reason
+    if message:
+        found["message"] = message
+    return found
+
+
+def with_condition(conditions: Sequence[Json], wanted: Json) -> list[Json]:
+    """The list with this condition, at its end; unchanged where one of the same status and reason is in it."""
+    known = next((each for each in conditions if each["type"] == wanted["type"]), None)
+    if known is not None and known["status"] == wanted["status"]:
+        if known.get("reason", "") == wanted.get("reason", ""):
+            return list(conditions)
+        wanted = {**wanted, "lastTransitionTime": known.get("lastTransitionTime")}
+    return [*without_condition(conditions, wanted["type"]), wanted]
+
+
+def without_condition(conditions: Sequence[Json], type: str) -> list[Json]:
+    return [each for each in conditions if each["type"] != type]

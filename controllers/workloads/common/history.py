@@ -1,0 +1,135 @@
+"""ControllerRevisions: the templates that an owner has had, each as a patch that brings it back.
+
+Facts: upstream's pkg/controller/history; the patch is that of StatefulSets and DaemonSets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from apiserver.api.selectors.selectors import LabelSelector
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import CONTROLLER_REVISIONS, Json, Kind
+from controllers.runtime.times import parse_time
+from controllers.workloads.common.references import by_controller, controller_index, controller_reference
+from controllers.workloads.common.templates import go_json, revision_hash, revision_name
+
+_HASH_LABEL = "controller.kubernetes.io/hash"
+
+
+def template_patch(owner: Json) -> Json:
+    """The data of a revision: the owner's template, to be put in place of another. Keys are sorted, as the bytes that
+    are hashed have them.
+    """
+    patch: Json = json.loads(go_json({"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}))
+    return patch
+
+
+def template_of(revision: Json) -> Json:
+    """The template that a revision has kept."""
+    template = revision.get("data", {}).get("spec", {}).get("template") or {}
+    return {name: value for name, value in template.items() if name != "$patch"}
+
+
+def with_template(owner: Json, revision: Json) -> Json:
+    """The owner as it was at a revision."""
+    return {**owner, "spec": {**owner["spec"], "template": template_of(revision)}}
+
+
+def same_data(one: Json, other: Json) -> bool:
+    """Whether two revisions keep the same template, however it was written: what is null is absent."""
+    return bool(_without_null(one.get("data")) == _without_null(other.get("data")))
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_null(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_null(item) for item in value]
+    return value
+
+
+def in_order(revisions: Iterable[Json]) -> list[Json]:
+    """The oldest first."""
+
+    def order(revision: Json) -> tuple[object, ...]:
+        metadata = revision["metadata"]
+        return revision["revision"], parse_time(metadata["creationTimestamp"]), metadata["name"]
+
+    return sorted(revisions, key=order)
+
+
+def next_number(revisions: Sequence[Json]) -> int:
+    """`revisions` are in order."""
+    return int(revisions[-1]["revision"]) + 1 if revisions else 1
+
+
+class History:
+    """The revisions of the owners of one kind."""
+
+    def __init__(self, client: Client, revisions: Informer, kind: Kind) -> None:
+        self._client, self._kind = client, kind
+        self._index = controller_index(revisions)
+
+    def of(self, owner: Json, selector: LabelSelector) -> list[Json]:
+        """Those that the owner controls or may adopt, in order."""
+        found = by_controller(self._index, owner)
+        return in_order(each for each in found if selector.matches(each["metadata"].get("labels")))
+
+    def new(self, owner: Json, number: int, collisions: int, annotations: Json | None = None) -> Json:
+        """A revision of the owner's template, to be created."""
+        data, metadata = template_patch(owner), owner["metadata"]
+        code = revision_hash(data, collisions)
+        labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        return {
+            "apiVersion": CONTROLLER_REVISIONS.api_version,
+            "kind": CONTROLLER_REVISIONS.kind,
+            "metadata": {
+                "name": revision_name(metadata["name"], code),
+                "namespace": metadata["namespace"],
+                "labels": {**labels, _HASH_LABEL: code},
+                "ownerReferences": [controller_reference(owner, self._kind)],
+                **({"annotations": annotations} if annotations else {}),
+            },
+            "data": data,
+            "revision": number,
+        }
+
+    async def create(self, owner: Json, revision: Json, collisions: int) -> tuple[Json, int]:
+        """The revision as it was made, under the next free name, and how many names were found taken in all.
+
+        Raises StatusError.
+        """
+        namespace = owner["metadata"]["namespace"]
+        while True:
+            name = revision_name(owner["metadata"]["name"], revision_hash(revision["data"], collisions))
+            wanted = {**revision, "metadata": {**revision["metadata"], "name": name}}
+            try:
+                return await self._client.create(CONTROLLER_REVISIONS, wanted), collisions
+            except Exception as error:
+                if not is_reason(error, "AlreadyExists"):
+                    raise
+            taken = await self._client.get(CONTROLLER_REVISIONS, name, namespace)
+            if same_data(taken, wanted):
+                return taken, collisions
+            collisions += 1
+
+    async def renumber(self, revision: Json, number: int) -> Json:
+        """Makes an old revision the latest. Raises StatusError."""
+        if revision["revision"] == number:
+            return revision
+        return await self._client.update(CONTROLLER_REVISIONS, {**revision, "revision": number})
+
+    async def truncate(self, revisions: Sequence[Json], live: Iterable[str], limit: int) -> None:
+        """Deletes the oldest of those that nobody uses (`live`: names of those in use) beyond the limit."""
+        used = set(live)
+        unused = [each["metadata"] for each in revisions if each["metadata"]["name"] not in used]
+        for metadata in unused[: max(0, len(unused) - limit)]:
+            try:
+                await self._client.delete(CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"])
+            except Exception as error:
+                if not is_reason(error, "NotFound"):
+                    raise

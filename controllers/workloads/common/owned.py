@@ -1,0 +1,109 @@
+"""What the owners of one kind own, pods most of all: which an owner may have, and which owners a change concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from apiserver.api.selectors.selectors import LabelSelector, from_labels, from_object
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import Json, key_of
+from controllers.workloads.common.expectations import Expectations
+from controllers.workloads.common.pod_states import is_deleted
+from controllers.workloads.common.references import by_controller, controller_index, controller_of
+
+
+def selector_of(owner: Json) -> LabelSelector:
+    """An owner's `spec.selector`, also in the old form of ReplicationControllers. An absent one matches nothing."""
+    selector: Any = owner["spec"].get("selector")
+    if owner["kind"] == "ReplicationController":
+        return from_labels(selector) if selector else from_object(None)
+    return from_object(selector)
+
+
+class Owned:
+    """Follows objects, and queues their owners. An orphan concerns every owner in its namespace that could adopt it.
+
+    `changed` gets the key of an owner; `expectations` are told of what came and went.
+    """
+
+    def __init__(
+        self,
+        owners: Informer,
+        owned: Informer,
+        changed: Callable[[str], None],
+        expectations: Expectations | None = None,
+    ) -> None:
+        self._owners, self._changed = owners, changed
+        self._expectations = expectations or Expectations()
+        self._by_controller = controller_index(owned)
+        self._in_namespace = owners.index("namespace", lambda owner: (owner["metadata"]["namespace"],))
+        owned.on(self._added, self._updated, self._deleted)
+
+    def of(self, owner: Json, *, orphans: bool = True) -> list[Json]:
+        """What an owner controls, and with `orphans` what in its namespace nobody does."""
+        return by_controller(self._by_controller, owner, orphans=orphans)
+
+    def number(self, owner: Json) -> int:
+        """How many an owner controls."""
+        return self._by_controller.count(owner["metadata"]["uid"])
+
+    def owner_of(self, obj: Json) -> Json | None:
+        """The owner of this kind that controls an object, while it is there."""
+        reference = controller_of(obj)
+        if reference is None or reference["kind"] != self._owners.kind.kind:
+            return None
+        owner = self._owners.get(f"{obj['metadata']['namespace']}/{reference['name']}")
+        return owner if owner is not None and owner["metadata"]["uid"] == reference["uid"] else None
+
+    def suitors(self, obj: Json) -> list[Json]:
+        """The owners whose selectors match an object."""
+        labels = obj["metadata"].get("labels")
+        if not labels:
+            return []
+        owners = self._in_namespace.get(obj["metadata"]["namespace"])
+        return [owner for owner in owners if _adopts(selector_of(owner), labels)]
+
+    def _added(self, obj: Json) -> None:
+        if is_deleted(obj):
+            self._deleted(obj)
+            return
+        if controller_of(obj) is not None:
+            owner = self.owner_of(obj)
+            if owner is not None:
+                self._expectations.created(key_of(owner))
+                self._changed(key_of(owner))
+            return
+        self._orphan_changed(obj)
+
+    def _updated(self, before: Json, obj: Json) -> None:
+        if is_deleted(obj):
+            self._deleted(obj)
+            return
+        reference, reference_before = controller_of(obj), controller_of(before)
+        if reference_before is not None and reference != reference_before:
+            self._tell_owner(before)
+        if reference is not None:
+            self._tell_owner(obj)
+        elif reference_before is not None or obj["metadata"].get("labels") != before["metadata"].get("labels"):
+            self._orphan_changed(obj)
+
+    def _deleted(self, obj: Json) -> None:
+        owner = self.owner_of(obj)
+        if owner is not None:
+            self._expectations.deleted(key_of(owner), obj["metadata"]["uid"])
+            self._changed(key_of(owner))
+
+    def _tell_owner(self, obj: Json) -> None:
+        owner = self.owner_of(obj)
+        if owner is not None:
+            self._changed(key_of(owner))
+
+    def _orphan_changed(self, obj: Json) -> None:
+        for owner in self.suitors(obj):
+            self._changed(key_of(owner))
+
+
+def _adopts(selector: LabelSelector, labels: Json) -> bool:
+    """A selector without conditions would take everything, and is not taken seriously."""
+    return not selector.empty and selector.matches(labels)

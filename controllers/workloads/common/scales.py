@@ -1,0 +1,91 @@
+"""How many replicas a pod's owner asks for: ReplicationControllers, ReplicaSets, Deployments and StatefulSets as they
+are known here, everything else by its scale subresource.
+
+Facts: upstream's pkg/controller/disruption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from apiserver.api.errors.status import StatusError
+from controllers.resourceclaims.pods import controller_of
+from controllers.runtime.client import Client
+from controllers.runtime.controller import Controller
+from controllers.runtime.discovery import served_at, serves
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import (
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Json,
+)
+
+_KNOWN = (REPLICATION_CONTROLLERS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
+
+
+class Scale(NamedTuple):
+    """An object and the replicas that it asks for."""
+
+    uid: str
+    replicas: int
+
+
+class ScaleError(Exception):
+    """What made a pod cannot be asked how many there should be; the text says why."""
+
+
+class Scales:
+    """Finds them. `client` asks for what no informer knows."""
+
+    def __init__(self, client: Client, informers: Informers) -> None:
+        self._client = client
+        self._informers = {(kind.group, kind.kind): informers.of(kind) for kind in _KNOWN}
+
+    def require(self, controller: Controller) -> None:
+        """The controller begins when the kinds that are known here have been read."""
+        for informer in self._informers.values():
+            controller.require(informer)
+
+    async def of(self, owner: Mapping[str, Any], namespace: str) -> Scale | None:
+        """The scale behind a controller reference: the Deployment's, if a ReplicaSet has one. None where the object is
+        gone or is another one. Raises ScaleError, StatusError.
+        """
+        found = self._known(owner, namespace)
+        if found is not None:
+            above = controller_of(found) if owner["kind"] == REPLICA_SETS.kind else None
+            if above is not None and above["kind"] == DEPLOYMENTS.kind:
+                deployment = self._known(above, namespace)
+                if deployment is not None:
+                    return _scale(deployment)
+            else:
+                return _scale(found)
+        return await self._asked(owner, namespace)
+
+    def _known(self, owner: Mapping[str, Any], namespace: str) -> Json | None:
+        group = owner["apiVersion"].rpartition("/")[0]
+        informer = self._informers.get((group, owner["kind"]))
+        found = informer.get(f"{namespace}/{owner['name']}") if informer is not None else None
+        return found if found is not None and found["metadata"]["uid"] == owner["uid"] else None
+
+    async def _asked(self, owner: Mapping[str, Any], namespace: str) -> Scale | None:
+        kind = await served_at(self._client, owner["apiVersion"], owner["kind"])
+        if kind is None:
+            raise ScaleError(f'no matches for kind "{owner["kind"]}" in version "{owner["apiVersion"]}"')
+        try:
+            scale = await self._client.request("GET", kind.path(namespace, owner["name"], "scale"))
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            if not await serves(self._client, kind, "scale"):
+                raise ScaleError(f"{kind} does not implement the scale subresource") from None
+            return None
+        if scale["metadata"].get("uid") != owner["uid"]:
+            return None
+        return Scale(owner["uid"], (scale.get("spec") or {}).get("replicas", 0))
+
+
+def _scale(obj: Json) -> Scale:
+    return Scale(obj["metadata"]["uid"], obj["spec"].get("replicas", 0))

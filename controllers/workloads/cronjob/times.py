@@ -1,0 +1,101 @@
+"""At which time a CronJob is due, and when to look again. Pure.
+
+Facts: upstream's pkg/controller/cronjob/utils.go. Of several missed times the last one counts; how many there were is
+told from the first two, as if all followed each other like these.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from apiserver.api.values.cron_schedules import Schedule, ScheduleError, location, parse_schedule
+from apiserver.api.values.durations import go_seconds
+from controllers.runtime.kinds import Json
+from controllers.runtime.times import parse_time
+
+#: Clocks differ a little: better a moment too late than to look once more.
+_PADDING: Final = timedelta(milliseconds=100)
+_MANY: Final = 100
+_SECOND: Final = timedelta(seconds=1)
+
+
+class Due(NamedTuple):
+    """The time at which a Job has to be made; `many`: it is one of very many that were missed."""
+
+    time: datetime
+    many: bool
+
+
+class _Missed(NamedTuple):
+    since: datetime
+    last: datetime | None
+    times: int
+
+
+def schedule_of(cron: Json) -> Schedule:
+    """Raises ScheduleError."""
+    text, zone = cron["spec"].get("schedule", ""), cron["spec"].get("timeZone")
+    return parse_schedule(text if zone is None or "TZ" in text else f"TZ={zone} {text}")
+
+
+def due(cron: Json, schedule: Schedule, now: datetime) -> Due | None:
+    """None where nothing has been missed. Raises ScheduleError for a schedule that never comes."""
+    missed = _missed(cron, schedule, now, _deadline(cron, now))
+    if missed.last is None or missed.last > now:
+        return None
+    return Due(missed.last, missed.times > _MANY)
+
+
+def next_look(cron: Json, schedule: Schedule, now: datetime) -> timedelta | None:
+    """How long until the next time; None for a schedule that never comes again."""
+    try:
+        missed = _missed(cron, schedule, now, None)
+    except ScheduleError:
+        after = now
+    else:
+        after = missed.last or (now if missed.times else missed.since)
+    following = schedule.next(after)
+    return following + _PADDING - now if following is not None else None
+
+
+def is_too_late(cron: Json, time: datetime, now: datetime) -> bool:
+    """Whether the Job of that time may not start any more."""
+    seconds = cron["spec"].get("startingDeadlineSeconds")
+    return seconds is not None and time + go_seconds(seconds) < now
+
+
+def in_zone(cron: Json, time: datetime) -> str:
+    """The time as the annotation of a Job has it."""
+    local = time.astimezone(location(cron["spec"].get("timeZone") or "")).replace(microsecond=0)
+    return local.isoformat().removesuffix("+00:00") + "Z" if not local.utcoffset() else local.isoformat()
+
+
+def _deadline(cron: Json, now: datetime) -> datetime | None:
+    """Before this nothing starts any more."""
+    seconds = cron["spec"].get("startingDeadlineSeconds")
+    if seconds is None:
+        return None
+    return now - go_seconds(seconds)
+
+
+def _missed(cron: Json, schedule: Schedule, now: datetime, deadline: datetime | None) -> _Missed:
+    last = (cron.get("status") or {}).get("lastScheduleTime")
+    since = parse_time(last or cron["metadata"]["creationTimestamp"])
+    if deadline is not None and deadline > since:
+        since = deadline
+    first = schedule.next(since)
+    if first is not None and now < first:
+        return _Missed(since, None, 0)
+    second = schedule.next(first) if first is not None else None
+    if first is None or second is None:
+        raise ScheduleError("time difference between two schedules is less than 1 second")
+    if now < second:
+        return _Missed(since, first, 0)
+    between = second - first
+    times = (now - first) // _SECOND // max(1, round(between / _SECOND)) + 1
+    # One step back from the last time, as far as the first two tell, and from there one by one.
+    found, time = None, schedule.next(first + (times - 2) * between)
+    while time is not None and time <= now:
+        found, time = time, schedule.next(time)
+    return _Missed(since, found, times)

@@ -1,0 +1,173 @@
+"""One look at one DaemonSet: what each node should have and has, and what is done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from controllers.runtime.intorstring import scaled
+from controllers.runtime.kinds import Json
+from controllers.workloads.common.pod_states import is_available, is_deleted, is_ready, is_terminal, phase
+from controllers.workloads.daemonset.nodes import HASH_LABEL, Eligibility, Verdict, in_order, is_updated, target_node
+
+#: How many pods one round creates, and how many it deletes, at most.
+BURST = 250
+_FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=1), timedelta(minutes=15)
+
+
+@dataclass(slots=True)
+class Work:
+    """What is to be done: nodes that get a pod, and pods that go."""
+
+    nodes: list[str] = field(default_factory=list)
+    pods: list[Json] = field(default_factory=list)
+
+
+class FailedPods:
+    """How long a pod that failed is left on its node before another takes its place: 1 s, doubling to 15 min."""
+
+    def __init__(self) -> None:
+        self._delays: dict[str, tuple[timedelta, datetime]] = {}
+
+    def left(self, key: str, now: datetime) -> timedelta:
+        """Nothing where it may go now; the next one then waits longer."""
+        delay, since = self._delays.get(key, (timedelta(), now))
+        if now - since < delay:
+            return since + delay - now
+        again = now - since <= 2 * _LONGEST_DELAY
+        delay = min(2 * delay, _LONGEST_DELAY) if again and delay else _FIRST_DELAY
+        self._delays[key] = delay, now
+        return timedelta()
+
+    def forget(self, now: datetime) -> None:
+        """What has not failed for long is as new."""
+        old = [key for key, (_, since) in self._delays.items() if now - since > 2 * _LONGEST_DELAY]
+        for key in old:
+            del self._delays[key]
+
+
+class Round:
+    """`code` is the hash of the present revision; `tell` records an event on the DaemonSet; `comparing`: whether
+    tolerations compare numbers."""
+
+    def __init__(
+        self,
+        owner: Json,
+        nodes: Mapping[str, Json],
+        pods: Iterable[Json],
+        code: str,
+        now: datetime,
+        failed: FailedPods,
+        tell: Callable[[str, str, str], None],
+        comparing: bool = False,
+    ) -> None:
+        self.owner, self.code, self.now = owner, code, now
+        self._failed, self._tell = failed, tell
+        eligible = Eligibility(owner, comparing)
+        self.verdicts: dict[str, Verdict] = {name: eligible.of(node) for name, node in nodes.items()}
+        self.pods: dict[str, list[Json]] = {}
+        for pod in pods:
+            node = target_node(pod)
+            if node and not (is_terminal(pod) and is_deleted(pod)):
+                self.pods.setdefault(node, []).append(pod)
+        #: When to look again for a pod that failed.
+        self.again: timedelta | None = None
+        self._seconds = owner["spec"].get("minReadySeconds", 0)
+
+    @property
+    def desired(self) -> int:
+        """How many nodes are to have a pod."""
+        return sum(verdict.run for verdict in self.verdicts.values())
+
+    def limits(self) -> tuple[int, int]:
+        """How many nodes may have two pods, and how many none, while the template changes."""
+        strategy = self.owner["spec"].get("updateStrategy") or {}
+        given = strategy.get("rollingUpdate") or {} if strategy.get("type") == "RollingUpdate" else {}
+        surge = scaled(given.get("maxSurge", 0), self.desired, up=True)
+        unavailable = scaled(given.get("maxUnavailable", 0), self.desired, up=True)
+        if self.desired and not surge and not unavailable:
+            unavailable = 1
+        return surge, unavailable
+
+    def available(self, pod: Json) -> bool:
+        return is_available(pod, self._seconds, self.now)
+
+    def updated(self, pod: Json) -> bool:
+        return is_updated(self.owner, pod, self.code)
+
+    def manage(self) -> Work:
+        """One pod on each node that is to have one, none where it may not stay."""
+        work = Work()
+        for node, verdict in self.verdicts.items():
+            pods = self.pods.get(node)
+            if verdict.run and pods is None:
+                work.nodes.append(node)
+            elif verdict.stay:
+                self._on_node(node, verdict, pods or [], work)
+            else:
+                work.pods += [pod for pod in pods or () if not is_deleted(pod)]
+        for node, pods in self.pods.items():
+            if node not in self.verdicts:
+                work.pods += [pod for pod in pods if not pod["spec"].get("nodeName")]
+        return work
+
+    def _on_node(self, node: str, verdict: Verdict, pods: list[Json], work: Work) -> None:
+        running = []
+        for pod in pods:
+            if is_deleted(pod):
+                continue
+            if phase(pod) in ("Failed", "Succeeded"):
+                self._replace(node, pod, work)
+            else:
+                running.append(pod)
+        if self._may_surge():
+            if not running and verdict.run:
+                work.nodes.append(node)
+            work.pods += self._surplus(in_order(running))
+        else:
+            work.pods += in_order(running)[1:]
+
+    def _replace(self, node: str, pod: Json, work: Work) -> None:
+        what = f"{pod['metadata']['namespace']}/{pod['metadata']['name']} on node {node}"
+        if phase(pod) == "Succeeded":
+            self._tell("Normal", "SucceededDaemonPod", f"Found succeeded daemon pod {what}, will try to delete it")
+            work.pods.append(pod)
+            return
+        generation = (self.owner.get("status") or {}).get("observedGeneration", 0)
+        left = self._failed.left(f"{self.owner['metadata']['uid']}/{generation}/{node}", self.now)
+        if left:
+            self.again = min(left, self.again or left)
+            return
+        self._tell("Warning", "FailedDaemonPod", f"Found failed daemon pod {what}, will try to kill it")
+        work.pods.append(pod)
+
+    def _may_surge(self) -> bool:
+        strategy = self.owner["spec"].get("updateStrategy") or {}
+        given = strategy.get("rollingUpdate") or {}
+        return strategy.get("type") == "RollingUpdate" and scaled(given.get("maxSurge", 0), 1, up=True) > 0
+
+    def _surplus(self, running: list[Json]) -> list[Json]:
+        """Of each template the oldest pod stays; the old one goes once the new one can do its work, or it can't."""
+        new = [pod for pod in running if (pod["metadata"].get("labels") or {}).get(HASH_LABEL) == self.code]
+        old = [pod for pod in running if pod not in new]
+        surplus = new[1:] + old[1:]
+        if new and old and (not is_ready(old[0]) or self.available(new[0])):
+            surplus.append(old[0])
+        return surplus
+
+    def status(self) -> Json:
+        """What the status counts."""
+        scheduled = {node: in_order(pods)[0] for node, pods in self.pods.items()}
+        wanted = [scheduled[node] for node, verdict in self.verdicts.items() if verdict.run and node in scheduled]
+        misplaced = [node for node, verdict in self.verdicts.items() if not verdict.run and node in scheduled]
+        available = sum(self.available(pod) for pod in wanted)
+        return {
+            "desiredNumberScheduled": self.desired,
+            "currentNumberScheduled": len(wanted),
+            "numberMisscheduled": len(misplaced),
+            "numberReady": sum(is_ready(pod) for pod in wanted),
+            "updatedNumberScheduled": sum(self.updated(pod) for pod in wanted),
+            "numberAvailable": available,
+            "numberUnavailable": self.desired - available,
+        }

@@ -1,0 +1,101 @@
+"""The revisions of a DaemonSet, which are named by the hash of its template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controllers.runtime.client import is_reason
+from controllers.runtime.controller import NotYetError
+from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, PODS, Json
+from controllers.workloads.common.component import Workload
+from controllers.workloads.common.history import History, in_order, same_data
+from controllers.workloads.common.owned import Owned, selector_of
+from controllers.workloads.common.references import Claimer
+from controllers.workloads.common.templates import template_hash
+from controllers.workloads.daemonset.nodes import HASH_LABEL
+
+
+class Revisions:
+    """Of the DaemonSets of one component."""
+
+    def __init__(self, component: Workload, history: History, owned: Owned) -> None:
+        self._component, self._history, self._owned = component, history, owned
+        self._client = component.client
+
+    async def of(self, owner: Json, pods: Iterable[Json]) -> tuple[Json, list[Json]]:
+        """The revision of the present template, made if there is none, and the others in order. Raises StatusError."""
+        claimer = Claimer(self._client, owner, DAEMON_SETS, selector_of(owner), CONTROLLER_REVISIONS)
+        known = [await self._labelled(owner, each) for each in await claimer.claim(self._owned.of(owner))]
+        wanted = self._history.new(owner, 0, 0)
+        same = in_order(each for each in known if same_data(each, wanted))
+        old = in_order(each for each in known if not same_data(each, wanted))
+        number = max((each["revision"] for each in old), default=0) + 1
+        if not same:
+            return await self._create(owner, wanted, number), old
+        current = same[-1]
+        if len(same) > 1:
+            await self._merge(current, same[:-1], pods)
+        if current["revision"] < number:
+            current = self._wrote(owner, await self._history.renumber(current, number))
+        return current, old
+
+    def _wrote(self, owner: Json, revision: Json) -> Json:
+        return self._component.wrote(owner, CONTROLLER_REVISIONS, revision)
+
+    async def _labelled(self, owner: Json, revision: Json) -> Json:
+        """Revisions of old controllers have no label with their hash."""
+        metadata = revision["metadata"]
+        labels = metadata.get("labels") or {}
+        if HASH_LABEL in labels:
+            return revision
+        metadata = {**metadata, "labels": {**labels, HASH_LABEL: metadata["name"]}}
+        changed = await self._client.update(CONTROLLER_REVISIONS, {**revision, "metadata": metadata})
+        return self._wrote(owner, changed)
+
+    async def _create(self, owner: Json, wanted: Json, number: int) -> Json:
+        collisions = (owner.get("status") or {}).get("collisionCount")
+        code = template_hash(owner["spec"]["template"], collisions)
+        labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        name = f"{owner['metadata']['name']}-{code}"
+        metadata = {**wanted["metadata"], "name": name, "labels": {**labels, HASH_LABEL: code}}
+        if owner["metadata"].get("annotations"):
+            metadata["annotations"] = owner["metadata"]["annotations"]
+        wanted = {**wanted, "metadata": metadata, "revision": number}
+        try:
+            return self._wrote(owner, await self._client.create(CONTROLLER_REVISIONS, wanted))
+        except Exception as error:
+            if not is_reason(error, "AlreadyExists"):
+                raise
+        taken = await self._client.get(CONTROLLER_REVISIONS, name, owner["metadata"]["namespace"])
+        if same_data(taken, wanted):
+            return taken
+        status = {**(owner.get("status") or {}), "collisionCount": (collisions or 0) + 1}
+        self._component.wrote(await self._client.update_status(DAEMON_SETS, {**owner, "status": status}))
+        raise NotYetError(f"the name {name} is taken by another revision")
+
+    async def _merge(self, kept: Json, others: list[Json], pods: Iterable[Json]) -> None:
+        """Of several revisions with the same template the latest stays, and pods belong to that one."""
+        code = kept["metadata"]["labels"][HASH_LABEL]
+        for pod in pods:
+            metadata = pod["metadata"]
+            if (metadata.get("labels") or {}).get(HASH_LABEL) != code:
+                change = {"metadata": {"labels": {HASH_LABEL: code}}}
+                await self._client.patch(PODS, metadata["name"], change, metadata["namespace"], type="merge")
+        for each in others:
+            await self._delete(each)
+
+    async def clean_up(self, old: list[Json], pods: Iterable[Json], limit: int) -> None:
+        """Deletes the oldest revisions beyond the limit that no pod has."""
+        live = {(pod["metadata"].get("labels") or {}).get(HASH_LABEL) for pod in pods}
+        surplus = len(old) - limit
+        unused = [each for each in old if each["metadata"]["labels"].get(HASH_LABEL) not in live]
+        for each in unused[: max(0, surplus)]:
+            await self._delete(each)
+
+    async def _delete(self, revision: Json) -> None:
+        metadata = revision["metadata"]
+        try:
+            await self._client.delete(CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"])
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise

@@ -1,0 +1,77 @@
+"""Pods of an old template give way to new ones: either a node is without for a while, or it has two. Pure."""
+
+from __future__ import annotations
+
+from controllers.runtime.kinds import Json
+from controllers.workloads.common.pod_states import is_deleted
+from controllers.workloads.daemonset.reconcile import Round, Work
+
+
+def update(this: Round) -> Work:
+    """What may be done now for a new template."""
+    surge, unavailable = this.limits()
+    return _surging(this, surge) if surge else _replacing(this, unavailable)
+
+
+def _nodes(this: Round) -> dict[str, list[Json]]:
+    """The pods by node, also of nodes that have none and should."""
+    return this.pods | {node: [] for node, verdict in this.verdicts.items() if verdict.run and node not in this.pods}
+
+
+def _new_and_old(this: Round, pods: list[Json]) -> tuple[Json | None, Json | None] | None:
+    """None where there are several of a kind: that has to be settled first."""
+    alive = [pod for pod in pods if not is_deleted(pod)]
+    new = [pod for pod in alive if this.updated(pod)]
+    old = [pod for pod in alive if not this.updated(pod)]
+    if len(new) > 1 or len(old) > 1:
+        return None
+    return new[0] if new else None, old[0] if old else None
+
+
+def _replacing(this: Round, most: int) -> Work:
+    """Old pods that are not available go at once, others as long as not too many nodes are without."""
+    missing, useless, useful = 0, [], []
+    for pods in _nodes(this).values():
+        new, old = _new_and_old(this, pods) or (None, None)
+        if (new is None) == (old is None):
+            missing += 1
+        elif new is not None:
+            missing += not this.available(new)
+        elif old is not None and not this.available(old):
+            useless.append(old)
+            missing += 1
+        elif old is not None:
+            useful.append(old)
+    return Work(pods=useless + useful[: max(0, most - missing)])
+
+
+def _surging(this: Round, most: int) -> Work:
+    """New pods come beside old ones on as many nodes as may have two; an old one goes when the new one is available."""
+    work, twice, available = Work(), 0, 0
+    candidates: list[str] = []
+    misplaced: list[Json] = []
+    for node, pods in _nodes(this).items():
+        found = _new_and_old(this, pods)
+        if found is None:
+            twice += 1
+            continue
+        new, old = found
+        serving = old or new
+        available += serving is not None and this.available(serving)
+        if old is None:
+            continue
+        if new is not None:
+            if this.available(new):
+                work.pods.append(old)
+            else:
+                twice += 1
+            continue
+        verdict = this.verdicts.get(node)
+        runs, useful = verdict is not None and verdict.run, this.available(old)
+        if runs:
+            (candidates if useful else work.nodes).append(node)
+        else:
+            (misplaced if useful else work.pods).append(old)
+    work.pods += misplaced[: max(0, available - this.desired)]
+    work.nodes += candidates[: max(0, most - twice)]
+    return work

@@ -1,0 +1,233 @@
+"""One look at one Deployment: its ReplicaSets as they are found and written, and the writing of its status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from apiserver.api.errors.status import StatusError
+from controllers.runtime.client import is_reason
+from controllers.runtime.kinds import DEPLOYMENTS, REPLICA_SETS, Json
+from controllers.workloads.common.component import Workload
+from controllers.workloads.common.conditions import condition_of
+from controllers.workloads.common.pod_control import in_terminating_namespace
+from controllers.workloads.common.references import controller_reference, is_controlled_by
+from controllers.workloads.common.templates import template_hash
+from controllers.workloads.deployment.arithmetic import (
+    history_limit,
+    max_surge,
+    new_replicas,
+    progress_deadline,
+    replicas,
+)
+from controllers.workloads.deployment.replicasets import (
+    HASH_LABEL,
+    REVISION,
+    annotations_of,
+    find_new,
+    new_annotations,
+    revision,
+    same_template,
+    size_annotations,
+    to_clean_up,
+    with_annotations,
+)
+from controllers.workloads.deployment.status import PROGRESSING, counts, progressing, rollout, with_progress
+
+_LONGEST_NAME = 253
+
+
+class Round:
+    """`deployment` and `sets` are what is known now; what is written replaces them."""
+
+    def __init__(self, owner: Workload, deployment: Json, sets: Iterable[Json], *, with_terminating: bool) -> None:
+        self._owner, self._with_terminating = owner, with_terminating
+        self._client, self._recorder = owner.client, owner.recorder
+        self.deployment, self.sets = deployment, list(sets)
+
+    @property
+    def new(self) -> Json | None:
+        """The ReplicaSet that has the template, if there is one."""
+        return find_new(self.deployment, self.sets)
+
+    @property
+    def old(self) -> list[Json]:
+        """The others."""
+        new = self.new
+        return [each for each in self.sets if new is None or each["metadata"]["uid"] != new["metadata"]["uid"]]
+
+    # ReplicaSets.
+
+    async def settle_new(self, *, create: bool) -> Json | None:
+        """The ReplicaSet that has the template, with its revision told everywhere; made where it is missing and
+        `create` says so. Raises StatusError.
+        """
+        new, number = self.new, max((revision(each) for each in self.old), default=0) + 1
+        if new is not None:
+            return await self._confirm(new, number)
+        return await self._create(number) if create else None
+
+    async def _confirm(self, new: Json, number: int) -> Json:
+        given = new_annotations(self.deployment, new, number)
+        seconds = self.deployment["spec"].get("minReadySeconds", 0)
+        if given != annotations_of(new) or new["spec"].get("minReadySeconds", 0) != seconds:
+            wanted = with_annotations(new, given)
+            return await self._put({**wanted, "spec": {**new["spec"], "minReadySeconds": seconds}})
+        told = None
+        missing = condition_of(self.deployment.get("status") or {}, PROGRESSING) is None
+        if missing and progress_deadline(self.deployment) is not None:
+            told = progressing("True", "FoundNewReplicaSet", f'Found new replica set "{new["metadata"]["name"]}"')
+        await self._tell_revision(given.get(REVISION, ""), told)
+        return new
+
+    async def _create(self, number: int) -> Json | None:
+        status, size = self.deployment.get("status") or {}, new_replicas(self.deployment, self.sets, 0)
+        wanted = self._new_set(number, size)
+        name = wanted["metadata"]["name"]
+        try:
+            made = await self._client.create(REPLICA_SETS, wanted)
+        except StatusError as error:
+            if is_reason(error, "AlreadyExists"):
+                made = await self._existing(name, status, error)
+                self.sets.append(made)
+                await self._tell_revision(str(number), None)
+                return made
+            if not in_terminating_namespace(error):
+                await self._failed(f'Failed to create new replica set "{name}": {error}')
+            raise
+        self._owner.wrote(self.deployment, REPLICA_SETS, made)
+        self.sets.append(made)
+        if size > 0:
+            self._tell(f"Scaled up replica set {name} from 0 to {size}")
+        told = None
+        if progress_deadline(self.deployment) is not None:
+            told = progressing("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
+        await self._tell_revision(str(number), told)
+        return made
+
+    def _new_set(self, number: int, size: int) -> Json:
+        metadata, spec = self.deployment["metadata"], self.deployment["spec"]
+        template, selector = spec["template"], spec["selector"]
+        code = template_hash(template, (self.deployment.get("status") or {}).get("collisionCount"))
+        labels = {**(template["metadata"].get("labels") or {}), HASH_LABEL: code}
+        wanted: Json = {
+            "apiVersion": REPLICA_SETS.api_version,
+            "kind": REPLICA_SETS.kind,
+            "metadata": {
+                "name": f"{metadata['name'][: _LONGEST_NAME - len(code) - 1]}-{code}",
+                "namespace": metadata["namespace"],
+                "labels": labels,
+                "ownerReferences": [controller_reference(self.deployment, DEPLOYMENTS)],
+            },
+            "spec": {
+                "replicas": size,
+                "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH_LABEL: code}},
+                "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
+            },
+        }
+        if spec.get("minReadySeconds"):
+            wanted["spec"]["minReadySeconds"] = spec["minReadySeconds"]
+        given = new_annotations(self.deployment, wanted, number)
+        return with_annotations(wanted, {**given, **self._sizes()})
+
+    async def _existing(self, name: str, status: Json, error: StatusError) -> Json:
+        """The ReplicaSet that has the name already, where it is the one that was meant; else the next name will be
+        another.
+        """
+        found = await self._client.get(REPLICA_SETS, name, self.deployment["metadata"]["namespace"])
+        if is_controlled_by(found, self.deployment) and same_template(
+            found["spec"]["template"], self.deployment["spec"]["template"]
+        ):
+            return found
+        await self._write({**status, "collisionCount": status.get("collisionCount", 0) + 1})
+        raise error
+
+    async def _failed(self, message: str) -> None:
+        if progress_deadline(self.deployment) is not None:
+            wanted = progressing("False", "ReplicaSetCreateError", message)
+            status = with_progress(self.deployment.get("status") or {}, wanted)
+            if status != self.deployment.get("status"):
+                await self._write(status)
+        self._recorder.record(self.deployment, "Warning", "ReplicaSetCreateError", message)
+
+    async def scale(self, replica_set: Json, size: int, *, force: bool = False) -> bool:
+        """Gives a ReplicaSet another size; with `force` also where only what it remembers of sizes is to change.
+        Whether it has another size now.
+        """
+        before, sizes = replicas(replica_set), self._sizes()
+        given = annotations_of(replica_set)
+        if size == before and not (force and any(given.get(name) != value for name, value in sizes.items())):
+            return False
+        wanted = with_annotations(replica_set, {**given, **sizes})
+        made = await self._put({**wanted, "spec": {**replica_set["spec"], "replicas": size}})
+        if size != before:
+            direction = "up" if before < size else "down"
+            self._tell(f"Scaled {direction} replica set {made['metadata']['name']} from {before} to {size}")
+        return size != before
+
+    def _sizes(self) -> dict[str, str]:
+        desired = replicas(self.deployment)
+        return size_annotations(desired, desired + max_surge(self.deployment))
+
+    async def _put(self, replica_set: Json) -> Json:
+        made = await self._client.update(REPLICA_SETS, replica_set)
+        self._owner.wrote(self.deployment, REPLICA_SETS, made)
+        uid = made["metadata"]["uid"]
+        self.sets = [made if each["metadata"]["uid"] == uid else each for each in self.sets]
+        return made
+
+    async def clean_up(self) -> None:
+        """Deletes old ReplicaSets beyond the limit. Raises StatusError."""
+        limit = history_limit(self.deployment)
+        for each in to_clean_up(self.old, limit) if limit is not None else ():
+            metadata = each["metadata"]
+            try:
+                await self._client.delete(REPLICA_SETS, metadata["name"], metadata["namespace"])
+            except StatusError as error:
+                if not is_reason(error, "NotFound"):
+                    raise
+
+    # The Deployment.
+
+    async def _tell_revision(self, number: str, progress: Json | None) -> None:
+        status, given = self.deployment.get("status") or {}, annotations_of(self.deployment)
+        wanted = with_progress(status, progress) if progress is not None else status
+        if given.get(REVISION) != number or wanted != status:
+            self.deployment = with_annotations(self.deployment, {**given, REVISION: number})
+            await self._write(wanted)
+
+    async def write_counts(self) -> None:
+        """The status by what is known, without a word on progress."""
+        await self._write_changed(self._counts())
+
+    async def write_rollout(self) -> Json:
+        """The status by what is known, with progress and failures."""
+        return await self._write_changed(rollout(self.deployment, self._counts(), self.sets, self.new))
+
+    def _counts(self) -> Json:
+        return counts(self.deployment, self.sets, self.new, with_terminating=self._with_terminating)
+
+    async def write_progress(self, wanted: Json) -> None:
+        """The status with another condition Progressing."""
+        await self._write(with_progress(self.deployment.get("status") or {}, wanted))
+
+    async def _write_changed(self, status: Json) -> Json:
+        if status != (self.deployment.get("status") or {}):
+            await self._write(status)
+        return status
+
+    async def _write(self, status: Json) -> None:
+        made = await self._client.update_status(DEPLOYMENTS, {**self.deployment, "status": status})
+        self.deployment = self._owner.wrote(made)
+
+    async def write_spec(self, deployment: Json) -> None:
+        """The Deployment itself, changed by a rollback."""
+        self.deployment = self._owner.wrote(await self._client.update(DEPLOYMENTS, deployment))
+
+    def warn(self, reason: str, message: str) -> None:
+        self._recorder.record(self.deployment, "Warning", reason, message)
+
+    def tell(self, reason: str, message: str) -> None:
+        self._recorder.record(self.deployment, "Normal", reason, message)
+
+    def _tell(self, message: str) -> None:
+        self.tell("ScalingReplicaSet", message)

@@ -1,0 +1,54 @@
+"""Pods that no Job counts any more, because it has ended, is gone or gave them up, are let go."""
+
+from __future__ import annotations
+
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.controller import Controller
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import JOBS, Json, key_of
+from controllers.workloads.common.references import controller_of
+from controllers.workloads.jobs.manager import remove_finalizer
+from controllers.workloads.jobs.reconcile import OURSELVES
+from controllers.workloads.jobs.template import has_finalizer
+from controllers.workloads.jobs.verdict import is_over
+
+
+class Orphans:
+    """Their queue. Keys are those of pods."""
+
+    def __init__(self, client: Client, name: str, jobs: Informer, pods: Informer, *, managed_by: bool) -> None:
+        """`managed_by`: other controllers' Jobs are told apart."""
+        self._client, self._jobs, self._pods, self._managed_by = client, jobs, pods, managed_by
+        self.controller = Controller(name, self.reconcile, queue="job_orphan_pod")
+        self.controller.require(jobs)
+        self.controller.require(pods)
+
+    def check(self, pod: Json) -> None:
+        """Looks at a pod soon, if it has to be."""
+        if self._is_orphan(pod):
+            self.controller.queue.add(key_of(pod))
+
+    async def reconcile(self, key: str) -> None:
+        pod = self._pods.get(key)
+        if pod is None or not self._is_orphan(pod):
+            return
+        try:
+            await remove_finalizer(self._client, pod)
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+
+    def _is_orphan(self, pod: Json) -> bool:
+        if not has_finalizer(pod):
+            return False
+        owner = controller_of(pod)
+        if owner is None:
+            return True
+        if (owner["apiVersion"], owner["kind"]) != (JOBS.api_version, JOBS.kind):
+            return False
+        job = self._jobs.get(f"{pod['metadata']['namespace']}/{owner['name']}")
+        if job is None or job["metadata"]["uid"] != owner["uid"]:
+            return True
+        if self._managed_by and job["spec"].get("managedBy") not in (None, OURSELVES):
+            return False
+        return is_over(job)

@@ -1,0 +1,56 @@
+"""A Job's pods."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controllers.runtime.kinds import JOBS, Json
+from controllers.workloads.common.references import controller_reference
+from controllers.workloads.common.templates import pod_of
+from controllers.workloads.jobs.indexes import ANNOTATION
+
+#: Pods have it until they have been counted.
+FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+#: What the server may put in front of the characters that it makes up.
+_LONGEST_PREFIX: Final = 58
+_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+
+
+def has_finalizer(pod: Json) -> bool:
+    return FINALIZER in (pod["metadata"].get("finalizers") or ())
+
+
+def new_pod(job: Json, index: int | None, annotations: dict[str, str], group: Json | None = None) -> Json:
+    """A pod of the Job's template, with these annotations besides; `index` is its completion index, `group` the
+    PodGroup that it belongs to.
+    """
+    pod = pod_of(job["spec"]["template"], job, controller_reference(job, JOBS))
+    metadata, spec = pod["metadata"], dict(pod["spec"])
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
+    if index is not None:
+        annotations = {**annotations, ANNOTATION: str(index)}
+        metadata["labels"] = {**(metadata.get("labels") or {}), ANNOTATION: str(index)}
+        metadata["generateName"] = _prefix(job["metadata"]["name"], index)
+        spec["hostname"] = f"{job['metadata']['name']}-{index}"
+        for field in ("initContainers", "containers"):
+            if spec.get(field):
+                spec[field] = [_with_index(container) for container in spec[field]]
+    if group is not None:
+        spec["schedulingGroup"] = {"podGroupName": group["metadata"]["name"]}
+    if annotations:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+    return {**pod, "spec": spec}
+
+
+def _prefix(name: str, index: int) -> str:
+    end = f"-{index}-"
+    return f"{name[: _LONGEST_PREFIX - len(end)]}{end}"
+
+
+def _with_index(container: Json) -> Json:
+    env = container.get("env") or []
+    if any(variable["name"] == _VARIABLE for variable in env):
+        return container
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{ANNOTATION}']"}}
+    return {**container, "env": [*env, {"name": _VARIABLE, "valueFrom": source}]}

@@ -1,0 +1,1 @@
+"""ReplicaSets and ReplicationControllers."""

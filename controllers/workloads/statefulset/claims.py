@@ -1,0 +1,168 @@
+"""The volume claims of a StatefulSet's pods: made with the pods, and owned so that they go when the policy says so.
+
+An owner reference to the StatefulSet lets a claim go with it (`whenDeleted: Delete`); one to a pod that is not wanted
+any more lets it go with the pod (`whenScaled: Delete`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controllers.runtime.client import Client, StatusError, is_reason
+from controllers.runtime.events import CoreEventRecorder
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json, Kind
+from controllers.workloads.common.references import controller_reference
+from controllers.workloads.statefulset.identity import claim_name, claim_templates, number_of, numbers_wanted
+
+
+class ClaimError(Exception):
+    """A claim that cannot be used."""
+
+
+class Claims:
+    """`wrote` is told of each claim that was written for an owner."""
+
+    def __init__(
+        self, client: Client, claims: Informer, recorder: CoreEventRecorder, wrote: Callable[[Json, Json], object]
+    ) -> None:
+        self._client, self._claims, self._recorder, self._wrote = client, claims, recorder, wrote
+
+    def _of(self, owner: Json, pod: Json) -> list[tuple[Json, Json | None]]:
+        """What each claim of a pod is to be, and what it is."""
+        namespace, found = owner["metadata"]["namespace"], []
+        for template in claim_templates(owner):
+            name = claim_name(owner, template, number_of(pod))
+            selected = (owner["spec"].get("selector") or {}).get("matchLabels") or {}
+            labels = {**(template["metadata"].get("labels") or {}), **selected}
+            metadata = {**template["metadata"], "name": name, "namespace": namespace, "labels": labels}
+            claim = {name: value for name, value in template.items() if name != "status"}
+            wanted = {**claim, "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+            found.append((wanted, self._claims.get(f"{namespace}/{name}")))
+        return found
+
+    async def create(self, owner: Json, pod: Json) -> None:
+        """Those that are missing. Raises ClaimError with all that is wrong."""
+        wrong = []
+        for wanted, claim in self._of(owner, pod):
+            name = wanted["metadata"]["name"]
+            if claim is None:
+                wrong += await self._create(owner, pod, wanted)
+            elif claim["metadata"].get("deletionTimestamp"):
+                wrong.append(f"pvc {name} is being deleted")
+        if wrong:
+            raise ClaimError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+
+    async def _create(self, owner: Json, pod: Json, wanted: Json) -> list[str]:
+        name, which = wanted["metadata"]["name"], pod["metadata"]["name"]
+        set_name = owner["metadata"]["name"]
+        try:
+            self._wrote(owner, await self._client.create(VOLUME_CLAIMS, wanted))
+        except StatusError as error:
+            if not is_reason(error, "AlreadyExists"):
+                text = f"Create Claim {name} for Pod {which} in StatefulSet {set_name} failed error: {error}"
+                self._recorder.record(owner, "Warning", "FailedCreate", text)
+            return [f"failed to create PVC {name}: {error}"]
+        text = f"Create Claim {name} Pod {which} in StatefulSet {set_name} success"
+        self._recorder.record(owner, "Normal", "SuccessfulCreate", text)
+        return []
+
+    def settled(self, owner: Json, pod: Json) -> bool:
+        """Whether all that are there have the owners that the policy asks for."""
+        return all(claim is None or _is_settled(claim, owner, pod) for _, claim in self._of(owner, pod))
+
+    async def settle(self, owner: Json, pod: Json) -> None:
+        """Gives them these owners. Raises StatusError."""
+        for _, claim in self._of(owner, pod):
+            if claim is None:
+                continue
+            if _is_anothers(claim, owner, pod):
+                text = (
+                    f"PersistentVolumeClaim {claim['metadata']['name']} has a conflicting OwnerReference that acts as "
+                    "a manging controller, the retention policy is ignored for this claim"
+                )
+                self._recorder.record(owner, "Warning", "ConflictingController", text)
+            if not _is_settled(claim, owner, pod):
+                wanted = {**claim, "metadata": {**claim["metadata"], "ownerReferences": _owners(claim, owner, pod)}}
+                self._wrote(owner, await self._client.update(VOLUME_CLAIMS, wanted))
+
+    def is_stale(self, owner: Json, pod: Json) -> bool:
+        """Whether a claim still belongs to an earlier pod of the same name, and will go with it."""
+        if _policy(owner)[1] != "Delete":
+            return False
+        return any(claim is not None and _has_stale(claim, pod, PODS) for _, claim in self._of(owner, pod))
+
+
+def _policy(owner: Json) -> tuple[str, str]:
+    """What becomes of claims when the StatefulSet is deleted, and when it is scaled down."""
+    given = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    return given.get("whenDeleted", "Retain"), given.get("whenScaled", "Retain")
+
+
+def _owners_wanted(owner: Json, pod: Json) -> tuple[bool, bool]:
+    """Whether the StatefulSet, and whether the pod is to own a claim."""
+    when_deleted, when_scaled = _policy(owner)
+    condemned = when_scaled == "Delete" and number_of(pod) not in numbers_wanted(owner)
+    return when_deleted == "Delete" and not condemned, condemned
+
+
+def _names(reference: Json, obj: Json, kind: Kind) -> bool:
+    identity = (reference["apiVersion"], reference["kind"], reference["name"])
+    return identity == (kind.api_version, kind.kind, obj["metadata"]["name"])
+
+
+def _references(claim: Json) -> list[Json]:
+    return claim["metadata"].get("ownerReferences") or []
+
+
+def _has_stale(claim: Json, obj: Json, kind: Kind) -> bool:
+    """Whether the claim belongs to another object of the same name."""
+    found = next((each for each in _references(claim) if _names(each, obj, kind)), None)
+    return found is not None and found["uid"] != obj["metadata"].get("uid", "")
+
+
+def _is_owned(claim: Json, obj: Json) -> bool:
+    return any(each["uid"] == obj["metadata"].get("uid", "") for each in _references(claim))
+
+
+def _is_anothers(claim: Json, owner: Json, pod: Json) -> bool:
+    """Whether somebody else decides about the claim, while there is something to decide."""
+    if _policy(owner) == ("Retain", "Retain"):
+        return False
+    for each in _references(claim):
+        for obj, kind in ((owner, STATEFUL_SETS), (pod, PODS)):
+            if _names(each, obj, kind):
+                if each["uid"] != obj["metadata"].get("uid", ""):
+                    return True
+                break
+        else:
+            if each.get("controller"):
+                return True
+    return False
+
+
+def _is_settled(claim: Json, owner: Json, pod: Json) -> bool:
+    if _has_stale(claim, owner, STATEFUL_SETS) or _has_stale(claim, pod, PODS):
+        # It will be collected: nothing is to be changed before.
+        return True
+    if _is_anothers(claim, owner, pod):
+        return not (_is_owned(claim, owner) or _is_owned(claim, pod))
+    own = {obj["metadata"].get("uid", "") for obj in (owner, pod)}
+    if any(each["uid"] in own and not each.get("controller") for each in _references(claim)):
+        return False
+    return _owners_wanted(owner, pod) == (_is_owned(claim, owner), _is_owned(claim, pod))
+
+
+def _owners(claim: Json, owner: Json, pod: Json) -> list[Json]:
+    """The owner references that a claim is to have."""
+    others = [
+        each for each in _references(claim) if not (_names(each, owner, STATEFUL_SETS) or _names(each, pod, PODS))
+    ]
+    if _is_anothers(claim, owner, pod):
+        return others
+    by_owner, by_pod = _owners_wanted(owner, pod)
+    if by_owner:
+        others.append(controller_reference(owner, STATEFUL_SETS))
+    if by_pod:
+        others.append(controller_reference(pod, PODS))
+    return others

@@ -1,0 +1,276 @@
+"""One look at one StatefulSet: pods that are missing are made, in order; those beyond its size go, the last first; then
+one that is out of date goes, to come back by the new template.
+
+One after the other, each waits until the one before is available, and while a pod is not, nothing else happens; in
+parallel, nobody waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from controllers.runtime.client import Client, StatusError, is_reason
+from controllers.runtime.intorstring import scaled
+from controllers.runtime.kinds import PODS, Json
+from controllers.workloads.common.component import Workload
+from controllers.workloads.common.history import with_template
+from controllers.workloads.common.pod_control import slow_start
+from controllers.workloads.common.pod_states import is_available, is_deleted, is_ready, phase
+from controllers.workloads.statefulset.claims import ClaimError, Claims
+from controllers.workloads.statefulset.identity import (
+    has_identity,
+    has_storage,
+    is_parallel,
+    keeps_current,
+    new_pod,
+    number_of,
+    numbers_wanted,
+    replicas,
+    revision_of,
+    with_identity,
+    with_storage,
+)
+
+_Step = Callable[[Json], Awaitable[bool]]
+
+
+class Turn:
+    """`current` and `update` are revisions. `with_unavailable`: several pods may be updated at once."""
+
+    def __init__(
+        self,
+        component: Workload,
+        claims: Claims,
+        owner: Json,
+        revisions: tuple[Json, Json],
+        pods: Sequence[Json],
+        now: datetime,
+        *,
+        with_unavailable: bool,
+    ) -> None:
+        self._component, self._claims, self._owner, self._now = component, claims, owner, now
+        self._client: Client = component.client
+        self.current, self.update = revisions
+        self._with_unavailable = with_unavailable
+        self._updated = with_template(owner, self.update)
+        self._seconds = owner["spec"].get("minReadySeconds", 0)
+        self._ordered = not is_parallel(owner)
+        numbers, known = numbers_wanted(owner), {number_of(pod): pod for pod in pods}
+        self.replicas = [known[number] if number in known else self._new(number) for number in numbers]
+        beyond = [pod for number, pod in known.items() if number >= 0 and number not in numbers]
+        self._condemned = sorted(beyond, key=number_of, reverse=True)
+        self._all = list(pods)
+        #: How many pods of the current revision were sent away in this turn.
+        self.sent_away = 0
+        #: How many pods are unavailable, where that was asked.
+        self.unavailable: int | None = None
+
+    @property
+    def limit(self) -> int:
+        """How many pods may be unavailable while several are updated at once."""
+        rolling = (self._owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+        return max(1, scaled(rolling.get("maxUnavailable", 1), replicas(self._owner), up=False))
+
+    def _new(self, number: int) -> Json:
+        current = keeps_current(self._owner, number)
+        revision = self.current if current else self.update
+        return new_pod(with_template(self._owner, revision), revision["metadata"]["name"], number)
+
+    async def take(self) -> None:
+        """Does what can be done now. Raises StatusError, ClaimError."""
+        if self._owner["metadata"].get("deletionTimestamp"):
+            return
+        if await self._for_all(self.replicas, self._keep):
+            return
+        if await self._for_all(self._condemned, self._settle_claims):
+            return
+        if await self._for_all(self._condemned, self._condemn):
+            return
+        strategy = self._owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type") != "OnDelete":
+            given = strategy.get("rollingUpdate") or {}
+            if self._with_unavailable:
+                await self._update_several(given)
+            else:
+                await self._update_one(int(given.get("partition", 0)))
+
+    async def _for_all(self, pods: Sequence[Json], step: _Step) -> bool:
+        """Each step says whether the turn is over; in parallel none is."""
+        if self._ordered:
+            for pod in pods:
+                if await step(pod):
+                    return True
+            return False
+
+        async def one(number: int) -> None:
+            await step(pods[number])
+
+        _, failure = await slow_start(len(pods), one)
+        if failure is not None:
+            raise failure
+        return False
+
+    # One pod.
+
+    async def _keep(self, pod: Json) -> bool:
+        """Brings a wanted pod to life."""
+        if phase(pod) in ("Failed", "Succeeded"):
+            if not is_deleted(pod):
+                await self._delete(pod)
+            return True
+        if not phase(pod):
+            if self._claims.is_stale(self._owner, pod):
+                return True
+            await self._create(pod)
+            if self._ordered:
+                return True
+        if phase(pod) == "Pending":
+            await self._complete_claims(pod)
+        if self._ordered and self._has_to_wait(pod):
+            return True
+        matches = has_identity(self._owner, pod) and has_storage(self._owner, pod)
+        if not matches or not self._claims.settled(self._updated, pod):
+            await self._repair(pod)
+        return False
+
+    def _has_to_wait(self, pod: Json) -> bool:
+        return is_deleted(pod) or not self._is_running(pod) or not self._is_available(pod)
+
+    async def _settle_claims(self, pod: Json) -> bool:
+        if not self._claims.settled(self._updated, pod):
+            await self._claims.settle(self._updated, pod)
+        return False
+
+    async def _condemn(self, pod: Json) -> bool:
+        """Sends a pod away that is beyond the size; while another is not available, only that one."""
+        if is_deleted(pod):
+            return self._ordered
+        unhealthy = not self._is_running(pod) or not self._is_available(pod)
+        if unhealthy and self._ordered and pod is not self._first_unavailable():
+            return True
+        await self._delete(pod)
+        return True
+
+    def _first_unavailable(self) -> Json | None:
+        everyone = [*self.replicas, *reversed(self._condemned)]
+        return next((pod for pod in everyone if self._is_unavailable(pod)), None)
+
+    # Updates, the last pod first.
+
+    async def _update_one(self, partition: int) -> None:
+        for pod in reversed(self.replicas[partition:]):
+            if self._is_outdated(pod):
+                await self._send_away(pod)
+                return
+            if self._is_unavailable(pod):
+                return
+
+    async def _update_several(self, given: Json) -> None:
+        self.unavailable = sum(map(self._is_unavailable, self.replicas))
+        room = self.limit - self.unavailable
+        for pod in reversed(self.replicas[int(given.get("partition", 0)) :]):
+            if room <= 0:
+                return
+            if self._is_outdated(pod):
+                await self._send_away(pod)
+                room -= 1
+
+    def _is_outdated(self, pod: Json) -> bool:
+        return revision_of(pod) != self.update["metadata"]["name"] and not is_deleted(pod)
+
+    async def _send_away(self, pod: Json) -> None:
+        await self._delete(pod)
+        self.sent_away += 1
+
+    # States.
+
+    def _is_running(self, pod: Json) -> bool:
+        return phase(pod) == "Running" and is_ready(pod)
+
+    def _is_available(self, pod: Json) -> bool:
+        return is_available(pod, self._seconds, self._now)
+
+    def _is_unavailable(self, pod: Json) -> bool:
+        return not self._is_available(pod) or is_deleted(pod)
+
+    def counts(self) -> Json:
+        """What the status counts."""
+        running = [pod for pod in self._all if self._is_running(pod)]
+        staying = [pod for pod in self._all if phase(pod) and not is_deleted(pod)]
+        current, update = (revision["metadata"]["name"] for revision in (self.current, self.update))
+        return {
+            "replicas": sum(bool(phase(pod)) for pod in self._all),
+            "readyReplicas": len(running),
+            "availableReplicas": sum(self._is_available(pod) for pod in running),
+            "currentReplicas": sum(revision_of(pod) == current for pod in staying) - self.sent_away,
+            "updatedReplicas": sum(revision_of(pod) == update for pod in staying),
+        }
+
+    # Writing.
+
+    async def _create(self, pod: Json) -> None:
+        try:
+            await self._claims.create(self._owner, pod)
+        except ClaimError as error:
+            self._tell("Create", pod, error)
+            raise
+        failure: StatusError | None = None
+        try:
+            made = await self._client.create(PODS, pod)
+            self._component.wrote(self._owner, PODS, made)
+        except StatusError as error:
+            if is_reason(error, "AlreadyExists"):
+                raise
+            failure = error
+        await self._settle(pod)
+        self._tell("Create", pod, failure)
+        if failure is not None:
+            raise failure
+
+    async def _complete_claims(self, pod: Json) -> None:
+        await self._claims.create(self._owner, pod)
+        await self._settle(pod)
+
+    async def _settle(self, pod: Json) -> None:
+        try:
+            await self._claims.settle(self._owner, pod)
+        except StatusError as error:
+            self._tell("Update", pod, error)
+            raise
+
+    async def _repair(self, pod: Json) -> None:
+        """Gives a pod back what makes it the one of its number."""
+        wanted = pod if has_identity(self._owner, pod) else with_identity(self._owner, pod)
+        try:
+            if not has_storage(self._updated, wanted):
+                wanted = with_storage(self._updated, wanted)
+                await self._claims.create(self._updated, wanted)
+            if not self._claims.settled(self._updated, wanted):
+                await self._claims.settle(self._updated, wanted)
+            if wanted is not pod:
+                self._component.wrote(self._owner, PODS, await self._client.update(PODS, wanted))
+        except (StatusError, ClaimError) as error:
+            self._tell("Update", pod, error)
+            raise
+        self._tell("Update", pod, None)
+
+    async def _delete(self, pod: Json) -> None:
+        metadata = pod["metadata"]
+        try:
+            answer = await self._client.delete(PODS, metadata["name"], metadata["namespace"])
+            if answer.get("kind") == "Pod":
+                self._component.wrote(self._owner, PODS, answer)
+        except StatusError as error:
+            if not is_reason(error, "NotFound"):
+                self._tell("Delete", pod, error)
+                raise
+        self._tell("Delete", pod, None)
+
+    def _tell(self, verb: str, pod: Json, error: Exception | None) -> None:
+        what = f"{verb} Pod {pod['metadata']['name']} in StatefulSet {self._owner['metadata']['name']}"
+        record = self._component.recorder.record
+        if error is None:
+            record(self._owner, "Normal", f"Successful{verb}", f"{what} successful")
+        else:
+            record(self._owner, "Warning", f"Failed{verb}", f"{what} failed error: {error}")
