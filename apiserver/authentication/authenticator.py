@@ -24,8 +24,8 @@ from apiserver.runtime.metrics import Histogram
 if TYPE_CHECKING:
     from apiserver.authentication.oidc.authenticator import JwtAuthenticator
     from apiserver.authentication.oidc.configuration import Authenticators
+    from apiserver.authentication.settings import ProxySettings
     from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
-    from apiserver.options.authentication import ProxySettings
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""`python -m apiserver.command.fake_apiserver`: the server under kube-apiserver's name, for whoever starts that binary (envtest).
+"""`python -m apiserver.command.fake_apiserver`: the server under kube-apiserver's name, as envtest starts it.
 
 Takes kube-apiserver's command line. What it means here is told to the server in its own flags; flags that have no
 meaning here are accepted, and named once on stderr. Objects are kept in memory: what `--etcd-servers` leads to is not

@@ -23,7 +23,7 @@ from apiserver.runtime import gc_tuning as garbage
 from apiserver.runtime.lazy_imports import warm
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.tls.listener import Https, HttpsError
-from apiserver.tls.self_signed import SIGNER, own_certificate, trusting_signer
+from apiserver.tls.self_signed import SIGNER, own_certificate, own_signer
 from kubedra import private
 
 if TYPE_CHECKING:
@@ -46,15 +46,19 @@ def say(settings: Settings, text: str) -> None:
 
 
 def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files]:
-    """The certificate that the flags name or want made, None without https; and the settings of a server that knows
-    users by what a signer among its components signs, where it can. Raises OSError.
+    """Return the settings and the server's certificate, None without https. Raise OSError if it cannot be made.
+
+    A signer among the components becomes the authority whose client certificates count, unless flags name another.
     """
     files: Files = None
     if settings.tls_cert_file is not None and settings.tls_key_file is not None:
         files = settings.tls_cert_file, settings.tls_key_file
     elif settings.tls_own:
         files = own_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
-    return trusting_signer(settings) if files and SIGNER in names else settings, files
+    own = own_signer(settings.identity.client_ca, settings.data_dir)
+    if files and SIGNER in names and own is not None:
+        settings = replace(settings, identity=replace(settings.identity, client_ca=own()[0]))
+    return settings, files
 
 
 class Process:

@@ -1,6 +1,7 @@
 """`python -m apiserver`: the server as a process, with the controllers in it that `--controllers` names.
 
-It and `apiserver.command.serve` alone know both the server and its clients. A mistake is one line on stderr and exit code 2.
+Only it and `apiserver.command.serve` know both the server and its clients. A mistake is one line on stderr and exit
+code 2.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Make: TypeAlias = "Callable[[Transport], Manager]"
 
 
 class Components(Protocol):
-    """Those of one server, in its process (`controllers.manager.manager.Manager`) or in another (`apiserver.components.child_process.Apart`)."""
+    """The components of one server: `controllers.manager.manager.Manager` in its process, or `child_process.Apart`."""
 
     @property
     def names(self) -> Sequence[str]: ...
@@ -94,7 +94,7 @@ def _options(settings: Settings, files: Files, say: Callable[[str], object]) -> 
         # With a seed not even the machine makes a difference.
         host=socket.gethostname() if settings.seed is None else "kubedra",
         seed=settings.seed,
-        signing=SigningOptions(own=own_signer(settings)),
+        signing=SigningOptions(own=own_signer(settings.identity.client_ca, settings.data_dir)),
         root_ca=files[0].read_text() if files else "",
         nodes=settings.nodes,
         devices=settings.devices,

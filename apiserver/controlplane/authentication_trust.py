@@ -22,8 +22,8 @@ from apiserver.storage import StorageError
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
+    from apiserver.authentication.settings import IdentitySettings
     from apiserver.authentication.x509.client_certificates import ClientCertificates
-    from apiserver.options.authentication import IdentitySettings
     from apiserver.registry.store.store import Registry
 
 __all__ = ["AuthenticationInfo"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["KubeletSettings", "add_flags", "read_kubelets"]
+from apiserver.http.kubelet.settings import ADDRESS_TYPES, KubeletSettings
 
-_KINDS: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+__all__ = ["add_flags", "read_kubelets"]
+
 #: Name, what it is for.
 _FILES: Final = (
     ("kubelet-certificate-authority", "who signs the certificates of kubelets (default: any certificate is taken)"),
@@ -18,23 +18,12 @@ _FILES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletSettings:
-    """`authority` signs the certificates of kubelets, None: any counts; `shown`: certificate and key for kubelets;
-    `addresses`: the kinds of a node's addresses, the best first.
-    """
-
-    authority: Path | None = None
-    shown: tuple[Path, Path] | None = None
-    addresses: tuple[str, ...] = _KINDS
-
-
 def add_flags(group: argparse._ArgumentGroup) -> None:
     for name, text in _FILES:
         group.add_argument(f"--{name}", type=Path, metavar="FILE", help=text)
     group.add_argument(
-        "--kubelet-preferred-address-types", default=",".join(_KINDS), metavar="KINDS",
-        help=f"by which addresses kubelets are reached, the best first (default {','.join(_KINDS)})",
+        "--kubelet-preferred-address-types", default=",".join(ADDRESS_TYPES), metavar="KINDS",
+        help=f"by which addresses kubelets are reached, the best first (default {','.join(ADDRESS_TYPES)})",
     )  # fmt: skip
 
 
@@ -47,8 +36,8 @@ def read_kubelets(given: argparse.Namespace) -> KubeletSettings:
     if (certificate is None) != (key is None):
         raise ValueError("--kubelet-client-certificate and --kubelet-client-key go together")
     kinds = tuple(filter(None, (kind.strip() for kind in given.kubelet_preferred_address_types.split(","))))
-    unknown = next((kind for kind in kinds if kind not in _KINDS), "")
+    unknown = next((kind for kind in kinds if kind not in ADDRESS_TYPES), "")
     if unknown or not kinds:
         flag = "--kubelet-preferred-address-types"
-        raise ValueError(f"{flag} {unknown}: allowed are {', '.join(_KINDS)}")
+        raise ValueError(f"{flag} {unknown}: allowed are {', '.join(ADDRESS_TYPES)}")
     return KubeletSettings(authority, None if certificate is None or key is None else (certificate, key), kinds)

@@ -20,23 +20,26 @@ from apiserver.admission.plugins.registered import conflicting, select
 from apiserver.api.features.gates import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.values.times import parse_time
 from apiserver.authentication.authenticator import TokenFileError, read_tokens
+from apiserver.authentication.settings import IdentitySettings
 from apiserver.authentication.tokens.service_account_tokens import ISSUER
+from apiserver.http.kubelet.settings import KubeletSettings
 from apiserver.http.sinks.metric_filters import MetricSettings
 from apiserver.options.admission import AdmissionSettings, read_admission
-from apiserver.options.authentication import IdentitySettings, read_identity
+from apiserver.options.authentication import read_identity
 from apiserver.options.authorization import AccessSettings, read_access
 from apiserver.options.fairness import TrafficSettings, read_traffic
 from apiserver.options.flags import SettingsError, parser
-from apiserver.options.kubelet import KubeletSettings, read_kubelets
+from apiserver.options.kubelet import read_kubelets
 from apiserver.options.metrics import read_metrics
 from apiserver.options.service_network import NetworkSettings, read_network
-from apiserver.options.tls import TlsSettings, read_tls
+from apiserver.options.tls import read_tls
 from apiserver.options.tokens import TokenSettings, read_token_settings
 from apiserver.options.tracing import TracingSettings, read_tracing
 from apiserver.options.values import listed, seconds
 from apiserver.registry.catalog.served import parse_runtime_config
 from apiserver.request.messages import User
 from apiserver.runtime.virtual_loop import START
+from apiserver.tls.settings import TlsSettings
 from apiserver.webhooks.services import Services, parse_service_addresses
 from kubedra import profiles
 

@@ -3,8 +3,8 @@
     now()                       UTC; `teller()` for who asks often
     loop.time(), loop.call_later, asyncio.sleep, asyncio.timeout      everything that waits
 
-A real loop follows the system's clock. The virtual one (`apiserver.runtime.virtual_loop`) has a time of its own, which jumps
-from timer to timer; code that asks for time as above runs on both unchanged. What it has to say besides is what a timer
+A real loop follows the system's clock. The virtual one (`virtual_loop`) has a time of its own, which jumps from
+timer to timer; code that asks for time as above runs on both unchanged. What it has to say besides is what a timer
 is for, where that is not the work of the control plane (`Timer`), and when something outside the loop works for it
 (`outside`). On a real loop both mean nothing and cost nothing.
 """

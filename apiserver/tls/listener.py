@@ -19,8 +19,8 @@ from apiserver.runtime.reloading import Followed
 
 if TYPE_CHECKING:
     from apiserver.authentication.x509.client_certificates import ClientCertificates
-    from apiserver.options.tls import TlsSettings
     from apiserver.tls.pyopenssl import TakingContext
+    from apiserver.tls.settings import TlsSettings
 
     _Made = ssl.SSLContext | TakingContext
 

@@ -2,8 +2,8 @@
 
 Python's `ssl` ends the handshake of a client whose certificate it cannot verify. Kubernetes lets it in and answers what
 it asks: 401, or, where it has a good token as well, as to that token. So every certificate is taken here, and whoever
-authenticates a request verifies it (`apiserver.authentication.x509.client_certificates`). Clients are told the names of the
-authorities that count, by which they choose what to show.
+authenticates a request verifies it (`apiserver.authentication.x509.client_certificates`). Clients receive the names of
+the authorities that count, by which they choose what to show.
 
 Event loops drive a connection by the methods of `ssl.SSLObject`, which `TakingConnection` has, and by `ssl.MemoryBIO`.
 """
@@ -22,7 +22,7 @@ from OpenSSL import SSL
 from OpenSSL.crypto import FILETYPE_ASN1, X509, dump_certificate
 
 if TYPE_CHECKING:
-    from apiserver.options.tls import TlsSettings
+    from apiserver.tls.settings import TlsSettings
 
 __all__ = ["TakingConnection", "TakingContext", "restricted"]
 

@@ -8,7 +8,6 @@ import datetime as dt
 import ipaddress
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.x509 import CertificateBuilder
-
-    from apiserver.options.settings import Settings
 
 _VALID = dt.timedelta(days=365)
 #: A certificate is made anew when it has less than this left.
@@ -59,18 +56,12 @@ def own_authority(directory: Path) -> tuple[Path, Path]:
     return certificate, key
 
 
-def own_signer(settings: Settings) -> Callable[[], tuple[Path, Path]] | None:
-    """What makes or finds the authority that signs CertificateSigningRequests; None where the flags name others as
-    those whose users count.
+def own_signer(client_ca: Path | None, data_dir: Path) -> Callable[[], tuple[Path, Path]] | None:
+    """Return a function that makes or finds the authority that signs CertificateSigningRequests.
+
+    Return None if `--client-ca-file` names another authority.
     """
-    trusted = settings.identity.client_ca
-    return partial(own_authority, settings.data_dir) if trusted in (None, settings.data_dir / _AUTHORITY) else None
-
-
-def trusting_signer(settings: Settings) -> Settings:
-    """The settings of a server that knows users by certificates of its own signer, where it has one. Raises OSError."""
-    own = own_signer(settings)
-    return settings if own is None else replace(settings, identity=replace(settings.identity, client_ca=own()[0]))
+    return partial(own_authority, data_dir) if client_ca in (None, data_dir / _AUTHORITY) else None
 
 
 def _make_authority(certificate_file: Path, key_file: Path) -> None:

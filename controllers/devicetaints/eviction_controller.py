@@ -1,11 +1,9 @@
 """Device taint eviction: pods whose devices have a NoExecute taint that they do not tolerate are deleted, and
 DeviceTaintRules say how far that is.
 
-What has to go, and when, is worked out by events in `controllers.devicetaints.evictions`; keys of the queue are hints to act
-on it: `pod:UID:NS/NAME` and
-`rule:UID:NAME`. A pod that has to go is looked up live, told why (event, condition DisruptionTarget) and deleted.
-`controllers.devicetaints.rule_status` has what
-rules say.
+`evictions` works out from events which pods have to go, and when; keys of the queue are hints to act on it:
+`pod:UID:NS/NAME` and `rule:UID:NAME`. A pod that has to go is looked up live, gets an event and the condition
+DisruptionTarget, and is deleted. `rule_status` writes the status of rules.
 
 Facts: upstream's pkg/controller/devicetainteviction. Differs: what is there at the start is taken slices first and pods
 last, so that nothing is cancelled that was never due; rules that the server does not serve are not waited for.

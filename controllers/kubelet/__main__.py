@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from apiserver.runtime import gc_tuning as garbage
+from controllers.kubelet.dra.checkpoint import CheckpointError
 from controllers.manager.start import run
 from controllers.options.command_line import (
     FlagError,
@@ -145,7 +146,8 @@ def _when_stdin_ends() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run(lambda: read(arguments), os.environ.get("KUBEDRA_PROG", "python -m controllers.kubelet"))
+    prog = os.environ.get("KUBEDRA_PROG", "python -m controllers.kubelet")
+    return run(lambda: read(arguments), prog, CheckpointError)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from controllers.kubelet.dra.checkpoint import CheckpointError
 from controllers.manager.flags import read
 from controllers.manager.instance import CredentialsError, Instance
 from controllers.options.command_line import FlagError, Given
@@ -64,8 +63,8 @@ async def serve(given: Given) -> None:
         await client.close()
 
 
-def run(read_flags: Callable[[], Given], prog: str) -> int:
-    """Reads the flags and serves; the exit code."""
+def run(read_flags: Callable[[], Given], prog: str, fatal: type[Exception] = LeaseLostError) -> int:
+    """Read the flags and serve. Return the exit code: 2 for bad flags, 1 where `fatal` or a lost lease ended it."""
     runner = asyncio.run
     with contextlib.suppress(ImportError):
         import uvloop
@@ -85,7 +84,7 @@ def run(read_flags: Callable[[], Given], prog: str) -> int:
     except (FlagError, CredentialsError) as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return 2
-    except (LeaseLostError, CheckpointError) as error:
+    except (LeaseLostError, fatal) as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return 1
     return 0

@@ -2,8 +2,8 @@
 keeps pods off it and the taint eviction controller takes them away.
 
 NoSchedule taints follow a node's conditions at once (`reconcile`). Every five seconds all nodes are looked at
-(`controllers.nodelifecycle.zones`): those that are not heard of, and NoExecute taints, which nodes of a zone get one after the
-other. Pods of a node that is not ready are not ready either. Facts: upstream's pkg/controller/nodelifecycle.
+(`zones`): those that are not heard of, and NoExecute taints, which nodes of a zone get one after the other. Pods of a
+node that is not ready are not ready either. Facts: upstream's pkg/controller/nodelifecycle.
 """
 
 from __future__ import annotations

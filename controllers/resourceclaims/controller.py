@@ -2,8 +2,8 @@
 
 Keys are `pod:NS/NAME`, `claim:NS/NAME` and `podgroup:NS/NAME`. What a pod's claims are called stands in its
 status.resourceClaimStatuses, written by strategic merge so that entries of other rounds survive. Claims of groups:
-`controllers.resourceclaims.group_claims`. Facts: upstream's pkg/controller/resourceclaim. Differs: entries are merged, not applied, and
-a pod that is done gets no new claims (upstream keeps it from them by remembering those that it created).
+`group_claims`. Facts: upstream's pkg/controller/resourceclaim. Differs: entries are merged, not applied, and a pod
+that is done gets no new claims (upstream keeps it from them by remembering those that it created).
 """
 
 from __future__ import annotations

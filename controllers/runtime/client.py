@@ -1,10 +1,8 @@
 """The API as typed calls: get, list, create, update, patch, delete, bind, watch.
 
-Objects are dicts as they are on the wire. An answer of 400 or above is raised as `apiserver.api.errors.status.StatusError`
-(`code`,
-`reason`, `message`, `details`); a broken connection as `TransportError`. Like client-go, a request that the server asks
-to
-repeat (429 or 5xx with Retry-After) is repeated up to ten times.
+Objects are dicts as they are on the wire. Answers of 400 or above are raised as `StatusError` (`code`, `reason`,
+`message`, `details`), broken connections as `TransportError`. Like client-go, the client repeats a request up to ten
+times if the answer is 429 or 5xx with Retry-After.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.helpers.pod_lifecycle import is_finished
 from apiserver.api.helpers.storage_classes import class_of, is_default_class
 from apiserver.runtime.metrics import Family
 from controllers.options.options import Options
@@ -21,7 +22,6 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Json, key_of
 from controllers.runtime.newest import Newest
-from controllers.scheduler.state.pod_info import is_finished
 from controllers.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,

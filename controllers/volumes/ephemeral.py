@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from apiserver.api.helpers.pod_lifecycle import is_finished
 from apiserver.runtime.metrics import Counter, Family
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -13,7 +14,6 @@ from controllers.runtime.controller import Controller, ControllerComponent, NotY
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import PODS, VOLUME_CLAIMS, Json, key_of
-from controllers.scheduler.state.pod_info import is_finished
 from controllers.volumes import is_controlled_by, not_for_pod
 
 NAME = "ephemeral-volume-controller"

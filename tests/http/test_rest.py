@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from apiserver.http.admin.idle import Rest, Resting
-from apiserver.http.handlers.chain import RequestRecord
 from apiserver.request.messages import Request, Stream
+from apiserver.request.records import RequestRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

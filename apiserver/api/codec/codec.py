@@ -7,8 +7,8 @@ encoding does, quantities and times canonical, map keys sorted, struct fields in
 value in normal form comes back equal.
 
 The ordinary case is fast: a reader is compiled once for each struct and raises `Odd` at anything out of the ordinary
-(an unknown field, a wrong type, a bad quantity). Only then does `apiserver.api.codec.strictness` walk the value again, find
-the words for it, and hand back a value without oddities.
+(an unknown field, a wrong type, a bad quantity). Only then does `strictness` walk the value again, find the words for
+it, and return a value without oddities.
 
 Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers, strict errors apart).
 """

@@ -2,8 +2,8 @@
 
 `examine` walks a value along a schema as Go's decoder walks the text. It collects unknown and repeated fields (with
 their paths), remembers the first type error, stops at the first error that a type's own parser raises (a quantity,
-a time), and returns a value that the fast readers of `apiserver.api.codec.codec` accept: unknown fields dropped, repeated
-ones merged, numbers as numbers.
+a time), and returns a value that the fast readers of `apiserver.api.codec.codec` accept: unknown fields dropped,
+repeated ones merged, numbers as numbers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Facts about single kinds that server and controllers share: requests of pods, tolerations, quotas, default classes."""
+"""Facts about single kinds for server and controllers: requests of pods, tolerations, quotas, default classes."""

@@ -1,4 +1,4 @@
-"""Which containers run again once they have ended. Facts: upstream's ContainerShouldRestart (pkg/api/v1/pod)."""
+"""Whether pods have ended, and which containers restart. Facts: upstream's ContainerShouldRestart (pkg/api/v1/pod)."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def may_restart(spec: Json, container: Json, exit_code: int) -> bool:
             return True
     policy = container.get("restartPolicy") or spec.get("restartPolicy", "Always")
     return bool(policy == "Always" or (policy == "OnFailure" and exit_code != 0))
+
+
+def is_finished(pod: Json) -> bool:
+    """Return whether the pod has ended: it uses nothing any more and is not scheduled."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")

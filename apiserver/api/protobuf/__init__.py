@@ -1,8 +1,7 @@
 """Protobuf, compiled from the schemas: `encode` and `decode` of any kind, and the envelope in which objects travel.
 
     encode(schema, obj) -> bytes        an object in normal form as the message of its kind
-    decode(schema, data) -> dict        a message in JSON form; `apiserver.api.codec.codec.decode` then brings it into normal
-                                        form
+    decode(schema, data) -> dict        a message in JSON form; `apiserver.api.codec.codec.decode` then normalizes it
     wrap, unwrap                        the envelope: `k8s\\0` and a runtime.Unknown that names apiVersion and kind
 
 Kind and apiVersion stand in the envelope only. What is written follows upstream's generated code: fields in the order

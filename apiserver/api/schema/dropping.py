@@ -1,6 +1,6 @@
 """What disabled feature gates take from an object, compiled from its type: which fields have which gates, and which use
-in the stored object keeps them, stands in the type alone (`apiserver.api.schema.language.Gated`). Fields are dropped, or, where
-the gate is kubedra's own, hidden.
+in the stored object keeps them, stands in the type alone (`apiserver.api.schema.language.Gated`). Fields are
+dropped, or, where the gate is kubedra's own, hidden.
 
 Most objects have nothing that is disabled. That is found out in one walk, along the steps that lead to such fields.
 """

@@ -1,7 +1,7 @@
 """Who a client's certificate is of: a user, or a front proxy that asks for others and names them in headers.
 
-Every certificate opens a connection (`apiserver.tls.pyopenssl`); here it is verified, when something is asked, against the
-authorities that count then and at that time. Their files are read again when they change.
+Every certificate opens a connection (`apiserver.tls.pyopenssl`); each request verifies it against
+the authorities that count at that time. Their files are read again when they change.
 Facts: k8s.io/apiserver, pkg/authentication/request/x509 and headerrequest.
 """
 
@@ -22,7 +22,7 @@ from apiserver.runtime.reloading import Followed
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-    from apiserver.options.authentication import IdentitySettings, ProxySettings
+    from apiserver.authentication.settings import IdentitySettings, ProxySettings
 
 __all__ = ["CertificateError", "ClientCertificates", "Shown", "proxied_user"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from apiserver.http.handlers.chain import RequestRecord
 from apiserver.request.messages import Request, Stream
+from apiserver.request.records import RequestRecord
 
 __all__ = ["Components", "Look", "Rest", "Resting"]
 

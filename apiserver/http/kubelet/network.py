@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.credentials.kubeconfigs import Credentials
 from apiserver.api.errors.status import StatusError, bad_request, internal_error
-from apiserver.options.kubelet import KubeletSettings
+from apiserver.http.kubelet.settings import KubeletSettings
 from apiserver.request.messages import Request, Response, Stream
 from apiserver.request.takeover import Refused, answer_of, take_leave, take_over
 from apiserver.runtime.clock import Timer, outside, timers

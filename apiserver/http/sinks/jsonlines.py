@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from apiserver.api.errors.nesting import dumps
-from apiserver.http.handlers.chain import RequestRecord
+from apiserver.request.records import RequestRecord
 
 log = logging.getLogger(__name__)
 

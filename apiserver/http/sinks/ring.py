@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.http.handlers.chain import RequestRecord
+from apiserver.request.records import RequestRecord
 
 #: How many records are kept.
 KEPT: Final = 1000

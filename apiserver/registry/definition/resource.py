@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 Release = tuple[int, int]
-#: The store of a resource (`apiserver.registry.store.store.Store`): stores know resources, so resources cannot name its type.
+#: The store of a resource (`registry.store.store.Store`): stores know resources, so resources cannot name its type.
 ItsStore = Any
 
 #: Verbs of an ordinary resource, in discovery's (alphabetical) order.

@@ -65,7 +65,7 @@ def allow_all(*_: Any, **__: Any) -> bool:
 
 
 class Registry:
-    """What all stores of one server share. `stores` is by (group, plural); `apiserver.registry.catalog.catalog` fills it.
+    """What all stores of one server share. `stores` is by (group, plural); `registry.catalog.catalog` fills it.
 
     `admission` is a chain of plugins; `authorize(user, verb, group, resource, subresource, namespace, name)` answers a
     rule's questions; `clock` gives UTC now, `chance` uids and generated names.

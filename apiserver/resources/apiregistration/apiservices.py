@@ -1,4 +1,6 @@
-"""APIServices (apiregistration.k8s.io). Those of this server's own groups are made by `apiserver.controlplane.local_apiservices`; those that
+"""APIServices (apiregistration.k8s.io).
+
+`apiserver.controlplane.local_apiservices` writes those of this server's own groups; those that
 name a service are followed by `apiserver.aggregation`. Rules: kube-aggregator/pkg/apis/apiregistration/validation.
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from apiserver.api.helpers.pod_lifecycle import is_finished
 from apiserver.api.helpers.pod_requests import is_extended
 from apiserver.api.helpers.tolerations import untolerated
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector
@@ -16,7 +17,7 @@ from controllers.kubelet.pods.sysctls import forbidden
 from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.plugins.placement import NOT_AFFINE, PORTS_TAKEN, TAINTED
 from controllers.scheduler.state.nodes import NodeInfo
-from controllers.scheduler.state.pod_info import PodInfo, is_finished
+from controllers.scheduler.state.pod_info import PodInfo
 
 Json = dict[str, Any]
 #: Reason and message.

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from apiserver.api.helpers.pod_lifecycle import is_finished
 from controllers.resourceclaims.taints import SliceChange, SliceTracker
 from controllers.runtime.index import Index
 from controllers.runtime.informer import Informer, Informers
@@ -26,7 +27,7 @@ from controllers.scheduler.dra.claims import claim_keys
 from controllers.scheduler.dra.extended_resources import owner_of_special
 from controllers.scheduler.framework.events import ClusterEvent, Event, node_events, pod_events
 from controllers.scheduler.framework.framework import ANYTHING, Plugin, differ
-from controllers.scheduler.state.pod_info import PodInfo, is_finished
+from controllers.scheduler.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from controllers.scheduler.scheduler import Scheduler

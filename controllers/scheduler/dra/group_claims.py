@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from apiserver.api.helpers.pod_lifecycle import is_finished
 from controllers.resourceclaims import (
     ClaimReferenceError,
     bind_to,
@@ -21,7 +22,6 @@ from controllers.resourceclaims import (
 from controllers.resourceclaims.pods import group_key, group_name
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS
-from controllers.scheduler.state.pod_info import is_finished
 
 Json = dict[str, Any]
 

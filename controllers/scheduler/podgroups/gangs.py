@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from apiserver.api.helpers.pod_lifecycle import is_finished
 from controllers.resourceclaims.pods import group_key, group_name
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS
@@ -17,7 +18,7 @@ from controllers.scheduler.framework.events import ClusterEvent, Event
 from controllers.scheduler.framework.framework import Placement, Plugin, Reads
 from controllers.scheduler.framework.scores import MAX_SCORE
 from controllers.scheduler.state.nodes import Cache, NodeInfo
-from controllers.scheduler.state.pod_info import PodInfo, is_finished
+from controllers.scheduler.state.pod_info import PodInfo
 
 Json = dict[str, Any]
 NAME: Final = "GangScheduling"

@@ -130,8 +130,3 @@ class PodInfo:
     @property
     def has_claims(self) -> bool:
         return bool(self.spec.get("resourceClaims"))
-
-
-def is_finished(pod: Json) -> bool:
-    """Whether the pod has ended: it uses nothing any more and is not scheduled."""
-    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")

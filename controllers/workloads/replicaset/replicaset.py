@@ -1,6 +1,6 @@
 """ReplicaSets: as many active pods of the template as `spec.replicas` says.
 
-ReplicationControllers are the same with another kind and selector: `controllers.workloads.replicaset.replicationcontroller`.
+ReplicationControllers are the same with another kind and selector: `replicationcontroller`.
 Facts: upstream's pkg/controller/replicaset.
 """
 

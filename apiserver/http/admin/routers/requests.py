@@ -11,7 +11,7 @@ from pydantic import Field
 
 from apiserver.http.admin.models import Model
 from apiserver.http.admin.operations import Operations
-from apiserver.http.handlers.chain import RequestRecord
+from apiserver.request.records import RequestRecord
 
 
 class AnsweredRequest(Model):
