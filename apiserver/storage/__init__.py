@@ -1,7 +1,7 @@
 """The revision log and the watch caches: keys, revisions and bytes; no word of Kubernetes kinds.
 
-Reading order: `types` (writes, rows, errors, the RevisionLog protocol) -> `watchcache` and `cache` (what the server
-reads and watches) -> `sqlite` and `postgres` (the two logs) -> `tables` and `schema` (what they stand on) ->
+Reading order: `log.types` (writes, rows, errors, the RevisionLog protocol) -> `watchcache` (what the server reads and
+watches) -> `sqlite` and `postgres` (the two logs) -> `log.tables` and `log.schema` (what they stand on) ->
 docs/adr/0002-revision-log.md.
 
     log = await open_log("sqlite:///var/lib/kubedra")     # also "memory:", "postgresql://user@host/database"

@@ -1,9 +1,16 @@
 """The scheduler: brings pods to nodes and claims to devices, as kube-scheduler with default settings does.
 
-Reading order: `scheduler` (the loop and what becomes of a pod) → `framework` (what a plugin is) → `plugins` (the list)
-→ `evaluate`, `memory` (finding a node) → `queue`, `events` (who waits for what) → `watching` (from watch events to
-state) → `nodes`, `podinfo`, `requests`, `terms` (what is known) → `dynamic`, `claims`, `claimwrites`, `podwrites`
-(devices, and what is written) → `status` (texts).
+Reading order:
+
+    scheduler     the loop: one pod at a time finds its node, many are bound concurrently
+    framework/    what a plugin is, its statuses and events
+    cycle/        the list of plugins, profiles, finding a node, from watch events to state
+    plugins/, dra/, storage/, preemption/   the plugins by subject
+    podgroups/    groups of pods that are placed together
+    queue/        pods that wait
+    state/        nodes and pods as the scheduler knows them
+    writes/       what is written to pods
+    config/       KubeSchedulerConfiguration
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def test_the_assets_may_be_put_where_setup_envtest_looks_for_installed_ones(tmp_
 
 def test_the_server_is_compiled_with_the_assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or each start of it in an environment that forbids files of bytecode would do it again."""
-    module = tmp_path / "installed" / "apiserver" / "standin.py"
+    module = tmp_path / "installed" / "apiserver" / "command" / "fake_apiserver.py"
     module.parent.mkdir(parents=True)
     module.write_text("")
     monkeypatch.setattr("kubedra.process.server_root", lambda: tmp_path / "installed")

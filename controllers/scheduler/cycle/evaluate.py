@@ -2,7 +2,7 @@
 
 The search starts where the last one ended and stops when enough nodes fit (all below 100; else 50 % less one for each
 125 nodes, at least 5 %, at least 100 nodes). The plugins are asked in their order; what they declare to depend on the
-pod, the node and its devices alone is remembered (`memory.py`). Scores with the plugins' weights; among equals the
+pod, the node and its devices alone is remembered (`framework/node_results.py`). Scores with the plugins' weights; among equals the
 choice is random. Long searches let the loop run in between.
 """
 

@@ -6,7 +6,7 @@
     Score        earlier alternatives of a request are better
     Reserve      the allocation for the chosen node, in memory
 
-What it writes to the server is in `claimwrites.py`; the plugin itself in `plugins/dynamicresources.py`.
+`claim_writes.py` writes to the server; `plugin.py` is the plugin itself.
 Facts: Kubernetes 1.36, plugin dynamicresources.
 """
 

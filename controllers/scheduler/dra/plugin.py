@@ -1,6 +1,6 @@
 """DynamicResources: devices for pods with resource claims.
 
-The decisions are `dynamic.py`'s, the writes `claimwrites.py`'s; here they become a plugin.
+The decisions are those of `dynamic_resources.py`, the writes those of `claim_writes.py`; here they become a plugin.
 """
 
 from __future__ import annotations
