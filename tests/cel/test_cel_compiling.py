@@ -223,7 +223,7 @@ def test_what_is_broken_far_down_is_told_in_the_words_of_the_grammar() -> None:
 def test_the_interpreters_limits_stay_as_they_are() -> None:
     script = (
         "import sys, threading; before = sys.getrecursionlimit(), threading.stack_size();"
-        "from apiserver.api import cel; environment = cel.device_environment((1, 36), {}, stored=True);"
+        "from apiserver import cel; environment = cel.device_environment((1, 36), {}, stored=True);"
         f"cel.compile({DEEP['negations']!r}, environment).evaluate(cel.Device('d'));"
         "assert before == (sys.getrecursionlimit(), threading.stack_size());"
         "assert threading.active_count() == 1"

@@ -53,7 +53,7 @@ print(json.dumps(told))
 
 def run(script: str) -> Any:
     done = subprocess.run(
-        [sys.executable, "-P", "-c", f"import gc, json, weakref\nfrom apiserver import garbage\n{script}"],
+        [sys.executable, "-P", "-c", f"import gc, json, weakref\nfrom apiserver.runtime import gc_tuning as garbage\n{script}"],
         env=environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

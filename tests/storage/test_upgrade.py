@@ -186,7 +186,8 @@ def test_a_crash_in_the_middle_leaves_the_old_file_usable_and_the_next_start_mig
     script = f"""
 import asyncio
 from pathlib import Path
-from apiserver.storage import open_log, schema, upgrade
+from apiserver.storage import open_log
+from apiserver.storage.log import schema, upgrade
 upgrade.MIGRATIONS = Path({str(release)!r})
 schema.CHAIN, schema.HEAD = (*schema.CHAIN, {NEW!r}), {NEW!r}
 asyncio.run(open_log({str(older)!r}))
