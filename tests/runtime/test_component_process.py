@@ -41,7 +41,7 @@ def outcome(error: BaseException | None, monkeypatch: pytest.MonkeyPatch, verbos
 
     monkeypatch.setattr(module, "serve", serve)
     given = replace(read(["--server=http://127.0.0.1:1"]), verbosity=verbosity)
-    return module.run(lambda: given, "prog")
+    return module.run(lambda: given, "prog", CheckpointError)
 
 
 @pytest.mark.parametrize(
