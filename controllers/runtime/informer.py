@@ -155,7 +155,9 @@ class Informer:
         return before
 
     async def _follow(self) -> bool:
-        """One watch, with the reading before it if there is no version to go on from. Says whether anything came."""
+        """Follow one watch, after reading the collection if there is no version to resume from; return whether the copy
+        advanced.
+        """
         if self.resource_version:
             return await self._watch(initial=None)
         if self._streaming:
@@ -197,7 +199,9 @@ class Informer:
         self.resource_version = page["metadata"]["resourceVersion"]
 
     async def _watch(self, initial: dict[str, Json] | None) -> bool:
-        """Follows one watch; `initial` gathers the present objects until the bookmark that ends them."""
+        """Follow one watch; return whether the copy advanced. `initial` collects the present objects until the bookmark
+        that ends them.
+        """
         came, handled = False, 0
         watch = self._client.watch(
             self.kind,
@@ -220,7 +224,8 @@ class Informer:
                     # A stream in this process may go on without ever waiting.
                     handled = 0
                     await asyncio.sleep(0)
-        return came
+        # Initial events that break off are sent from the beginning again: a retry of them waits.
+        return came and initial is None
 
     async def _apply_all(self, batch: Batch) -> None:
         pause = self._elapsed() + _PIECE
@@ -231,16 +236,25 @@ class Informer:
                 pause = self._elapsed() + _PIECE
 
     async def _gather(self, batch: Batch, initial: dict[str, Json]) -> dict[str, Json] | None:
+        """Collect the present objects from initial events; replace the copy at the bookmark that ends them.
+
+        A server may send changes of these objects in between, deletions too.
+
+        Returns:
+            The objects collected so far, None after the bookmark.
+        """
         for number, event in enumerate(batch):
-            if event.type != "BOOKMARK":
+            if event.type == "BOOKMARK":
+                metadata = event.object["metadata"]
+                if metadata.get("annotations", {}).get(_END_OF_INITIAL) == "true":
+                    await self._replace(initial)
+                    self.resource_version = metadata["resourceVersion"]
+                    await self._apply_all(batch[number + 1 :])
+                    return None
+            elif event.type == "DELETED":
+                initial.pop(key_of(event.object), None)
+            else:
                 initial[key_of(event.object)] = event.object
-                continue
-            metadata = event.object["metadata"]
-            if metadata.get("annotations", {}).get(_END_OF_INITIAL) == "true":
-                await self._replace(initial)
-                self.resource_version = metadata["resourceVersion"]
-                await self._apply_all(batch[number + 1 :])
-                return None
         return initial
 
     async def _replace(self, found: dict[str, Json]) -> None:

@@ -132,6 +132,42 @@ def test_the_first_sync_is_one_watch_whose_bookmark_ends_the_present_objects() -
         assert "resourceVersion" not in query
 
 
+def test_objects_that_change_or_go_while_the_first_sync_runs_are_as_they_are_at_its_end() -> None:
+    informer, _, calls = follow(
+        lambda s: s.answer(
+            line("ADDED", a_pod("changed", 1)) + line("ADDED", a_pod("gone", 2)) + line("ADDED", a_pod("back", 3)),
+            line("MODIFIED", a_pod("changed", 4)) + line("DELETED", a_pod("gone", 5)),
+            line("DELETED", a_pod("back", 6)) + line("ADDED", a_pod("back", 7)) + line("DELETED", a_pod("never", 8)),
+            end_of_initial(8),
+            stays_open=True,
+        )
+    )
+    assert calls == [("added", "changed@4"), ("added", "back@7")]
+    assert sorted(informer.objects) == ["ns/back", "ns/changed"]
+
+
+def test_an_object_that_goes_while_the_collection_is_read_again_is_deleted() -> None:
+    informer, _, calls = follow(
+        lambda s: s.answer(
+            line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", a_status(410, "Expired"))
+        ).answer(line("ADDED", a_pod("a", 1)) + line("DELETED", a_pod("a", 9)), end_of_initial(9), stays_open=True)
+    )
+    assert (calls, informer.objects) == ([("added", "a@1"), ("deleted", "a@1")], {})
+
+
+@pytest.mark.parametrize(
+    "end", [line("ERROR", a_status(410, "Expired")), b""], ids=["an ERROR event", "the end of the connection"]
+)
+def test_a_first_sync_that_breaks_off_leaves_nothing_behind(end: bytes) -> None:
+    informer, script, calls = follow(
+        lambda s: s.answer(line("ADDED", a_pod("ghost", 1)), end).answer(
+            line("ADDED", a_pod("a", 2)), end_of_initial(7), stays_open=True
+        )
+    )
+    assert (informer.synced, calls) == (True, [("added", "a@2")])
+    assert [query["sendInitialEvents"] for _, _, query in script.asked] == [["true"]] * 2
+
+
 def test_a_watch_that_ends_goes_on_from_the_last_version_seen_bookmarks_included() -> None:
     bookmark = line("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}})
     _, script, calls = follow(
@@ -172,7 +208,7 @@ def test_a_server_without_streaming_lists_gets_a_list_and_a_watch_from_its_versi
 
 
 def test_a_server_that_fails_in_a_streaming_list_is_asked_for_a_plain_one() -> None:
-    refused = line("ERROR", a_status(500, "InternalError"))
+    refused = line("ADDED", a_pod("ghost", 1)) + line("ERROR", a_status(500, "InternalError"))
     page = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [a_pod("a", 1)]}
     informer, script, calls = follow(
         lambda s: s.answer(refused).answer(json.dumps(page).encode()).answer(stays_open=True)
@@ -223,9 +259,10 @@ GONE = a_status(410, "Expired")
         lambda: Refusing(line("ERROR", GONE)),
         lambda: Refusing(json.dumps(GONE).encode(), status=410),
         lambda: Refusing(line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", GONE)),
+        lambda: Refusing(line("ADDED", a_pod("a", 1))),
         lambda: Refusing(b""),
     ],
-    ids=["as an ERROR event", "as the answer", "after initial events", "nothing comes at all"],
+    ids=["as an ERROR event", "as the answer", "after initial events", "in initial events", "nothing comes at all"],
 )
 def test_where_every_watch_is_gone_each_attempt_waits_twice_as_long_up_to_half_a_minute(
     script: Callable[[], Refusing],
