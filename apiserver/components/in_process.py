@@ -45,7 +45,7 @@ class InProcess:
         return answer.status, answer.headers, b"".join([chunk async for chunk in self._chunks(answer)])
 
     async def stream(
-        self, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
         answer = await self._answer(Request(method, path, query, headers, b"", self._user))
         if isinstance(answer, Stream):

@@ -30,6 +30,8 @@ _PATCH_TYPES: Mapping[str, str] = {
     "apply": "application/apply-patch+yaml",
 }
 _RETRIES = 10
+#: Seconds that a server may take to end a watch whose time is over. A connection without the end is dead.
+_GRACE = 10.0
 USER_AGENT = "kubedra"
 
 
@@ -232,7 +234,8 @@ class Client:
 
         `initial_events`: the present objects first, as ADDED, then a bookmark with the annotation
         `k8s.io/initial-events-end`. `lasting` asks the server to end it after that time.
-        Raises StatusError for an ERROR event or a refused watch (410: the version is gone).
+        Raises StatusError for an ERROR event or a refused watch (410: the version is gone), TransportError for a broken
+        connection and for a server that does not end the watch in time.
         """
         query = _query(
             allowWatchBookmarks="true" if bookmarks else "",
@@ -248,7 +251,11 @@ class Client:
         # A server in this process hands its own objects over, which nobody has to encode and to parse.
         near = getattr(self.transport, "watch", None)
         status, answered, chunks = await (
-            near(path, query, self._headers) if near else self.transport.stream("GET", path, query, self._headers)
+            near(path, query, self._headers)
+            if near
+            else self.transport.stream(
+                "GET", path, query, self._headers, lasting.total_seconds() + _GRACE if lasting else None
+            )
         )
         try:
             if status >= 400:

@@ -7,8 +7,10 @@ cannot be used again. What breaks is a TransportError that says where.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, cast
 
@@ -25,6 +27,9 @@ _KEPT: Final = 60.0
 #: Bytes of a stream that wait for their reader before no more are read from the socket.
 _MOST_WAITING: Final = 1 << 20
 _FRAMED: Final = (b"content-length", b"transfer-encoding")
+#: Keep-alive probes of the kernel: after 30 s of silence, then 3 of them 5 s apart. client-go detects a dead connection
+#: as early (HTTP/2 pings: 30 s of silence, 15 s for the answer). macOS names the first option differently.
+_PROBES: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 
 
 class Fields:
@@ -57,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._parser: Any = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
         self._watchdog: asyncio.TimerHandle | None = None
+        self._end: asyncio.TimerHandle | None = None
         self._awaited = False
         self._heard = monotonic()
         self._closed: BrokenError | None = None
@@ -93,17 +99,26 @@ class Connection(asyncio.Protocol):
         body = self._body
         return self._status, Fields(self._headers), body[0] if len(body) == 1 else b"".join(body)
 
-    async def open(self, request: bytes) -> tuple[int, Fields]:
-        """Sends a request whose answer is read from `chunks`. Raises TransportError."""
+    async def open(self, request: bytes, deadline: float | None = None) -> tuple[int, Fields]:
+        """Send a request whose answer is read from `chunks`.
+
+        Args:
+            deadline: Seconds after which the answer must have ended.
+
+        Raises:
+            TransportError: The connection broke.
+        """
         try:
             self._send(request)
+            if deadline is not None:
+                self._end = self._loop.call_later(deadline, self._expire, deadline)
             self._streams = True
             while not (self._whole or self._status >= 200):
                 await self._wait()
         except BaseException:
             self.close()
             raise
-        # A watch may be silent for as long as it likes.
+        # A watch may be silent until its deadline.
         self._awaited = False
         return self._status, Fields(self._headers)
 
@@ -129,6 +144,8 @@ class Connection(asyncio.Protocol):
         if self._watchdog is not None:
             self._watchdog.cancel()
             self._watchdog = None
+        if self._end is not None:
+            self._end.cancel()
         if self._transport is not None:
             self._transport.abort()
 
@@ -169,10 +186,21 @@ class Connection(asyncio.Protocol):
         else:
             self._break(f"no answer for {ANSWER_TIMEOUT:.0f} seconds")
 
+    @purpose(Timer.MACHINE)
+    def _expire(self, deadline: float) -> None:
+        self._break(f"the answer has not ended after {deadline:.0f} seconds")
+
     # The connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        connected = transport.get_extra_info("socket")
+        # A socket that the server has reset takes no options on macOS.
+        with suppress(OSError):
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in _PROBES:
+                if (option := getattr(socket, name, None)) is not None:
+                    connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def data_received(self, data: bytes) -> None:
         self._heard, self._came = monotonic(), True

@@ -99,10 +99,10 @@ class HttpTransport:
             self._free.release()
 
     async def stream(
-        self, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
         connection = await self._connect()
-        status, answered = await connection.open(self._rendered(method, path, query, headers, b""))
+        status, answered = await connection.open(self._rendered(method, path, query, headers, b""), deadline)
         return status, answered, connection.chunks()
 
     async def close(self) -> None:

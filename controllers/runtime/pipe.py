@@ -145,7 +145,7 @@ class PipeTransport(asyncio.Protocol):
         return status, answered, answer
 
     async def stream(
-        self, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
         number, ((status, answered), answer, chunks) = await self._ask(method, path, query, headers, b"")
         return status, answered, _whole(answer) if chunks is None else self._read(number, chunks)

@@ -34,10 +34,10 @@ class Paced:
         return await self._transport.request(method, path, query, headers, body)
 
     async def stream(
-        self, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
         await self._turn()
-        return await self._transport.stream(method, path, query, headers)
+        return await self._transport.stream(method, path, query, headers, deadline)
 
     async def close(self) -> None:
         await self._transport.close()

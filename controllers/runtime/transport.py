@@ -23,9 +23,14 @@ class Transport(Protocol):
         ...
 
     async def stream(
-        self, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
-        """One request whose answer comes in chunks cut anywhere. Closing the iterator (aclose) ends it."""
+        """Send one request; return its answer in chunks cut anywhere. Closing the iterator (aclose) ends it.
+
+        Args:
+            deadline: Seconds after which a stream that has not ended raises TransportError. A transport without a
+                network ignores it: its connections cannot die unnoticed.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -25,9 +25,9 @@ class OfAnOldServer:
         return await self._transport.request(method, path, query, {**headers, "accept": "application/json"}, body)
 
     async def stream(
-        self, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
-        return await self._transport.stream(method, path, query, headers)
+        return await self._transport.stream(method, path, query, headers, deadline)
 
     async def close(self) -> None: ...
 

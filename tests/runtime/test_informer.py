@@ -72,7 +72,7 @@ class Script:
         return status, [("retry-after", "1")] if status == 429 else [], b"".join(chunks)
 
     async def stream(
-        self, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, method: str, path: str, query: str, headers: Mapping[str, str], *_: Any
     ) -> tuple[int, list[tuple[str, str]], AsyncIterator[bytes]]:
         status, chunks, stays_open = self._next(method, path, query)
 

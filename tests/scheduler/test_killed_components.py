@@ -63,9 +63,9 @@ class Mortal:
         raise TransportError("it is dead")
 
     async def stream(
-        self, method: str, path: str, query: str, headers: Mapping[str, str]
+        self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
-        return await self._transport.stream(method, path, query, headers)
+        return await self._transport.stream(method, path, query, headers, deadline)
 
     async def close(self) -> None: ...
 
