@@ -6,6 +6,7 @@ The annotation `kubedra.dev/emulated` makes the agent register the node (labels,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,16 @@ def adopt(slice_: Json, node: Json) -> Json:
 
 
 def _renamed(text: str, old: str, new: str) -> str:
-    return text.replace(old, new) if old in text else f"{new}-{text}"
+    replaced = replace_node_name(text, old, new)
+    return f"{new}-{text}" if replaced == text else replaced
+
+
+def replace_node_name(text: str, old: str, new: str) -> str:
+    """Replace a node's name where it is a word: no letter and no digit directly before or after it.
+
+    Of node `n1` the text `n1-gpu-0 in n1.example.com` has the name twice, `gen10` and `n12` do not have it.
+    """
+    return re.sub(rf"(?<![^\W_]){re.escape(old)}(?![^\W_])", lambda _: new, text)
 
 
 class Captured:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
+
+from kubedra.nodes import replace_node_name
 
 Json = dict[str, Any]
+#: Fields of quantities and versions. Digits in them are never the name of a node.
+_NUMERIC: Final = frozenset(("value", "version", "versions"))
 
 
 def profile_of(node: str, slices: Iterable[Json], classes: Iterable[Json]) -> Json:
@@ -17,8 +21,9 @@ def profile_of(node: str, slices: Iterable[Json], classes: Iterable[Json]) -> Js
         spec = item["spec"]
         if spec.get("nodeName") != node:
             continue
-        group = {"counters": spec.get("sharedCounters"), "devices": [_device(d) for d in spec.get("devices") or ()]}
-        made = {key: _worded(value, node) for key, value in group.items() if value}
+        counters = _worded(spec.get("sharedCounters") or [], node)
+        group = {"counters": counters, "devices": [_device(device, node) for device in spec.get("devices") or ()]}
+        made = {key: value for key, value in group.items() if value}
         if made:
             drivers.setdefault(spec["driver"], []).append(made)
     if not drivers:
@@ -31,18 +36,26 @@ def profile_of(node: str, slices: Iterable[Json], classes: Iterable[Json]) -> Js
     }
 
 
-def _device(device: Json) -> Json:
-    """A device without what belongs to one moment: taints come and go. One of v1beta1 has its fields in `basic`."""
+def _device(device: Json, node: str) -> Json:
+    """Return a device as `_worded` writes it, without taints, which come and go. v1beta1 has its fields in `basic`."""
     flat = {**device, **(device.get("basic") or {})}
-    return {key: value for key, value in flat.items() if key not in ("taints", "basic")}
+    return {
+        key: value if key == "capacity" else _worded(value, node)
+        for key, value in flat.items()
+        if key not in ("taints", "basic")
+    }
 
 
 def _worded(value: Any, node: str) -> Any:
-    """As `profiles` reads it: braces are doubled, the node's name is `{node}`."""
+    """Write texts as `profiles` reads them: with doubled braces, and `{node}` for the node's name as a word."""
     if isinstance(value, dict):
-        return {key: _worded(item, node) for key, item in value.items()}
+        # A field of a number is never an object; an attribute of that name is.
+        return {
+            key: _worded(item, node) if key not in _NUMERIC or isinstance(item, dict) else item
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_worded(item, node) for item in value]
     if isinstance(value, str):
-        return value.replace("{", "{{").replace("}", "}}").replace(node, "{node}")
+        return replace_node_name(value.replace("{", "{{").replace("}", "}}"), node, "{node}")
     return value

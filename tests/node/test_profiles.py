@@ -12,6 +12,7 @@ from apiserver.options.settings import read
 from kubedra import ControlPlane, profiles
 from kubedra.cli import main
 from kubedra.driver.pools import check
+from kubedra.profiles.capture import profile_of
 from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
 
@@ -110,6 +111,45 @@ def test_a_captured_node_is_a_profile_for_others(
     assert others == list(reversed(published("n1")[:-1]))
     assert main(["profiles", "capture", "n3", f"--kubeconfig={kube.kubeconfig}"]) == 2
     assert "no ResourceSlice of node n3: nothing to capture" in capsys.readouterr().err
+
+
+def captured(node: str, spec: Json) -> Json:
+    """The only group of a profile captured from a node with one slice."""
+    item = {"metadata": {"name": "s"}, "spec": {"driver": "d", "nodeName": node, **spec}}
+    (group,) = profile_of(node, [item], ())["drivers"]["d"]
+    return dict(group)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("n1", "{node}"),
+        ("n1-gpu-0 in n1.example.com, n1_a/n1", "{node}-gpu-0 in {node}.example.com, {node}_a/{node}"),
+        ("gen10 un1 n12 én1 N1", "gen10 un1 n12 én1 N1"),
+        ("{n1}", "{{{node}}}"),
+    ],
+)
+def test_a_captured_text_has_the_nodes_name_where_that_is_a_word(text: str, written: str) -> None:
+    device = {"name": text, "attributes": {"a": {"string": text}, "b": {"strings": [text]}}}
+    sets = [{"name": text, "counters": {"c": {"value": "1"}}}]
+    assert captured("n1", {"devices": [device], "sharedCounters": sets}) == {
+        "counters": [{"name": written, "counters": {"c": {"value": "1"}}}],
+        "devices": [{"name": written, "attributes": {"a": {"string": written}, "b": {"strings": [written]}}}],
+    }
+
+
+def test_a_node_may_be_called_like_a_number_of_its_devices() -> None:
+    policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+    numbers = {
+        "capacity": {"cores": {"value": "1", "requestPolicy": policy}},
+        "consumesCounters": [{"counterSet": "c", "counters": {"c": {"value": "1"}}}],
+        "attributes": {"a": {"version": "1.2.3"}, "b": {"versions": ["1.0.0"]}},
+    }
+    named = {"version": {"string": "of 1"}}
+    group = captured("1", {"devices": [{"name": "a", **numbers}, {"name": "b", "attributes": named}]})
+    assert group["devices"] == [
+        {"name": "a", **numbers}, {"name": "b", "attributes": {"version": {"string": "of {node}"}}},
+    ]  # fmt: skip
 
 
 def test_a_file_that_is_no_profile_is_refused_in_one_line(tmp_path: Path) -> None:

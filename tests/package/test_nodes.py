@@ -39,6 +39,18 @@ def test_an_adopted_slice_loses_what_the_other_server_set_and_is_owned_by_the_no
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "renamed"),
+    [("n1-d-x", "n2-d-x"), ("n1", "n2"), ("d.n1", "d.n2"), ("gen10", "n2-gen10"), ("n12-d", "n2-n12-d")],
+)
+def test_an_adopted_slice_and_its_pool_get_the_new_nodes_name_for_the_old_one(text, renamed):
+    slice_ = captured()
+    slice_["metadata"]["name"] = text
+    slice_["spec"]["pool"] = {"name": text}
+    made = adopt(slice_, {"metadata": {"name": "n2", "uid": "node-uid"}})
+    assert (made["metadata"]["name"], made["spec"]["pool"]["name"]) == (renamed, renamed)
+
+
 def test_a_slice_for_all_nodes_belongs_to_no_node():
     assert "ownerReferences" not in adopt(captured(node=None), NODE)["metadata"]
 
