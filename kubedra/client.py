@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 
-from kubedra.methods import FIELD_MANAGER, ApiError, Json, Methods, Objects, decoded
+from kubedra.methods import FIELD_MANAGER, Json, Methods, Objects
+from kubedra.responses import ApiError, decode
 from kubedra.steps import Call, Close, Next, Open, Step, awaiting, blocking
 from kubedra.waiting import AtRestError, condition
 
@@ -267,7 +268,7 @@ class _Watch:
         try:
             answer = self._open.enter_context(http.stream(**opened))
             if answer.status_code >= 400:
-                decoded(answer.status_code, answer.read().decode())
+                decode(answer.status_code, answer.read().decode())
         except BaseException:
             self._open.close()
             raise
@@ -298,7 +299,7 @@ class _AsyncWatch:
         try:
             answer = await self._open.enter_async_context(http.stream(**opened))
             if answer.status_code >= 400:
-                decoded(answer.status_code, (await answer.aread()).decode())
+                decode(answer.status_code, (await answer.aread()).decode())
         except BaseException:
             await self._open.aclose()
             raise

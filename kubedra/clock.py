@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kubedra.steps import Call, Step, Steps, awaiting, blocking
-
-if TYPE_CHECKING:
-    from kubedra.client import AsyncClient, Client
+from kubedra.responses import decode
+from kubedra.steps import Awaiting, Blocking, Call, Step, Steps, awaiting, blocking
 
 Json = dict[str, Any]
 #: A failing test's report ends in the test: pytest leaves this module's frames out.
@@ -61,7 +59,7 @@ class ClockMethods:
 class Clock:
     """`/-/clock` of one server. `client` gives a client of it."""
 
-    def __init__(self, client: Callable[[], Client]) -> None:
+    def __init__(self, client: Callable[[], Blocking]) -> None:
         self._client = client
         self._methods = ClockMethods()
 
@@ -77,7 +75,7 @@ class Clock:
 class AsyncClock:
     """`Clock` for an event loop."""
 
-    def __init__(self, client: AsyncClient) -> None:
+    def __init__(self, client: Awaiting) -> None:
         self._client = client
         self._methods = ClockMethods()
 
@@ -95,12 +93,10 @@ def _move(how: Json) -> Steps[Json]:
 
 
 def _ask(call: Call) -> Steps[Json]:
-    from kubedra.methods import decoded
-
     code, text = yield call
     if code == 409:
         raise RealTimeError(json.loads(text).get("detail", "time is real here"))
-    return decoded(code, text)
+    return decode(code, text)
 
 
 def _text(delay: timedelta) -> str:

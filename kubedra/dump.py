@@ -25,7 +25,7 @@ _EXPLAINED = 3
 
 def dump(client: Client) -> str:
     """The text; kinds that the server does not serve are left out."""
-    from kubedra.methods import ApiError
+    from kubedra.responses import ApiError
 
     lines: list[str] = []
     for version, kind in _SHOWN:
@@ -46,7 +46,7 @@ def dump(client: Client) -> str:
 
 def _explained(client: Client) -> list[str]:
     """Why the first pods wait that do, from a server that can tell."""
-    from kubedra.methods import ApiError
+    from kubedra.responses import ApiError
 
     lines: list[str] = []
     try:

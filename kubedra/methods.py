@@ -4,15 +4,15 @@ one call for what a test does with one object.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubedra.manifests import Document, Manifest, documents
+from kubedra.nodes import Captured, create_node
+from kubedra.paths import field_selector, group_path, join_path
+from kubedra.responses import ApiError, decode
 from kubedra.steps import JSON, Call, Steps
-
-if TYPE_CHECKING:
-    from kubedra.nodes import Captured
+from kubedra.waiting import Wait
 
 #: A failing test's report ends in the test: pytest leaves this module's frames out.
 __tracebackhide__ = True
@@ -26,32 +26,13 @@ Json = dict[str, Any]
 Objects = list[Json]
 
 
-class ApiError(Exception):
-    """A response that reports a failure. `reason` and `code` are the Status's ("NotFound", 404)."""
-
-    def __init__(self, code: int, reason: str, message: str, status: Json | None = None) -> None:
-        super().__init__(message)
-        self.code, self.reason, self.message, self.status = code, reason, message, status or {}
-
-
-def decoded(code: int, text: str) -> Json:
-    """The object in an answer. Raises ApiError."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = {"message": text.strip()}
-    if code >= 400:
-        found = found if isinstance(found, dict) else {}
-        message = found.get("message") or found.get("detail") or text
-        raise ApiError(code, found.get("reason", ""), str(message), found)
-    return found if isinstance(found, dict) else {"value": found}
-
-
 class Methods:
     """The methods, for one server. `namespace` is used for namespaced objects that name none."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
+        #: Discovery so far: the group versions in the order of the search, and the kinds of each.
+        self._versions: tuple[str, ...] = ()
         self._kinds: dict[str, dict[str, Json]] = {}
         #: Whether the server has `/-/rest`; none but kubedra's has.
         self.tells_rest = True
@@ -73,58 +54,64 @@ class Methods:
         code, text = yield Call(
             method=method, path=path, body=body, content_type=content_type, params=params or {}, timeout=timeout
         )
-        return decoded(code, text)
+        return decode(code, text)
 
     def path(
         self, api_version: str, kind: str, namespace: str | None = None, name: str = "", subresource: str = ""
     ) -> Steps[str]:
         """The path of a kind's collection or object, found by discovery."""
         info = yield from self._resource(api_version, kind)
-        parts = ["/apis/" + api_version if "/" in api_version else "/api/" + api_version]
-        if info["namespaced"]:
-            parts += ["namespaces", namespace or self.namespace] if namespace != "" else []
-        parts += [info["name"], *(p for p in (name, subresource) if p)]
-        return "/".join(parts)
+        parts = [*group_path(api_version)]
+        if info["namespaced"] and namespace != "":
+            parts += ["namespaces", namespace or self.namespace]
+        return join_path(*parts, info["name"], *(part for part in (name, *subresource.split("/")) if part))
 
     def _resource(self, api_version: str, kind: str) -> Steps[Json]:
         known = self._kinds.get(api_version, {})
         if kind not in known:
             # Kinds may be added while a server runs.
-            try:
-                known = yield from self._load(api_version)
-            except ApiError as error:
-                if error.code != 404:
-                    raise
+            known = yield from self._load(api_version)
         if kind not in known:
             raise ApiError(404, "NotFound", f'no kind "{kind}" is served in version "{api_version}"')
         return known[kind]
 
     def resolve(self, word: str) -> Steps[tuple[str, str]]:
         """(apiVersion, kind) of a kind, plural, singular or short name: "pods", "pod", "po", "ResourceClaim"."""
-        listing = yield from self.request("GET", "/apis")
-        groups = listing["groups"]
-        # What a group's preferred version does not have may be in another.
-        versions = [
-            "v1",
-            *(g["preferredVersion"]["groupVersion"] for g in groups),
-            *(v["groupVersion"] for g in groups for v in g["versions"]),
-        ]
-        for version in versions:
-            known = self._kinds.get(version) or (yield from self._load(version))
-            for info in known.values():
-                if word.lower() in (
-                    info["kind"].lower(),
-                    info["name"],
-                    info.get("singularName"),
-                    *info.get("shortNames", ()),
-                ):
+        cached = bool(self._kinds)
+        found = yield from self._find(word)
+        if found is None and cached:
+            # The type may be younger than the cached discovery.
+            self._versions, self._kinds = (), {}
+            found = yield from self._find(word)
+        if found is None:
+            raise ApiError(404, "NotFound", f'the server does not have a resource type "{word}"')
+        return found
+
+    def _find(self, word: str) -> Steps[tuple[str, str] | None]:
+        """Search the cached discovery; load what is missing of it."""
+        for version in self._versions or (yield from self._list_versions()):
+            for info in (self._kinds.get(version) or (yield from self._load(version))).values():
+                names = info["name"], info.get("singularName"), *info.get("shortNames", ())
+                if word.lower() == info["kind"].lower() or word.lower() in names:
                     return version, info["kind"]
-        raise ApiError(404, "NotFound", f'the server does not have a resource type "{word}"')
+        return None
+
+    def _list_versions(self) -> Steps[tuple[str, ...]]:
+        groups = (yield from self.request("GET", "/apis"))["groups"]
+        # What a group's preferred version does not have may be in another.
+        preferred = [group["preferredVersion"]["groupVersion"] for group in groups]
+        others = [version["groupVersion"] for group in groups for version in group["versions"]]
+        self._versions = tuple(dict.fromkeys(("v1", *preferred, *others)))
+        return self._versions
 
     def _load(self, api_version: str) -> Steps[dict[str, Json]]:
-        path = "/apis/" + api_version if "/" in api_version else "/api/" + api_version
-        listing = yield from self.request("GET", path)
-        self._kinds[api_version] = {r["kind"]: r for r in listing["resources"] if "/" not in r["name"]}
+        try:
+            resources = (yield from self.request("GET", join_path(*group_path(api_version))))["resources"]
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            resources = []
+        self._kinds[api_version] = {r["kind"]: r for r in resources if "/" not in r["name"]}
         return self._kinds[api_version]
 
     def _collection(self, word: str, namespace: str | None) -> Steps[str]:
@@ -182,7 +169,7 @@ class Methods:
         if target:
             _, kind = yield from self.resolve(word)
             about = {"involvedObject.kind": kind, "involvedObject.name": name}
-        selector = ",".join(f"{key}={value}" for key, value in about.items() if value)
+        selector = field_selector({key: value for key, value in about.items() if value})
         found = yield from self.list("events", namespace=namespace, **({"fieldSelector": selector} if selector else {}))
         return sorted(found, key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
 
@@ -191,7 +178,7 @@ class Methods:
         path = yield from self._object(target, namespace, "log")
         code, text = yield Call(method="GET", path=path, params={"container": container} if container else {})
         if code >= 400:
-            decoded(code, text)
+            decode(code, text)
         return str(text)
 
     def explain(self, target: str, *, namespace: str | None = None) -> Steps[Json]:
@@ -204,8 +191,8 @@ class Methods:
         known = {"Pod": "pod", "ResourceClaim": "claim", "Node": "node", "PodGroup": "podgroup"}
         if kind not in known or not name:
             raise ValueError(f'"{target}": write "pod/NAME", "claim/NAME", "node/NAME" or "podgroup/NAME"')
-        where = f"{known[kind]}/{name}" if kind == "Node" else f"{known[kind]}/{namespace or self.namespace}/{name}"
-        return (yield from self.request("GET", f"/-/explain/{where}", timeout=_EXPLAINING))
+        where = (name,) if kind == "Node" else (namespace or self.namespace, name)
+        return (yield from self.request("GET", join_path("-", "explain", known[kind], *where), timeout=_EXPLAINING))
 
     def requests(
         self,
@@ -298,9 +285,7 @@ class Methods:
         Raises ApiError where the server refuses an object, ValueError where there is no such profile or no slice fits,
         TimeoutError where no agent takes the node.
         """
-        from kubedra.nodes import adding
-
-        node = adding(
+        node = create_node(
             self,
             name,
             devices=devices,
@@ -333,8 +318,9 @@ class Methods:
 
         Raises TimeoutError with what was seen last, and AtRestError (a TimeoutError) where it ended early.
         """
-        from kubedra.waiting import Wait
-
-        path = yield from self._collection(target.partition("/")[0], namespace)
+        word, _, name = target.partition("/")
+        if not name:
+            raise ValueError(f'"{target}" names no object: write "{target}/NAME"')
+        path = yield from self._collection(word, namespace)
         wait = Wait(self, target, until, path, namespace)
         return (yield from (wait.as_time_passes(timeout) if virtual else wait.watching(timeout, fail_fast)))

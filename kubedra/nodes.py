@@ -7,17 +7,13 @@ The annotation `kubedra.dev/emulated` makes the agent register the node (labels,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 from kubedra import profiles
 from kubedra.manifests import Manifest, load
-from kubedra.methods import ApiError
+from kubedra.responses import ApiError
 from kubedra.steps import Steps
-
-if TYPE_CHECKING:
-    from kubedra.client import Client
-    from kubedra.methods import Methods
 
 Json = dict[str, Any]
 #: Frames that pytest leaves out of a failing test's report.
@@ -115,13 +111,28 @@ class Captured:
         raise ValueError(f"no ResourceSlice of node {node} is among the slices given: there is {there}")
 
 
-def add_node(client: Client, name: str, **options: Any) -> Json:
+class NodeAdder(Protocol):
+    """A client that adds nodes."""
+
+    @property
+    def add_node(self) -> Callable[..., Json]: ...
+
+
+class NodeWriter(Protocol):
+    """The methods of a client by which a node is added."""
+
+    def create(self, obj: Json, *, strict: bool = True) -> Steps[Json]: ...
+
+    def wait(self, target: str, until: str, *, timeout: float) -> Steps[Json]: ...
+
+
+def add_node(client: NodeAdder, name: str, **options: Any) -> Json:
     """`client.add_node(name, …)`."""
     return client.add_node(name, **options)
 
 
-def adding(
-    methods: Methods,
+def create_node(
+    methods: NodeWriter,
     name: str,
     *,
     devices: int,
@@ -149,7 +160,7 @@ def adding(
         ) from None
 
 
-def _publish(methods: Methods, slice_: Json) -> Steps[None]:
+def _publish(methods: NodeWriter, slice_: Json) -> Steps[None]:
     # What another release captured may have fields that this one does not know.
     try:
         yield from methods.create(slice_, strict=False)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kubedra import process
 from kubedra.clock import ClockMethods
+from kubedra.paths import field_selector
+from kubedra.responses import ApiError
 from kubedra.steps import Call, Close, Next, Open, Steps
-
-if TYPE_CHECKING:
-    from kubedra.methods import Methods
 
 #: A failing test's report ends in the test: pytest leaves this module's frames out.
 __tracebackhide__ = True
@@ -37,12 +36,24 @@ class AtRestError(TimeoutError):
     """
 
 
+class Reader(Protocol):
+    """The methods of a client that a wait uses."""
+
+    tells_rest: bool
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None
+    ) -> Steps[Json]: ...
+
+    def events(self, target: str = "", *, namespace: str | None = None) -> Steps[list[Json]]: ...
+
+
 class Wait:
     """One wait, as steps."""
 
     def __init__(
         self,
-        methods: Methods,
+        methods: Reader,
         target: str,
         until: str | Callable[[Json], bool],
         path: str,
@@ -51,7 +62,7 @@ class Wait:
         self._methods, self._target, self._until, self._path = methods, target, until, path
         self._namespace = namespace
         self._wanted = until if callable(until) else condition(until)
-        self._selector = f"metadata.name={target.partition('/')[2]}"
+        self._selector = field_selector({"metadata.name": target.partition("/")[2]})
         self._last: Json | None = None
 
     def _met(self, obj: Json | None) -> bool:
@@ -163,8 +174,6 @@ class Wait:
 
     def _warnings(self) -> Steps[list[str]]:
         """The latest warning events about the object."""
-        from kubedra.methods import ApiError
-
         try:
             events = yield from self._methods.events(self._target, namespace=self._namespace)
         except (ApiError, OSError, ValueError):

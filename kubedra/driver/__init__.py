@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kubedra.driver.driver import Claim, Driver
+from kubedra.driver.claims import Claim
+from kubedra.driver.driver import Driver
 from kubedra.driver.pools import Pool
 
 __all__ = ["Claim", "Driver", "Pool"]

@@ -20,47 +20,17 @@ health. Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/ku
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kubedra.driver.claims import Claim
 from kubedra.driver.pools import Pool
 
 if TYPE_CHECKING:
     from kubedra.driver.running import RunningDriver
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim as a driver is asked about it. `object` and `results` are there when it is prepared: the ResourceClaim,
-    and those of its allocation's results that are the driver's.
-    """
-
-    namespace: str
-    uid: str
-    name: str
-    object: Json = field(default_factory=dict)
-    results: tuple[Json, ...] = ()
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Names of the devices that were allocated, each once."""
-        return tuple(dict.fromkeys(result["device"] for result in self.results))
-
-    def parameters(self, driver: str, result: Json) -> list[Json]:
-        """Opaque parameters for one result, in the order in which they hold: the class's first, then the claim's."""
-        allocation = self.object["status"]["allocation"]["devices"]
-        request = result["request"]
-        return [
-            entry["opaque"]["parameters"]
-            for entry in allocation.get("config") or ()
-            if entry.get("opaque", {}).get("driver") == driver
-            and (not entry.get("requests") or {request, request.partition("/")[0]} & set(entry["requests"]))
-        ]
 
 
 class Driver:
@@ -142,12 +112,3 @@ class Driver:
             signal.set_wakeup_fd(before)
             for end in coming:
                 end.close()
-
-
-async def called(function: Any, *arguments: Any) -> Any:
-    """The outcome of a method, be it a function (called in a thread) or a coroutine."""
-    import asyncio
-
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments)
-    return await asyncio.to_thread(function, *arguments)

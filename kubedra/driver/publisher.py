@@ -13,7 +13,7 @@ from typing import Any
 
 from kubedra.client import Client
 from kubedra.driver.pools import Owner, Pool, PoolError, check, dropped, plan
-from kubedra.methods import ApiError
+from kubedra.responses import ApiError
 
 Json = dict[str, Any]
 #: Versions of resource.k8s.io that have the same form of slices, newest first.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from kubedra.client import Client
-from kubedra.driver.driver import Driver
+from kubedra.driver.claims import ClaimHandler
 from kubedra.driver.metadata import DeviceMetadata
-from kubedra.driver.pools import Owner
+from kubedra.driver.pools import Owner, Pool
 from kubedra.driver.publisher import Publisher
 from kubedra.driver.service import Service
 from kubedra.driver.sockets import SocketServer
@@ -45,10 +45,16 @@ class Place:
         return Client.from_kubeconfig(self.kubeconfig)
 
 
+class NodeDriver(ClaimHandler, Protocol):
+    """A driver that can run on a node: it also has devices to publish."""
+
+    def pools(self, node: str) -> Mapping[str, Pool]: ...
+
+
 class RunningDriver:
     """One driver on one node."""
 
-    def __init__(self, driver: Driver, place: Place) -> None:
+    def __init__(self, driver: NodeDriver, place: Place) -> None:
         if not driver.name:
             raise ValueError("DRA driver name is empty")
         self.driver, self._place = driver, place

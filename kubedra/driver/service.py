@@ -12,7 +12,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Stream
 
-from kubedra.driver.driver import Claim, Driver, called
+from kubedra.driver.claims import Claim, ClaimHandler, called
 from kubedra.driver.messages import (
     DRA_SERVICES,
     HEALTH_SERVICE,
@@ -41,7 +41,7 @@ _HEALTH_PERIOD = 2.0
 class Service:
     """Answers a kubelet for one driver. One call at a time is passed on to it."""
 
-    def __init__(self, driver: Driver, read_claim: ReadClaim, pool: str, metadata: DeviceMetadata) -> None:
+    def __init__(self, driver: ClaimHandler, read_claim: ReadClaim, pool: str, metadata: DeviceMetadata) -> None:
         self._driver, self._read_claim, self._pool, self._metadata = driver, read_claim, pool, metadata
         self._one = asyncio.Lock()
         self._health: dict[str, tuple[str, str]] = {}

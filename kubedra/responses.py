@@ -1,0 +1,31 @@
+"""Decoding a server's responses: the object, or the error that the server reports."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+#: A failing test's report ends in the test: pytest leaves this module's frames out.
+__tracebackhide__ = True
+Json = dict[str, Any]
+
+
+class ApiError(Exception):
+    """A response that reports a failure. `reason` and `code` are the Status's ("NotFound", 404)."""
+
+    def __init__(self, code: int, reason: str, message: str, status: Json | None = None) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message, self.status = code, reason, message, status or {}
+
+
+def decode(code: int, text: str) -> Json:
+    """Return the object of a response. Raises ApiError."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = {"message": text.strip()}
+    if code >= 400:
+        found = found if isinstance(found, dict) else {}
+        message = found.get("message") or found.get("detail") or text
+        raise ApiError(code, found.get("reason", ""), str(message), found)
+    return found if isinstance(found, dict) else {"value": found}
