@@ -1,12 +1,10 @@
 """A control plane in the background: `up --detach`, `status`, `logs`, `down`.
 
-What runs on a data directory stands in its `server.json`, which the server writes when it is ready and takes away when
-it ends.
+The server of a data directory is found by its record (kubedra.serverrecord).
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -17,8 +15,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from kubedra import private, process
+from kubedra.serverrecord import open_record
 
-RECORD = "server.json"
 LOG = "server.log"
 #: Seconds until a stopping server is killed.
 STOP_TIMEOUT = 10.0
@@ -30,26 +28,9 @@ class LifecycleError(Exception):
 
 
 def running(data_dir: Path) -> dict[str, Any] | None:
-    """What `server.json` says of the server on a data directory; None if none runs."""
-    try:
-        record: dict[str, Any] = json.loads((data_dir / RECORD).read_text())
-    except (OSError, ValueError):
-        return None
-    return record if _alive(int(record["pid"])) else None
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    with contextlib.suppress(OSError):
-        # A process id may have gone to another program since; and one that ended unwaited for is no server either.
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        return b"apiserver" in command
-    return True
+    """Return the record of the server that runs on a data directory; None if none does."""
+    with open_record(data_dir) as server:
+        return server.content if server else None
 
 
 def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, Any]:
@@ -111,18 +92,25 @@ def _announced(child: subprocess.Popen[str], log: Path) -> str:
 
 
 def stop(data_dir: Path) -> int:
-    """End the server of a data directory and wait for it; its process id. Raises LifecycleError where none runs."""
-    record = running(data_dir)
-    if record is None:
-        raise LifecycleError(f"{data_dir}: no server runs there")
-    pid = int(record["pid"])
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_TIMEOUT
-    while _alive(pid):
-        if time.monotonic() > deadline:
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(_PAUSE)
-    (data_dir / RECORD).unlink(missing_ok=True)
+    """End the server of a data directory and wait for it. Return its process id. Raises LifecycleError if none runs."""
+    with open_record(data_dir) as server:
+        pid = server.pid if server else None
+        if server is None or pid is None:
+            raise LifecycleError(f"{data_dir}: no server runs there")
+        if not pid:
+            raise LifecycleError(f"{data_dir}: its server runs in another container; stop it there")
+        number, deadline = signal.SIGTERM, time.monotonic() + STOP_TIMEOUT
+        try:
+            os.kill(pid, number)
+            while server.pid == pid:
+                if time.monotonic() > deadline and number is not signal.SIGKILL:
+                    number = signal.SIGKILL
+                    os.kill(pid, number)
+                time.sleep(_PAUSE)
+        except PermissionError:
+            raise LifecycleError(f"{data_dir}: the server (pid {pid}) belongs to another user") from None
+        except ProcessLookupError:
+            pass
     return pid
 
 

@@ -24,7 +24,7 @@ from apiserver.runtime.lazy_imports import warm
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.self_signed import SIGNER, own_certificate, own_signer
-from kubedra import private
+from kubedra.serverrecord import ServerRecord
 
 if TYPE_CHECKING:
     from apiserver.app import Server
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from apiserver.http.server.web import Web
     from apiserver.http.sinks.jsonlines import JsonLines
 
-#: In the data directory while a server runs on it: its address and process.
-RECORD = "server.json"
 #: What a kubeconfig holds where access is open and a client insists on credentials.
 _OPEN_CREDENTIAL = "open-access"
 #: Seconds of virtual time that a start may take.
@@ -78,6 +76,7 @@ class Process:
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
         self._stopping = asyncio.Event()
         self._https: Https | None = None
+        self._record = ServerRecord(settings.data_dir)
         #: When virtual time begins; None for real time.
         self.clock = settings.clock
 
@@ -109,7 +108,7 @@ class Process:
             await self._until_stopped(server, web, serving)
         finally:
             await server.close()
-            self._unrecord()
+            self._record.withdraw()
         self._farewell(f"stopped; {self._kept()}")
 
     async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
@@ -228,21 +227,12 @@ class Process:
             loop = asyncio.get_running_loop()
             threading.Thread(target=_when_stdin_ends, args=(loop, self._stopping), daemon=True).start()
         announcement = {"url": self.url, "kubeconfig": str(settings.kubeconfig), "pid": os.getpid(), "token": token}
-        self._record(announcement)
+        self._record.publish(announcement)
         if settings.announce:
             print(json.dumps(announcement), flush=True)
             return
         say(settings, f"kubeconfig  {settings.kubeconfig}")
         say(settings, "ready; Ctrl-C stops")
-
-    def _record(self, announcement: dict[str, object]) -> None:
-        """What `kubedra status` reads: who serves this data directory."""
-        record = self._settings.data_dir / RECORD
-        private.make_directory(record.parent)
-        private.write(record, json.dumps(announcement))
-
-    def _unrecord(self) -> None:
-        (self._settings.data_dir / RECORD).unlink(missing_ok=True)
 
 
 def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:

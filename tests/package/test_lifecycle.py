@@ -1,16 +1,19 @@
 """A control plane in the background, as a user starts, asks and stops it."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kubedra import cli, process
+from kubedra import ControlPlane, cli, lifecycle, process
 from kubedra.completion import commands
-from kubedra.lifecycle import RECORD, running
-from tests.support.patience import run_command
+from kubedra.lifecycle import LifecycleError, running, stop
+from kubedra.serverrecord import RECORD, ServerRecord
+from tests.support.patience import run_command, wait_until
 
 
 def kubedra(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -67,11 +70,56 @@ def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_record_of_a_process_that_is_gone_counts_for_nothing(tmp_path):
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    (tmp_path / RECORD).write_text(json.dumps({"pid": gone.pid, "url": "http://127.0.0.1:1"}))
-    assert running(tmp_path) is None
+def test_a_stale_record_ends_no_process_that_has_its_id_now(tmp_path):
+    other = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)", "-m", "apiserver"], start_new_session=True
+    )
+    try:
+        (tmp_path / RECORD).write_text(json.dumps({"pid": other.pid, "url": "http://127.0.0.1:1"}))
+        assert running(tmp_path) is None
+        with pytest.raises(LifecycleError, match="no server runs there"):
+            stop(tmp_path)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_killed_server_is_not_found_though_its_record_is_there(tmp_path):
+    data_dir = tmp_path / "data"
+    with ControlPlane(data_dir=data_dir, controllers=False) as plane:
+        found = running(data_dir)
+        assert (found["pid"], found["url"]) == (plane.pid, plane.url)
+        os.kill(plane.pid, signal.SIGKILL)
+        wait_until(lambda: running(data_dir) is None, "the kernel has dropped its lock")
+        assert (data_dir / RECORD).exists()
+
+
+def test_a_server_withdraws_no_record_of_another(tmp_path):
+    first, second = ServerRecord(tmp_path), ServerRecord(tmp_path)
+    first.publish({"url": "first"})
+    second.publish({"url": "second"})
+    first.withdraw()
+    assert json.loads((tmp_path / RECORD).read_text()) == {"url": "second"}
+    second.withdraw()
+    assert not (tmp_path / RECORD).exists()
+    ServerRecord(tmp_path).withdraw()
+
+
+def test_a_server_that_does_not_stop_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(lifecycle, "STOP_TIMEOUT", 0.1)
+    with ControlPlane(data_dir=tmp_path, controllers=False) as plane:
+        os.kill(plane.pid, signal.SIGSTOP)
+        assert stop(tmp_path) == plane.pid
+        assert running(tmp_path) is None
+
+
+def test_the_kernels_word_counts_not_the_records(tmp_path):
+    with ControlPlane(data_dir=tmp_path, controllers=False) as plane:
+        record = tmp_path / RECORD
+        record.write_text(json.dumps({**json.loads(record.read_text()), "pid": os.getpid()}))
+        assert running(tmp_path)["pid"] == plane.pid
+        assert stop(tmp_path) == plane.pid
 
 
 def test_log_records_are_lines_of_json_where_that_is_asked_for(tmp_path):

@@ -1,0 +1,95 @@
+"""The record of a running server: `server.json` in its data directory, locked while the server lives.
+
+The lock is the kernel's. It ends with the process, and the kernel names the process that holds it, in the reader's own
+process id namespace. A record that a killed server left behind thus counts for nothing, whatever process has its id now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kubedra import private
+
+__all__ = ["RECORD", "RunningServer", "ServerRecord", "open_record"]
+
+RECORD = "server.json"
+#: fcntl's `struct flock`: Linux has type, whence, start, length, process; macOS start, length, process, type, whence.
+_FLOCK, _PID, _TYPE = (struct.Struct("hhqqi0q"), 4, 0) if sys.platform == "linux" else (struct.Struct("qqihh"), 2, 3)
+
+
+class ServerRecord:
+    """The server's side: publishes the record and withdraws it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / RECORD
+        self._descriptor: int | None = None
+
+    def publish(self, content: Mapping[str, Any]) -> None:
+        """Write the record and lock it until the process ends. Raises OSError."""
+        private.make_directory(self._path.parent)
+        private.write(self._path, json.dumps(content))
+        # Closing any descriptor of the file would drop the lock: this one stays open, and nothing else opens it.
+        self._descriptor = private.open_file(self._path, os.O_RDWR)
+        with contextlib.suppress(OSError):  # a file system without locks: the server runs, and is not found
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
+
+    def withdraw(self) -> None:
+        """Remove the record, unless another server has published its own since. The lock stays until the end."""
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
+                self._path.unlink()
+
+
+class RunningServer:
+    """The reader's side: a record whose server lives."""
+
+    def __init__(self, descriptor: int, content: dict[str, Any]) -> None:
+        self._descriptor, self.content = descriptor, content
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the server's process; None once it has ended, 0 if it is in a namespace that is not visible."""
+        return _lock_holder(self._descriptor)
+
+
+@contextlib.contextmanager
+def open_record(data_dir: Path) -> Iterator[RunningServer | None]:
+    """Yield the server that runs on a data directory, or None."""
+    try:
+        descriptor = os.open(data_dir / RECORD, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield _read_record(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_record(descriptor: int) -> RunningServer | None:
+    pid = _lock_holder(descriptor)
+    if pid is None:
+        return None
+    try:
+        content = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+    except (OSError, ValueError):
+        return None
+    return RunningServer(descriptor, {**content, "pid": pid or content.get("pid")})
+
+
+def _lock_holder(descriptor: int) -> int | None:
+    """The process that holds a lock on a file, as the kernel knows it; None if no process does."""
+    question = [0] * 5
+    question[_TYPE] = fcntl.F_RDLCK
+    answer = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(*question)))
+    return None if answer[_TYPE] == fcntl.F_UNLCK else max(answer[_PID], 0)
