@@ -157,9 +157,9 @@ class Access:
         if others.bootstrap:
             authenticator.bootstrap = BootstrapTokens(self._registry.lookup)
         if others.webhook is not None:
-            from apiserver.api.credentials.kubeconfigs import read_kubeconfig
             from apiserver.api.types.authentication import TokenReview
             from apiserver.webhooks.reviewers import Reviewer
+            from kubedra.kubeconfig import read_kubeconfig
 
             where = read_kubeconfig(others.webhook.kubeconfig)
             reviewer = Reviewer(self._webhooks, where, "authentication.k8s.io", TokenReview)

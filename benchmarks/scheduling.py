@@ -41,7 +41,7 @@ from controllers.runtime.kinds import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
-from controllers.runtime.kubeconfig import load_kubeconfig
+from kubedra.kubeconfig import read_kubeconfig
 from tests.support.wire import Child, environment
 
 Json = dict[str, Any]
@@ -260,7 +260,7 @@ async def measure(who: str, given: argparse.Namespace, directory: Path) -> None:
     flags += [f"--feature-gates={gates}", "--runtime-config=api/all=true"] if gates else []
     flags += [f"--request-log={requests}"] if given.writes else []
     with Child(directory / "server", *flags) as server:
-        client = Client(HttpTransport(load_kubeconfig(config)), user_agent="benchmark")
+        client = Client(HttpTransport(read_kubeconfig(config)), user_agent="benchmark")
         async with running(who, config, directory / "components.log", gates) as others:
             others += forked(server.process.pid)
             await prepare(client, given.kind, given.nodes, given.pods)

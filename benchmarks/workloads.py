@@ -28,7 +28,7 @@ from typing import Any
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import DEPLOYMENTS, JOBS, NODES, Kind
-from controllers.runtime.kubeconfig import load_kubeconfig
+from kubedra.kubeconfig import read_kubeconfig
 from tests.support.wire import Child
 
 Json = dict[str, Any]
@@ -129,7 +129,7 @@ def node(number: int) -> Json:
 
 async def run_other(pods: int, kubeconfig: Path, pids: list[int]) -> list[Found]:
     """On a control plane that runs already; its emulated nodes are made here, and left behind."""
-    client = Client(HttpTransport(load_kubeconfig(kubeconfig)), user_agent="benchmark")
+    client = Client(HttpTransport(read_kubeconfig(kubeconfig)), user_agent="benchmark")
     flags = [f"--kubeconfig={kubeconfig}", "--controllers=node-agent"]
     agent = subprocess.Popen([sys.executable, "-m", "controllers", *flags])  # noqa: ASYNC220
     try:
@@ -149,7 +149,7 @@ async def run(pods: int, manager: str, directory: Path) -> list[Found]:
     names = OTHERS if manager else [*OURS, *OTHERS]
     flags = [f"--controllers={','.join(names)}", f"--nodes={nodes}", "--devices=none", f"--kubeconfig={config}"]
     with Child(directory / "server", *flags) as server:
-        client = Client(HttpTransport(load_kubeconfig(config)), user_agent="benchmark")
+        client = Client(HttpTransport(read_kubeconfig(config)), user_agent="benchmark")
         process = None
         if manager:
             flags = ["--kube-api-qps=5000", "--kube-api-burst=5000", "--leader-elect=false", "--secure-port=0"]

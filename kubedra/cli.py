@@ -121,7 +121,6 @@ def node(args: Sequence[str]) -> int:
     """`kubedra node add NAME [--devices N] [--slices FILE…]`, `kubedra node run NAME --plugin-dir DIR`."""
     if args and args[0] == "run":
         become("controllers.kubelet", *args[1:], prog="kubedra node run")
-    from kubedra import kubeconfig
     from kubedra.client import ApiError, Client
     from kubedra.nodes import Captured, add_node
 
@@ -130,11 +129,7 @@ def node(args: Sequence[str]) -> int:
         captured = Captured(Path(file) for file in options.slices)
         names = _names(options, captured)
         labels, capacity = pairs("--label", options.label), pairs("--capacity", options.capacity)
-        client = (
-            Client(options.server)
-            if options.server
-            else Client.from_kubeconfig(options.kubeconfig or kubeconfig.default())
-        )
+        client = Client(options.server) if options.server else Client.from_kubeconfig(options.kubeconfig)
         with client:
             for name, source in names:
                 add_node(
@@ -237,16 +232,11 @@ def _capture(options: argparse.Namespace) -> int:
     import httpx
     import yaml
 
-    from kubedra import kubeconfig
     from kubedra.client import ApiError, Client
     from kubedra.profiles.capture import profile_of
 
     try:
-        with (
-            Client(options.server)
-            if options.server
-            else Client.from_kubeconfig(options.kubeconfig or kubeconfig.default())
-        ) as client:
+        with Client(options.server) if options.server else Client.from_kubeconfig(options.kubeconfig) as client:
             found = profile_of(options.node, client.list("resourceslices"), client.list("deviceclasses"))
         text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
         if options.output is None:

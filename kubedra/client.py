@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 
+from kubedra.credentials import CredentialHeaders, Credentials, Headers
 from kubedra.methods import FIELD_MANAGER, Json, Methods, Objects
 from kubedra.responses import ApiError, decode
 from kubedra.steps import Call, Close, Next, Open, Step, awaiting, blocking
@@ -44,7 +45,7 @@ Http = TypeVar("Http")
 
 class _Connected(Generic[Http]):
     """What both clients know of their server. `namespace` is used for namespaced objects that name none; `timeout` in
-    seconds.
+    seconds; `credentials` are a kubeconfig's, their certificate is in the context that `verify` is.
     """
 
     def __init__(
@@ -56,11 +57,11 @@ class _Connected(Generic[Http]):
         namespace: str = "default",
         timeout: float = 30.0,
         user_agent: str = "kubedra",
+        credentials: Credentials | None = None,
     ) -> None:
         self.url, self._methods = url.rstrip("/"), Methods(namespace)
-        headers = {"Accept": "application/json", "User-Agent": user_agent} | (
-            {"Authorization": f"Bearer {token}"} if token else {}
-        )
+        self._credentials = credentials or Credentials(token=token)
+        headers = {"Accept": "application/json", "User-Agent": user_agent}
         # A server on this machine or named in a kubeconfig is spoken to directly: a proxy from the environment would
         # not know it. Without TLS there is nothing to verify, and reading the system's authorities would cost more than
         # a test.
@@ -73,12 +74,17 @@ class _Connected(Generic[Http]):
         raise NotImplementedError
 
     @classmethod
-    def from_kubeconfig(cls, path: Path | str) -> Self:
-        """A client of the current context's cluster, with its token."""
-        from kubedra.kubeconfig import read
+    def from_kubeconfig(cls, path: Path | str | None = None) -> Self:
+        """A client of the current context's cluster, as its user. Without a path of the files of `$KUBECONFIG`, merged,
+        or of `.kubedra/kubeconfig`.
 
-        access = read(Path(path))
-        return cls(access.server, token=access.token, verify=access.verify(), namespace=access.namespace)
+        Raises KubeconfigError, a ValueError, for what cannot be used.
+        """
+        from kubedra.kubeconfig import read_kubeconfig
+
+        cluster = read_kubeconfig(None if path is None else Path(path))
+        verify = cluster.tls_context() or False
+        return cls(cluster.server, verify=verify, namespace=cluster.namespace, credentials=cluster.credentials)
 
     @property
     def namespace(self) -> str:
@@ -88,28 +94,33 @@ class _Connected(Generic[Http]):
     def __repr__(self) -> str:
         return f"<kubedra.{type(self).__name__} {self.url} namespace={self.namespace}>"
 
-    def _sent(self, call: Call) -> dict[str, Any]:
+    def _sent(self, call: Call, shown: Headers) -> dict[str, Any]:
         content = None if call.body is None else json.dumps(call.body)
         sent = {
             "method": call.method,
             "url": call.path,
             "content": content,
-            "headers": {"Content-Type": call.content_type} if content else {},
+            "headers": [*shown, *((("Content-Type", call.content_type),) if content else ())],
             "params": dict(call.params) or None,
         }
         return sent if call.timeout is None else sent | {"timeout": call.timeout}
 
     @staticmethod
-    def _opened(opening: Open) -> dict[str, Any]:
+    def _opened(opening: Open, shown: Headers) -> dict[str, Any]:
         import httpx
 
         return {
             "method": "GET",
             "url": opening.path,
             "params": dict(opening.params),
-            "headers": {"User-Agent": opening.user_agent} if opening.user_agent else {},
+            "headers": [*shown, *((("User-Agent", opening.user_agent),) if opening.user_agent else ())],
             "timeout": httpx.Timeout(opening.timeout, connect=_CONNECT),
         }
+
+    def _answered(self, answer: httpx.Response) -> tuple[int, str]:
+        if answer.status_code == 401:
+            self._credentials.expire()
+        return answer.status_code, answer.text
 
     def _understood(self, error: Exception) -> Exception | None:
         """What callers see instead of an error."""
@@ -143,10 +154,10 @@ class Client(_Connected["httpx.Client"]):
         try:
             match step:
                 case Call():
-                    answer = self._http.request(**self._sent(step))
-                    return answer.status_code, answer.text
+                    answer = self._http.request(**self._sent(step, self._credentials.headers()))
+                    return self._answered(answer)
                 case Open():
-                    return _Watch(self._http, self._opened(step))
+                    return _Watch(self._http, self._opened(step, self._credentials.headers()))
                 case Next(watch):
                     return watch.next()
                 case Close(watch):
@@ -192,7 +203,11 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
     def _connected(self, settings: dict[str, Any]) -> httpx.AsyncClient:
         import httpx
 
+        self._renewed = CredentialHeaders()
         return httpx.AsyncClient(**settings)
+
+    async def _headers(self) -> Headers:
+        return await self._renewed.headers(self._credentials)
 
     async def aclose(self) -> None:
         """Let go of the connections."""
@@ -210,11 +225,11 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
         try:
             match step:
                 case Call():
-                    answer = await self._http.request(**self._sent(step))
-                    return answer.status_code, answer.text
+                    answer = await self._http.request(**self._sent(step, await self._headers()))
+                    return self._answered(answer)
                 case Open():
                     watch = _AsyncWatch()
-                    await watch.open(self._http, self._opened(step))
+                    await watch.open(self._http, self._opened(step, await self._headers()))
                     return watch
                 case Next(watch):
                     return await watch.next()

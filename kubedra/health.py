@@ -4,13 +4,14 @@ only: it runs often.
 
 from __future__ import annotations
 
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from kubedra.arguments import Parser
+from kubedra.kubeconfig import Cluster, read_kubeconfig
 
 
 def health(args: Sequence[str]) -> int:
@@ -29,27 +30,38 @@ def health(args: Sequence[str]) -> int:
     )
     parser.add_argument("--timeout", type=float, default=5.0, metavar="SECONDS", help="default 5")
     options = parser.parse_args(args)
-    context: ssl.SSLContext | None = None
-    url, headers = options.url, {}
+    url = options.url
     try:
-        if not url:
-            from kubedra import kubeconfig
-
-            options.kubeconfig = options.kubeconfig or kubeconfig.default()
-            access = kubeconfig.read(options.kubeconfig)
-            url = f"{access.server.rstrip('/')}/readyz"
-            headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
-            verify = access.verify() if url.startswith("https:") else None
-            context = verify if isinstance(verify, ssl.SSLContext) else None
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-        )
-        with opener.open(urllib.request.Request(url, headers=headers), timeout=options.timeout) as answer:  # noqa: S310 - the user's own URL
-            print(answer.read(200).decode(errors="replace"))
-    except urllib.error.HTTPError as error:
-        print(f"{url}: {error.code} {error.read(500).decode(errors='replace')}")
+        cluster = Cluster(server=url) if url else read_kubeconfig(options.kubeconfig)
+        url = url or f"{cluster.server.rstrip('/')}/readyz"
+        status, text = _get(cluster, url, options.timeout)
+    except (OSError, ValueError, HTTPException) as error:
+        print(f"{url}: {error}" if url else error)
         return 1
-    except (OSError, ValueError) as error:
-        print(f"{url or options.kubeconfig}: {getattr(error, 'reason', None) or error}")
+    if status != HTTPStatus.OK:
+        print(f"{url}: {status} {text}")
         return 1
+    print(text)
     return 0
+
+
+def _get(cluster: Cluster, url: str, timeout: float) -> tuple[int, str]:
+    """Return status and text of an answer. Raises OSError, ValueError, HTTPException."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("not an http:// or https:// address")
+    context = cluster.tls_context()
+    connection = (
+        HTTPConnection(parts.netloc, timeout=timeout)
+        if context is None
+        else HTTPSConnection(parts.netloc, timeout=timeout, context=context)
+    )
+    try:
+        connection.putrequest("GET", f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}")
+        for name, value in cluster.headers():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read(500).decode(errors="replace")
+    finally:
+        connection.close()

@@ -1,7 +1,7 @@
 """The record of a running server: `server.json` in its data directory, locked while the server lives.
 
 The lock is the kernel's. It ends with the process, and the kernel names the process that holds it, in the reader's own
-process id namespace. A record that a killed server left behind thus counts for nothing, whatever process has its id now.
+process id namespace. A record that a killed server left behind counts for nothing, whatever process has its id now.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.aggregation.remotes import Remote
-from apiserver.api.credentials.kubeconfigs import Credentials
 from apiserver.request.messages import Response, Stream, User
 from apiserver.request.takeover import take_over
 from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.webhooks.client import trust_of
+from kubedra.credentials import Credentials, escape_header
 
 if TYPE_CHECKING:
     import httpx
@@ -23,8 +23,6 @@ __all__ = ["AGGREGATOR", "RemoteClient", "user_headers"]
 
 #: Who asks a server whether it is there, and what it serves.
 AGGREGATOR: Final = User("system:kube-aggregator", groups=("system:masters",))
-#: What a header's name may consist of; all else in a key of `extra` is written as %XX.
-_TOKEN: Final = frozenset("!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -44,7 +42,7 @@ def user_headers(user: User) -> list[tuple[str, str]]:
     if user.uid:
         found.append(("X-Remote-Uid", user.uid))
     for key, values in user.extra.items():
-        found += [(f"X-Remote-Extra-{_escaped(key)}", value) for value in values]
+        found += [(f"X-Remote-Extra-{escape_header(key)}", value) for value in values]
     return found
 
 
@@ -54,10 +52,6 @@ def _bytes(value: str) -> bytes:
         return value.encode("latin-1")
     except UnicodeEncodeError:
         return value.encode()
-
-
-def _escaped(key: str) -> str:
-    return "".join(char if char in _TOKEN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in key)
 
 
 def _written(place: tuple[str, int]) -> str:

@@ -191,9 +191,9 @@ class Authorizer:
         return _Always(allow=mode == "AlwaysAllow")
 
     def _make_webhook(self, configured: Configured) -> WebhookAuthorizer:
-        from apiserver.api.credentials.kubeconfigs import read_kubeconfig
         from apiserver.api.types.authorization import SubjectAccessReview
         from apiserver.webhooks.reviewers import Reviewer
+        from kubedra.kubeconfig import read_kubeconfig
 
         said = configured.webhook
         assert said is not None, "settings hold this"

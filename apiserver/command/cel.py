@@ -22,6 +22,7 @@ from apiserver import cel
 from apiserver.api.features.gates import FeatureError, parse_release
 from apiserver.cel import CompileError, Device, EvaluationError, Program
 from apiserver.cel.environments.missing_attributes import find_absent
+from kubedra.kubeconfig import KubeconfigError, default_files, read_kubeconfig
 
 if TYPE_CHECKING:
     import httpx
@@ -130,10 +131,11 @@ def _slices(options: argparse.Namespace) -> Iterator[Mapping[str, Any]]:
         for name in options.slices:
             yield from _from_file(name)
         return
-    path = options.kubeconfig or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0] or ".kubedra/kubeconfig"
-    if not Path(path).exists():
-        raise _Mistake(f"{path} does not exist; give --slices FILE or --kubeconfig FILE")
-    yield from _from_cluster(Path(path))
+    path = Path(options.kubeconfig) if options.kubeconfig else None
+    first = path or default_files()[0]
+    if not first.exists():
+        raise _Mistake(f"{first} does not exist; give --slices FILE or --kubeconfig FILE")
+    yield from _from_cluster(path)
 
 
 def _from_file(name: str) -> Iterator[Mapping[str, Any]]:
@@ -151,23 +153,24 @@ def _from_file(name: str) -> Iterator[Mapping[str, Any]]:
         )
 
 
-def _from_cluster(path: Path) -> Iterator[Mapping[str, Any]]:
+def _from_cluster(path: Path | None) -> Iterator[Mapping[str, Any]]:
     import httpx
 
-    from controllers.runtime.kubeconfig import KubeconfigError, load_kubeconfig
-
     try:
-        cluster = load_kubeconfig(path)
+        cluster = read_kubeconfig(path)
+    except KubeconfigError as error:
+        raise _Mistake(str(error)) from None
+    try:
         trust = cluster.tls_context()
         with httpx.Client(
             base_url=cluster.server,
-            headers=cluster.headers(),
+            headers=[*cluster.headers()],
             verify=True if trust is None else trust,
             timeout=_PATIENCE,
         ) as client:
             yield from _pages(client)
-    except (httpx.HTTPError, KubeconfigError, ValueError, OSError) as error:
-        raise _Mistake(f"{path}: {' '.join(str(error).split())}") from None
+    except (httpx.HTTPError, ValueError, OSError) as error:
+        raise _Mistake(f"{cluster.server}: {' '.join(str(error).split())}") from None
 
 
 def _pages(client: httpx.Client) -> Iterator[Mapping[str, Any]]:

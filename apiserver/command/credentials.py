@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for text in given.share:
             share(given.dir, text)
-    except (OSError, ValueError, TokenFileError, kubeconfig.KubeconfigError) as error:
+    except (OSError, ValueError, TokenFileError) as error:
         print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0

@@ -8,12 +8,9 @@ import base64
 from pathlib import Path
 
 from kubedra import private
+from kubedra.kubeconfig import KubeconfigError
 
 _MARK = "# Written by kubedra; it will be overwritten."
-
-
-class KubeconfigError(ValueError):
-    """A kubeconfig that cannot be written, in one line."""
 
 
 def check(path: Path) -> None:

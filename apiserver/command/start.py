@@ -14,12 +14,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from apiserver.api.credentials.kubeconfigs import KubeconfigError as CredentialsError
 from apiserver.authentication.tokens.service_account_keys import KeyFileError
 from apiserver.authentication.x509.client_certificates import CertificateError
 from apiserver.command import kubeconfig
 from apiserver.command.import_guard import IntruderError, check_origins
-from apiserver.command.kubeconfig import KubeconfigError
 from apiserver.command.serve import Process, certified, say
 from apiserver.components.child_process import Apart, ComponentsEnded, fork
 from apiserver.components.components import Files, maker
@@ -30,10 +28,11 @@ from apiserver.options.settings import Settings, read
 from apiserver.registry.catalog.served import RuntimeConfigError
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.storage import UnusableDatabase
+from kubedra.kubeconfig import KubeconfigError
 
 _MISTAKES = (
     SettingsError, CertificateError, KeyFileError, KubeconfigError, RuntimeConfigError, UnusableDatabase,
-    IntruderError, RequestLogError, CredentialsError,
+    IntruderError, RequestLogError,
 )  # fmt: skip
 
 

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apiserver.api.credentials.kubeconfigs import load_chain
 from apiserver.api.values.names import dns_subdomain
 from apiserver.runtime.reloading import Followed
+from kubedra.credentials import load_chain
 
 if TYPE_CHECKING:
     from apiserver.authentication.x509.client_certificates import ClientCertificates

@@ -20,10 +20,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from apiserver.api.credentials.kubeconfigs import NOBODY, Credentials
 from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.runtime.offload import on_loop
-from apiserver.webhooks.credentials import TokenFiles
 from apiserver.webhooks.failures import (
     WRONG_NAME,
     WebhookError,
@@ -33,6 +31,7 @@ from apiserver.webhooks.failures import (
     wrong_name,
 )
 from apiserver.webhooks.services import HTTPS, Service, Services, resolve
+from kubedra.credentials import NO_CREDENTIALS, CredentialHeaders, Credentials
 
 if TYPE_CHECKING:
     import httpx
@@ -55,7 +54,7 @@ class Target(NamedTuple):
     port: int
     authority: bytes
     service: Service | None
-    credentials: Credentials = NOBODY
+    credentials: Credentials = NO_CREDENTIALS
 
 
 class Answer(NamedTuple):
@@ -83,7 +82,7 @@ class Webhooks:
     """`services` says where services are, `exists(namespace, name)` whether the cluster has one."""
 
     def __init__(self, services: Services, exists: Callable[[str, str], bool]) -> None:
-        self._services, self._exists, self._tokens = services, exists, TokenFiles()
+        self._services, self._exists, self._tokens = services, exists, CredentialHeaders()
         #: Transports, not clients: what those do for cookies, redirects and proxies costs a fifth of a call.
         self._pools: OrderedDict[tuple[bytes, str, Credentials], httpx.AsyncHTTPTransport] = OrderedDict()
 
@@ -128,13 +127,13 @@ class Webhooks:
         request = httpx.Request(
             "POST",
             f"{parts.scheme}://{place}{parts.path}?{parts.query}",
-            headers={
-                "host": parts.netloc,
-                "accept": "application/json, */*",
-                "content-type": "application/json",
-                "user-agent": "kube-apiserver-admission",
-                **shows,
-            },
+            headers=[
+                ("host", parts.netloc),
+                ("accept", "application/json, */*"),
+                ("content-type", "application/json"),
+                ("user-agent", "kube-apiserver-admission"),
+                *shows,
+            ],
             content=body,
             extensions={"sni_hostname": target.credentials.server_name or target.host},
         )

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import orjson
 
 from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
-from apiserver.api.credentials.kubeconfigs import Kubeconfig
 from apiserver.api.schema.language import Struct
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.failures import WebhookError
 from apiserver.webhooks.services import HTTPS
+from kubedra.kubeconfig import Cluster
 
 __all__ = ["Reviewer"]
 
@@ -35,7 +35,7 @@ _AGAIN: Final = frozenset({429, 500, 504})
 class Reviewer:
     """Posts reviews of one kind. Their versions differ in name alone as far as a status goes."""
 
-    def __init__(self, webhooks: Webhooks, where: Kubeconfig, group: str, review: Struct) -> None:
+    def __init__(self, webhooks: Webhooks, where: Cluster, group: str, review: Struct) -> None:
         parts = urlsplit(where.server if "://" in where.server else f"http://{where.server}")
         port = parts.port or (HTTPS if parts.scheme == "https" else 80)
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"

@@ -25,8 +25,9 @@ from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import Json, Kind
-from controllers.runtime.kubeconfig import KubeconfigError
 from controllers.runtime.transport import TransportError
+from kubedra.kubeconfig import KubeconfigError
+from kubedra.paths import join_path
 
 KINDS: Final = {
     "pod": "pod", "pods": "pod", "po": "pod",
@@ -88,20 +89,13 @@ async def _version(client: Client) -> tuple[int, int]:
     return min(max((int(said["major"]), int(digits)), RELEASES[0]), RELEASES[-1])
 
 
-def default_cluster(given: argparse.Namespace) -> None:
-    """Fills in the kubeconfig that is meant where none is named."""
-    if given.server is None and given.kubeconfig is None:
-        named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-        given.kubeconfig = Path(next((n for n in named if Path(n).exists()), ".kubedra/kubeconfig"))
-
-
 async def _explain(given: argparse.Namespace, kind: str) -> Json:
     """From the server itself where it is kubedra's, which knows its queue; else from what can be read."""
     if not (given.feature_gates or given.emulated_version or given.config):
         transport = HttpTransport(cluster(given))
-        where = given.name if kind == "node" else f"{given.namespace}/{given.name}"
+        where = (given.name,) if kind == "node" else (given.namespace, given.name)
         try:
-            return await Client(transport).request("GET", f"/-/explain/{kind}/{where}")
+            return await Client(transport).request("GET", join_path("-", "explain", kind, *where))
         except StatusError as error:
             if missing := _missing(error):
                 raise NotThereError(missing) from error
@@ -174,7 +168,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = parser.parse_args(arguments)
         kind = _thing(given)
-        default_cluster(given)
         found = asyncio.run(_explain(given, kind))
     except (FlagError, KubeconfigError, NotThereError, TransportError, StatusError, ValueError, OSError) as error:
         sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")

@@ -40,9 +40,9 @@ from controllers.runtime.kinds import (
     Json,
     key_of,
 )
-from controllers.runtime.kubeconfig import KubeconfigError
 from controllers.runtime.transport import TransportError
 from kubedra import profiles
+from kubedra.kubeconfig import KubeconfigError
 
 #: What files may add to the world beside pods, in this order.
 _KINDS: Final = (

@@ -28,10 +28,10 @@ from controllers.options.command_line import (
 )
 from controllers.options.names import ALIASES, CONCURRENT
 from controllers.options.options import AutoscalerOptions, NodeLifecycleOptions, Options
-from controllers.runtime.kubeconfig import KubeconfigError
 from controllers.scheduler.config.process import ProcessSettings
 from controllers.signing.options import add_flags as add_signing
 from controllers.signing.options import read_signing
+from kubedra.kubeconfig import KubeconfigError
 
 if TYPE_CHECKING:
     from controllers.scheduler.config.configuration import Configuration

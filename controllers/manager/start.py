@@ -20,8 +20,8 @@ from controllers.runtime.client import Client
 from controllers.runtime.election import LeaseLostError
 from controllers.runtime.health import answering
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.kubeconfig import KubeconfigError
 from controllers.runtime.rate_limit import Paced
+from kubedra.kubeconfig import KubeconfigError
 
 
 async def serve(given: Given) -> None:

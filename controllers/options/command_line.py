@@ -11,12 +11,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
-from apiserver.api.credentials.kubeconfigs import Credentials
 from apiserver.api.features.gates import ReleaseError, parse_release
 from apiserver.api.values.durations import parse_duration
 from controllers.options.options import Options
 from controllers.runtime.election import Election
-from controllers.runtime.kubeconfig import Cluster, load_kubeconfig
+from kubedra.credentials import Credentials
+from kubedra.kubeconfig import Cluster, read_kubeconfig
 
 
 class FlagError(ValueError):
@@ -58,21 +58,19 @@ def add_cluster(parser: argparse.ArgumentParser, *, required: bool = True) -> No
 
 def cluster(given: argparse.Namespace) -> Cluster:
     """The server that the flags of `add_cluster` mean. Raises FlagError, KubeconfigError, OSError."""
-    if given.kubeconfig:
-        found = load_kubeconfig(given.kubeconfig)
+    if not given.server:
+        found = read_kubeconfig(given.kubeconfig)
     else:
         authority = given.certificate_authority.read_bytes() if given.certificate_authority else b""
         shown = Credentials(token=given.token, insecure=given.insecure_skip_tls_verify)
         found = Cluster(server=given.server.rstrip("/"), authority=authority, credentials=shown)
-    source = given.kubeconfig or "--server"
+    source = "--server" if given.server else given.kubeconfig or "the kubeconfig"
     if not found.server.startswith(("http://", "https://")):
         raise FlagError(f"{source}: {found.server} is not an http:// or https:// address")
     try:
         found.tls_context()
     except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise FlagError(
-            f"{given.kubeconfig or given.certificate_authority}: not a usable certificate: {error}"
-        ) from error
+        raise FlagError(f"{given.certificate_authority}: not a usable certificate: {error}") from error
     return found
 
 

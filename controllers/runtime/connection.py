@@ -258,15 +258,13 @@ class Connection(asyncio.Protocol):
         self._wake()
 
 
-async def connect(server: str, host: str, port: int, tls: ssl.SSLContext | None, name: str = "") -> Connection:
-    """A new connection; `server` is what errors call it, `name` what its certificate has to be for, if not its host.
-    Raises TransportError.
-    """
+async def connect(server: str, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
+    """A new connection; `server` is what errors call it. Raises TransportError."""
     try:
         with timers(Timer.MACHINE):
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(server), host, port, ssl=tls, server_hostname=(name or host) if tls else None
+                    lambda: Connection(server), host, port, ssl=tls, server_hostname=host if tls else None
                 )
     except TimeoutError as error:
         raise TransportError(f"{server}: no connection within {CONNECT_TIMEOUT:.0f} seconds") from error

@@ -15,8 +15,9 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from controllers.runtime.connection import BrokenError, Connection, connect
-from controllers.runtime.kubeconfig import Cluster
 from controllers.runtime.transport import Headers
+from kubedra.credentials import CredentialHeaders
+from kubedra.kubeconfig import Cluster
 
 #: So many requests may be under way at once. A server commits together what it is asked together, and had to wait for
 #: its clients when they were sixteen (docs/adr/0004).
@@ -26,6 +27,7 @@ _REPEATABLE: Final = frozenset(("GET", "HEAD"))
 #: What stands in the target of a request besides letters and digits, and a target that has nothing else.
 _TARGET: Final = "%/:=&,;+$!*'()@~?-._[]"
 _WRITTEN: Final = re.compile(f"[A-Za-z0-9{re.escape(_TARGET)}]*")
+_UNAUTHORIZED: Final = 401
 #: Sets of header fields whose text is kept: a component has a handful.
 _KEPT_FIELDS: Final = 256
 
@@ -38,10 +40,10 @@ class HttpTransport:
         self._server, self._prefix = cluster.server, parts.path.rstrip("/")
         self._secure = parts.scheme == "https"
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
-        sent = {"host": parts.netloc.rpartition("@")[2], **cluster.headers()}
-        self._always = _lines(sent.items())
+        self._host_line = f"host: {parts.netloc.rpartition('@')[2]}\r\n"
+        self._cluster, self._renewable = cluster, cluster.credentials.renewable
+        self._shown, self._renewed = cluster.headers(), CredentialHeaders()
         self._fields: dict[tuple[tuple[str, str], ...], str] = {}
-        self._cluster = cluster
         self._tls: SSLContext | None = None
         self._idle: deque[Connection] = deque()
         self._free = asyncio.Semaphore(_CONNECTIONS)
@@ -51,8 +53,16 @@ class HttpTransport:
             self._tls = self._cluster.tls_context()
             assert self._tls is not None
             self._tls.set_alpn_protocols(["http/1.1"])
-        name = self._cluster.credentials.server_name
-        return await connect(self._server, self._host, self._port, self._tls, name)
+        return await connect(self._server, self._host, self._port, self._tls)
+
+    async def _renew(self) -> None:
+        try:
+            shown = await self._renewed.headers(self._cluster.credentials)
+        except (OSError, ValueError):
+            return  # the server judges the headers that were valid before
+        if shown != self._shown:
+            self._shown = shown
+            self._fields.clear()
 
     def _kept(self) -> Connection | None:
         """The connection that was used last, so that those which are not needed get old and close."""
@@ -72,13 +82,15 @@ class HttpTransport:
         if fields is None:
             if len(self._fields) >= _KEPT_FIELDS:
                 self._fields.clear()
-            fields = self._fields[given] = f" HTTP/1.1\r\n{self._always}{_lines(given)}"
+            fields = self._fields[given] = f" HTTP/1.1\r\n{self._host_line}{_lines(self._shown)}{_lines(given)}"
         length = f"content-length: {len(body)}\r\n\r\n" if body or method not in _REPEATABLE else "\r\n"
         return f"{method} {target}{fields}{length}".encode("latin-1") + body
 
     async def request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Headers, bytes]:
+        if self._renewable:
+            await self._renew()
         request = self._rendered(method, path, query, headers, body)
         await self._free.acquire()
         try:
@@ -94,6 +106,8 @@ class HttpTransport:
                 answer = await connection.ask(request)
             if connection.usable:
                 self._idle.append(connection)
+            if answer[0] == _UNAUTHORIZED:
+                self._cluster.credentials.expire()
             return answer
         finally:
             self._free.release()
@@ -101,6 +115,8 @@ class HttpTransport:
     async def stream(
         self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
+        if self._renewable:
+            await self._renew()
         connection = await self._connect()
         status, answered = await connection.open(self._rendered(method, path, query, headers, b""), deadline)
         return status, answered, connection.chunks()

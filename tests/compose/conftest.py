@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kubedra import kubeconfig
+from kubedra.kubeconfig import read_kubeconfig
 from tests.compose.composefile import OURS, Container, Project, postgres_program
 from tests.support.patience import Deadline, ended, wait_until
 from tests.support.wire import Wire
@@ -148,8 +148,8 @@ class Stack(Project):
         which people fetch from an API server.
         """
         path = self.place(container, file) if file else self.place(self.of("apiserver")[0], "/credentials/kubeconfig")
-        access = kubeconfig.read(path)
-        return Wire(f"https://{container.address}:6443", access.token, access.ca)
+        cluster = read_kubeconfig(path)
+        return Wire(f"https://{container.address}:6443", cluster.credentials.token, cluster.authority.decode())
 
 
 def unprivileged(*places: Path) -> dict[str, str]:

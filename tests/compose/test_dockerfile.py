@@ -13,7 +13,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kubedra import kubeconfig, process
+from kubedra import process
+from kubedra.kubeconfig import read_kubeconfig
 from tests.compose.composefile import KUBEDRA, NETWORK, ROOT
 from tests.compose.conftest import run_a_pod
 from tests.support.patience import CLOCK, ended, run_command, wait_until
@@ -120,8 +121,8 @@ def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:
 
         wait_until(healthy, "the container is healthy")
         assert CLOCK.seconds - started < 10
-        access = kubeconfig.read(tmp_path / "credentials" / "kubeconfig")
-        wire = Wire(access.server, access.token, access.ca)
+        cluster = read_kubeconfig(tmp_path / "credentials" / "kubeconfig")
+        wire = Wire(cluster.server, cluster.credentials.token, cluster.authority.decode())
         run_a_pod(wire, "p")
         assert wire.user("").get("/api/v1/pods").status == 403
     finally:

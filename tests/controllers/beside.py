@@ -32,7 +32,7 @@ from controllers.runtime.kinds import (
     VOLUME_CLAIMS,
     Kind,
 )
-from controllers.runtime.kubeconfig import load_kubeconfig
+from kubedra.kubeconfig import read_kubeconfig
 from tests.support.patience import Deadline, ended
 from tests.support.wire import Child
 
@@ -110,7 +110,7 @@ async def both(
             ([KUBE_CONTROLLER_MANAGER, f"--kubeconfig={theirs}", *flags, *limits], their_log),
         )
         processes = [subprocess.Popen(command, stdout=log, stderr=log) for command, log in commands]  # noqa: ASYNC220
-        clients = [Client(HttpTransport(load_kubeconfig(path)), user_agent="test") for path in (ours, theirs)]
+        clients = [Client(HttpTransport(read_kubeconfig(path)), user_agent="test") for path in (ours, theirs)]
         try:
             yield clients[0], clients[1]
         finally:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.credentials.kubeconfigs import Credentials, KubeconfigError, read_kubeconfig
 from apiserver.api.features.gates import Features
 from apiserver.options.admission import read_admission
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.credentials import read_wallet
 from apiserver.webhooks.failures import WebhookError
+from kubedra.credentials import Credentials
+from kubedra.kubeconfig import KubeconfigError, read_kubeconfig
 from tests.support.server import serve
 
 Json = dict[str, Any]
@@ -132,7 +133,7 @@ def test_webhooks_are_shown_what_a_kubeconfig_has_for_them(tmp_path: Path) -> No
         ("c.example.com", 443): "*.example.com", ("hook.default.svc", 443): "hook.default.svc", ("127.0.0.1", 9): "*",
     }  # fmt: skip
     assert {place: wallet.of(*place).token for place in shown} == shown
-    assert Credentials(token="t").headers() == {"authorization": "Bearer t"}
+    assert Credentials(token="t").headers() == (("authorization", "Bearer t"),)
     assert read_wallet(tmp_path / "users").of("x.y", 1).token == "*"
 
 

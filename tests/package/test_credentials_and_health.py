@@ -11,7 +11,7 @@ from cryptography import x509
 
 from apiserver.command import credentials as credentials_command
 from kubedra import process
-from kubedra.kubeconfig import read
+from kubedra.kubeconfig import read_kubeconfig
 from tests.support.patience import run_command
 from tests.support.wire import Child
 
@@ -95,10 +95,11 @@ def test_a_server_started_with_them_answers_the_kubeconfigs_and_nobody_else(tmp_
     with Child(tmp_path / "data", *files) as server:
         credentials(made, f"--server={server.url}")
         for name in ("kubeconfig", "controllers.kubeconfig"):
-            access = read(made / name)
-            assert server.wire(access.token, access.ca).get("/api/v1/nodes").status == 200
+            cluster = read_kubeconfig(made / name)
+            token, authority = cluster.credentials.token, cluster.authority.decode()
+            assert server.wire(token, authority).get("/api/v1/nodes").status == 200
             assert kubedra("health", "--kubeconfig", str(made / name)).stdout == "ok\n"
-        assert server.wire("stranger", access.ca).get("/api/v1/nodes").status == 401
+        assert server.wire("stranger", authority).get("/api/v1/nodes").status == 401
 
 
 def test_it_goes_on_with_another_command(tmp_path):

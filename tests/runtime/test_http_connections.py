@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from apiserver.api.credentials.kubeconfigs import Credentials
 from controllers.runtime import connection as connections
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.kubeconfig import Cluster
 from controllers.runtime.transport import TransportError
+from kubedra.credentials import Credentials
+from kubedra.kubeconfig import Cluster
 from tests.support.patience import become, patience
 
 #: Bytes of an answer; None closes the connection.

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.credentials.kubeconfigs import Credentials
 from apiserver.api.errors.status import StatusError
 from controllers.manager.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.manager.start import main
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, key_of
-from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
 from controllers.runtime.transport import TransportError
+from kubedra.credentials import Credentials
+from kubedra.kubeconfig import Cluster, KubeconfigError, read_kubeconfig
 from tests.scheduler.objects import a_node
 from tests.support.patience import communicate, patience
 from tests.support.wire import ROOT, Child, environment
@@ -71,7 +71,7 @@ def test_requests_errors_and_watches_work_over_tls_with_a_kubeconfigs_token(tmp_
         await client.delete(CONFIG_MAPS, "one", "default", uid=made["metadata"]["uid"])
 
     with Child(tmp_path / "data", "--tls", f"--token-auth-file={tokens}") as child:
-        speak(load_kubeconfig(Path(child.announced["kubeconfig"])), scenario)
+        speak(read_kubeconfig(Path(child.announced["kubeconfig"])), scenario)
 
         async def stranger(client: Client) -> None:
             with pytest.raises(StatusError) as caught:
@@ -159,11 +159,11 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     cases = {
         "a: b": "no current-context",
         "current-context: c": "contexts has no 'c'",
-        "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {server: 'http://x'}}]\nusers: [{name: u, user: {exec: {command: x}}}]": (
-            "user 'u': exec is not supported"
+        "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {server: 'http://x'}}]\nusers: [{name: u, user: {auth-provider: {name: x}}}]": (
+            "user 'u': auth-provider is not supported"
         ),
     }
     for text, said in cases.items():
         path.write_text(text)
         with pytest.raises(KubeconfigError, match=said):
-            load_kubeconfig(path)
+            read_kubeconfig(path)

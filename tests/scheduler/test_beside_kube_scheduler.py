@@ -20,7 +20,7 @@ import yaml
 
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.kubeconfig import load_kubeconfig
+from kubedra.kubeconfig import read_kubeconfig
 from tests.scheduler.extenderserver import extender
 from tests.scheduler.groupsituations import GATES, PREEMPTION, crowded, gangs
 from tests.scheduler.groupverdicts import played_groups, same_groups
@@ -89,7 +89,7 @@ async def theirs(directory: Path, configuration: Json | None = None, gates: str 
 
 @asynccontextmanager
 async def client_of(kubeconfig: Path) -> AsyncIterator[Client]:
-    client = Client(HttpTransport(load_kubeconfig(kubeconfig)), user_agent="test")
+    client = Client(HttpTransport(read_kubeconfig(kubeconfig)), user_agent="test")
     try:
         yield client
     finally:

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.credentials.kubeconfigs import Credentials
 from apiserver.api.errors.status import StatusError, bad_request, internal_error
 from apiserver.http.kubelet.settings import KubeletSettings
 from apiserver.request.messages import Request, Response, Stream
@@ -21,6 +20,7 @@ from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.runtime.reloading import stamp
 from apiserver.webhooks.client import trust_of
 from apiserver.webhooks.failures import answer_text, connection_text
+from kubedra.credentials import Credentials
 
 if TYPE_CHECKING:
     import h11

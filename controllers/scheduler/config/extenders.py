@@ -12,9 +12,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from apiserver.api.credentials.kubeconfigs import Credentials
-from controllers.runtime.kubeconfig import Cluster
 from controllers.scheduler.config.configuration import ConfigurationError, duration, fields, items, number
+from kubedra.credentials import Credentials
+from kubedra.kubeconfig import Cluster
 
 Json = dict[str, Any]
 _TEXTS: Final = ("urlPrefix", "filterVerb", "prioritizeVerb", "bindVerb")
