@@ -75,10 +75,10 @@ class _Connected(Generic[Http]):
 
     @classmethod
     def from_kubeconfig(cls, path: Path | str | None = None) -> Self:
-        """A client of the current context's cluster, as its user. Without a path of the files of `$KUBECONFIG`, merged,
-        or of `.kubedra/kubeconfig`.
+        """Return a client of the current context's cluster, as its user. Without a path, read the files of
+        `$KUBECONFIG`, merged, or `.kubedra/kubeconfig`.
 
-        Raises KubeconfigError, a ValueError, for what cannot be used.
+        Raises KubeconfigError (a ValueError) for a file that cannot be used.
         """
         from kubedra.kubeconfig import read_kubeconfig
 

@@ -19,6 +19,9 @@ Written by `python docs/reference/generate.py` from the signatures; a test holds
 `kubedra.Client` is a small client of any Kubernetes API server for tests and scripts: `Client.from_kubeconfig(path)`, `plane.client()`. In a test `kube.get(…)` is short for
 `kube.client().get(…)`, and so for all methods that are marked *kube*. `kubedra.AsyncClient` has the same methods, awaited, for an event loop.
 
+A kubeconfig's user may have a token, a token file, a certificate, a username with a password, a program (`exec`), and another user to act as; its cluster an authority, another name
+(`tls-server-name`) or `insecure-skip-tls-verify`. What is not supported (`auth-provider`, `proxy-url`) is refused in one line that names the entry.
+
 A *target* is `KIND/NAME`; the kind may be written as a kind, a plural, a singular or a short name (`ResourceClaim/c`, `resourceclaims/c`, `pod/web`, `po/web`). Objects are plain dicts in their JSON form.
 An answer of failure raises `kubedra.ApiError`, with `code` (404), `reason` ("NotFound"), `message` and the whole `status`; a server that does not answer raises `ConnectionError`.
 """
