@@ -353,6 +353,7 @@ def test_what_is_said_to_help_helps(kube: Any):
     kube.delete("pod/first", grace_period=0)
     assert kube.wait("pod/second", "phase=Running")["spec"]["nodeName"] == found["changes"][0]["node"]
     assert kube.explain("node/worker")["free"] == 0
+    assert main(["node", "worker?x", "--server", kube.url]) == 2
 
 
 def test_any_cluster_is_explained_by_reading_alone(capsys: pytest.CaptureFixture[str]):
