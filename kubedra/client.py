@@ -94,30 +94,30 @@ class _Connected(Generic[Http]):
     def __repr__(self) -> str:
         return f"<kubedra.{type(self).__name__} {self.url} namespace={self.namespace}>"
 
-    def _sent(self, call: Call, shown: Headers) -> dict[str, Any]:
+    def _sent(self, call: Call, headers: Headers) -> dict[str, Any]:
         content = None if call.body is None else json.dumps(call.body)
         sent = {
             "method": call.method,
             "url": call.path,
             "content": content,
-            "headers": [*shown, *((("Content-Type", call.content_type),) if content else ())],
+            "headers": [*headers, *((("Content-Type", call.content_type),) if content else ())],
             "params": dict(call.params) or None,
         }
         return sent if call.timeout is None else sent | {"timeout": call.timeout}
 
     @staticmethod
-    def _opened(opening: Open, shown: Headers) -> dict[str, Any]:
+    def _opened(opening: Open, headers: Headers) -> dict[str, Any]:
         import httpx
 
         return {
             "method": "GET",
             "url": opening.path,
             "params": dict(opening.params),
-            "headers": [*shown, *((("User-Agent", opening.user_agent),) if opening.user_agent else ())],
+            "headers": [*headers, *((("User-Agent", opening.user_agent),) if opening.user_agent else ())],
             "timeout": httpx.Timeout(opening.timeout, connect=_CONNECT),
         }
 
-    def _answered(self, answer: httpx.Response) -> tuple[int, str]:
+    def _read_answer(self, answer: httpx.Response) -> tuple[int, str]:
         if answer.status_code == 401:
             self._credentials.expire()
         return answer.status_code, answer.text
@@ -155,7 +155,7 @@ class Client(_Connected["httpx.Client"]):
             match step:
                 case Call():
                     answer = self._http.request(**self._sent(step, self._credentials.headers()))
-                    return self._answered(answer)
+                    return self._read_answer(answer)
                 case Open():
                     return _Watch(self._http, self._opened(step, self._credentials.headers()))
                 case Next(watch):
@@ -203,11 +203,11 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
     def _connected(self, settings: dict[str, Any]) -> httpx.AsyncClient:
         import httpx
 
-        self._renewed = CredentialHeaders()
+        self._header_source = CredentialHeaders()
         return httpx.AsyncClient(**settings)
 
     async def _headers(self) -> Headers:
-        return await self._renewed.headers(self._credentials)
+        return await self._header_source.headers(self._credentials)
 
     async def aclose(self) -> None:
         """Let go of the connections."""
@@ -226,7 +226,7 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
             match step:
                 case Call():
                     answer = await self._http.request(**self._sent(step, await self._headers()))
-                    return self._answered(answer)
+                    return self._read_answer(answer)
                 case Open():
                     watch = _AsyncWatch()
                     await watch.open(self._http, self._opened(step, await self._headers()))

@@ -119,10 +119,8 @@ class Methods:
 
     def _object(self, target: str, namespace: str | None, subresource: str = "", name: str = "") -> Steps[str]:
         """The path of `KIND/NAME`, or of KIND and a name."""
-        word, _, named = target.partition("/")
-        if not (name or named):
-            raise ValueError(f'"{target}" names no object: write "{target}/NAME"')
-        return (yield from self.path(*(yield from self.resolve(word)), namespace, name or named, subresource))
+        word, name = _split_target(target, name)
+        return (yield from self.path(*(yield from self.resolve(word)), namespace, name, subresource))
 
     def get(self, target: str, name: str = "", *, namespace: str | None = None) -> Steps[Json]:
         """The object `KIND/NAME`: `get("pod/web")` or `get("pods", "web")`."""
@@ -256,6 +254,8 @@ class Methods:
             return (yield from self.request("PATCH", path, obj, content_type=_APPLY, params=checked))
         except ApiError as error:
             raise ApiError(error.code, error.reason, f"{document}: {error.message}", error.status) from None
+        except ValueError as error:
+            raise ValueError(f"{document}: {error}") from None
 
     def _merge(self, obj: Json, path: str, field_manager: str) -> Steps[Json]:
         params = {"fieldManager": field_manager, "fieldValidation": "Ignore"}
@@ -318,9 +318,14 @@ class Methods:
 
         Raises TimeoutError with what was seen last, and AtRestError (a TimeoutError) where it ended early.
         """
-        word, _, name = target.partition("/")
-        if not name:
-            raise ValueError(f'"{target}" names no object: write "{target}/NAME"')
-        path = yield from self._collection(word, namespace)
+        path = yield from self._collection(_split_target(target)[0], namespace)
         wait = Wait(self, target, until, path, namespace)
         return (yield from (wait.as_time_passes(timeout) if virtual else wait.watching(timeout, fail_fast)))
+
+
+def _split_target(target: str, name: str = "") -> tuple[str, str]:
+    """Return kind and name of `KIND/NAME`, or of KIND and a name. Raises ValueError if there is no name."""
+    word, _, named = target.partition("/")
+    if not (name or named):
+        raise ValueError(f'"{target}" names no object: write "{target}/NAME"')
+    return word, name or named

@@ -42,7 +42,7 @@ class HttpTransport:
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
         self._host_line = f"host: {parts.netloc.rpartition('@')[2]}\r\n"
         self._cluster, self._renewable = cluster, cluster.credentials.renewable
-        self._shown, self._renewed = cluster.headers(), CredentialHeaders()
+        self._credential_headers, self._header_source = cluster.headers(), CredentialHeaders()
         self._fields: dict[tuple[tuple[str, str], ...], str] = {}
         self._tls: SSLContext | None = None
         self._idle: deque[Connection] = deque()
@@ -57,11 +57,11 @@ class HttpTransport:
 
     async def _renew(self) -> None:
         try:
-            shown = await self._renewed.headers(self._cluster.credentials)
+            headers = await self._header_source.headers(self._cluster.credentials)
         except (OSError, ValueError):
             return  # the server judges the headers that were valid before
-        if shown != self._shown:
-            self._shown = shown
+        if headers != self._credential_headers:
+            self._credential_headers = headers
             self._fields.clear()
 
     def _kept(self) -> Connection | None:
@@ -82,7 +82,9 @@ class HttpTransport:
         if fields is None:
             if len(self._fields) >= _KEPT_FIELDS:
                 self._fields.clear()
-            fields = self._fields[given] = f" HTTP/1.1\r\n{self._host_line}{_lines(self._shown)}{_lines(given)}"
+            fields = self._fields[given] = (
+                f" HTTP/1.1\r\n{self._host_line}{_lines(self._credential_headers)}{_lines(given)}"
+            )
         length = f"content-length: {len(body)}\r\n\r\n" if body or method not in _REPEATABLE else "\r\n"
         return f"{method} {target}{fields}{length}".encode("latin-1") + body
 

@@ -1,5 +1,6 @@
 """A client's request is about the object that was named, of a type that the server has by then."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -77,6 +78,12 @@ def test_what_no_path_can_hold_is_refused_before_it_is_sent(kube, name, call: Ca
 def test_a_slash_in_a_name_leads_to_no_subresource(kube):
     with pytest.raises(ValueError, match=r'invalid resource name "web/status": \[may not contain \'/\'\]'):
         kube.get("pod/web/status")
+
+
+def test_a_manifest_with_such_a_name_is_named(kube, tmp_path):
+    (tmp_path / "role.json").write_text(json.dumps(a_role("a/b")))
+    with pytest.raises(ValueError, match=r'role\.json.*: invalid resource name "a/b"'):
+        kube.apply(tmp_path / "role.json")
 
 
 def test_namespaces_and_subresources_are_escaped_too(kube):
