@@ -6,12 +6,12 @@ The annotation `kubedra.dev/emulated` makes the agent register the node (labels,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from kubedra import profiles
 from kubedra.manifests import Manifest, load
+from kubedra.profiles.node_names import replace_node_name
 from kubedra.responses import ApiError
 from kubedra.steps import Steps
 
@@ -82,14 +82,6 @@ def adopt(slice_: Json, node: Json) -> Json:
 def _renamed(text: str, old: str, new: str) -> str:
     replaced = replace_node_name(text, old, new)
     return f"{new}-{text}" if replaced == text else replaced
-
-
-def replace_node_name(text: str, old: str, new: str) -> str:
-    """Replace a node's name where it is a word: no letter and no digit directly before or after it.
-
-    Of node `n1` the text `n1-gpu-0 in n1.example.com` has the name twice, `gen10` and `n12` do not have it.
-    """
-    return re.sub(rf"(?<![^\W_]){re.escape(old)}(?![^\W_])", lambda _: new, text)
 
 
 class Captured:

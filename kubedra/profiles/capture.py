@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kubedra.nodes import replace_node_name
+from kubedra.profiles.node_names import replace_node_name
 
 Json = dict[str, Any]
 #: Fields of quantities and versions. Digits in them are never the name of a node.

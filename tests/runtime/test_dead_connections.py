@@ -17,9 +17,9 @@ from controllers.runtime.client import Batch, Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import PODS
-from controllers.runtime.kubeconfig import Cluster
 from controllers.runtime.rate_limit import Paced
 from controllers.runtime.transport import TransportError
+from kubedra.kubeconfig import Cluster
 from tests.support.patience import patience
 from tests.support.virtual import run, run_closed
 

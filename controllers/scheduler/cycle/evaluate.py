@@ -2,8 +2,8 @@
 
 The search starts where the last one ended and stops when enough nodes fit (all below 100; else 50 % less one for each
 125 nodes, at least 5 %, at least 100 nodes). The plugins are asked in their order; what they declare to depend on the
-pod, the node and its devices alone is remembered (`framework/node_results.py`). Scores with the plugins' weights; among equals the
-choice is random. Long searches let the loop run in between.
+pod, the node and its devices alone is cached (`framework/node_results.py`). Scores have the plugins' weights; the
+choice among equal nodes is random. Long searches yield to the event loop.
 """
 
 from __future__ import annotations
