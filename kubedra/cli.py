@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DATA_DIR = Path(".kubedra")
 #: What `up` adds to the server's defaults; flags given later win.
-_UP = ("--controllers=*", "--components-apart", "--nodes=2", "--devices=gpu.example.com", "--storage-class=standard")
+_UP = ("--controllers=*", "--components-apart", "--nodes=2", "--storage-class=standard")
 #: Commands that are another process: name → (module, leading arguments).
 _DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "up": ("apiserver", _UP),

@@ -40,11 +40,12 @@ class ControlPlane:
     """API server, controllers, scheduler and node agent in a child process of their own.
 
     `nodes`: emulated nodes to begin with · `devices`: what each publishes ("none" for nothing) · `controllers`: False
-    for the API server alone · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL ·
-    `emulated_version`: "1.33" to "1.36" · `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling ·
-    `clock`: "virtual" (or "virtual=TIME") for time that stands still until `Clock.advance` moves it · `seed`: makes
-    uids, names and choices repeatable · `args`: further flags of `kubedra serve` · `start_patience`: seconds without
-    progress after which a start has failed.
+    for the API server alone, with `nodes` also what these need (node-agent, node-lifecycle-controller) · `storage`:
+    "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33" to "1.36" ·
+    `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling · `clock`: "virtual" (or "virtual=TIME")
+    for time that stands still until `Clock.advance` moves it · `seed`: makes uids, names and choices repeatable ·
+    `args`: further flags of `kubedra serve` · `start_patience`: seconds without progress after which a start has
+    failed.
 
     Durability is off unless `args` say otherwise: a fixture needs no synced commit. Raises StartError with the server's
     own message.
@@ -72,17 +73,19 @@ class ControlPlane:
             "--port=0",
             f"--storage={storage}",
             f"--data-dir={self.data_dir}",
+            f"--devices={devices}",
             "--durability=off",
             "--announce",
             "--attached",
         ]
         if controllers:
-            self._flags += ["--controllers=*", f"--nodes={nodes}", f"--devices={devices}", "--storage-class=standard"]
+            self._flags += ["--controllers=*", "--storage-class=standard"]
         for flag, value in (
             ("emulated-version", emulated_version),
             ("feature-gates", flag_value(feature_gates)),
             ("runtime-config", flag_value(runtime_config)),
             ("clock", clock),
+            ("nodes", str(nodes or "")),
             ("seed", "" if seed is None else str(seed)),
         ):
             if value:

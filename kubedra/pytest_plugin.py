@@ -155,11 +155,18 @@ class Kube:
     ) -> Json:
         """An emulated node; see `Client.add_node`. With a plugin directory it is a process of its own with real
         drivers, which `node` gives; see `kubedra.node_process`. A `kubedra.driver.Driver` is started with it. With
-        `run` it is such a process, too, and containers that have a command are processes.
+        `run` it is such a process, too, and containers that have a command are processes. Raises ValueError for options
+        of an emulated node beside these.
         """
-        if plugin_dir is not None or driver is not None or run:
+        if plugin_dir is not None or registry_dir is not None or driver is not None or run:
             from kubedra.node_process import NodeProcess
 
+            emulated = {"devices": devices, "slices": [*slices], **options}
+            if refused := ", ".join(option for option, value in emulated.items() if value):
+                raise ValueError(
+                    f"node {name}: {refused} cannot be given with driver, plugin_dir, registry_dir or run, which make"
+                    " it a node with real drivers"
+                )
             flags = ("--run",) if run else ()
             self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir, args=flags)
             node.start()

@@ -90,6 +90,11 @@ def choose_components(settings: Settings) -> list[str]:
             raise SettingsError(f"--controllers: {error}") from error
     if settings.scheduler_config is not None and "scheduler" not in chosen:
         raise SettingsError("--config is the scheduler's: choose it with --controllers")
+    if "node-agent" not in chosen:
+        if settings.run:
+            raise SettingsError("--run is the node-agent's: choose it with --controllers")
+        if settings.nodes:
+            say(settings, f"warning: --nodes {settings.nodes} does nothing: --controllers leaves out the node-agent")
     return chosen
 
 

@@ -29,9 +29,9 @@ class SettingsError(ValueError):
 
 
 _EPILOG = """\
-`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --devices=gpu.example.com
---storage-class=standard, and flags given after it win. Both take --detach: they go to the background when all is
-ready, for `kubedra status`, `kubedra logs` and `kubedra down`.
+`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --storage-class=standard,
+and flags given after it win. Both take --detach: they go to the background when all is ready, for `kubedra status`,
+`kubedra logs` and `kubedra down`.
 
   kubedra up --detach --port=0 --storage=memory
   kubedra serve --emulated-version=1.34 --feature-gates=DRAPartitionableDevices=true
@@ -221,10 +221,9 @@ def _add_server_flags(own: argparse._ArgumentGroup) -> None:
 
 def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
     """What runs beside the API server. `up`: as `kubedra up`, which gives some of them itself before the user's."""
-    controllers, nodes = ("*", "2") if up else ("none", "0")
+    controllers, nodes = ("*", "2") if up else ("none, with --nodes those that nodes need", "0")
     own.add_argument(
         "--controllers",
-        default="",
         metavar="NAMES",
         help=f"components to run with the server: *, NAME, -NAME (default {controllers})",
     )
@@ -241,14 +240,11 @@ def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
     own.add_argument(
         "--config", type=Path, metavar="FILE", help="the scheduler's, among --controllers: a KubeSchedulerConfiguration"
     )
-    own.add_argument(
-        "--nodes", type=int, default=0, metavar="N", help=f"emulated nodes to begin with (default {nodes})"
-    )
+    own.add_argument("--nodes", type=int, metavar="N", help=f"emulated nodes to begin with (default {nodes})")
     own.add_argument(
         "--devices",
-        default="gpu.example.com",
         metavar="DRIVER|none",
-        help="what each of them publishes: 8 GPUs of this driver, or none",
+        help="what each of them publishes: 8 GPUs of this driver, or none (default gpu.example.com)",
     )
     own.add_argument(
         "--profile",

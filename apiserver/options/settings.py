@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 _NEEDS_TOKENS: Final = "ServiceAccount"
 #: Elsewhere a process that has forked may not use all libraries.
 _MAY_FORK: Final = sys.platform == "linux"
+#: What emulated nodes need: their kubelets, and what takes away the taint that a new node has.
+_NODE_COMPONENTS: Final = ("node-agent", "node-lifecycle-controller")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +181,8 @@ def read(arguments: Sequence[str]) -> Settings:
     if tokens is None and (identity.certificates or others.any):
         tokens = {}  # who shows nothing of what counts is nobody
     _check(given, tokens)
+    given.nodes = given.nodes or 0
+    given.devices = "gpu.example.com" if given.devices is None else given.devices
     enable, disable = listed(given.enable_admission_plugins), listed(given.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
         disable += (_NEEDS_TOKENS,)
@@ -210,7 +214,7 @@ def read(arguments: Sequence[str]) -> Settings:
         tls_key_file=given.tls_private_key_file,
         tls_own=given.tls,
         tls_options=tls_options,
-        controllers=listed([given.controllers]) if given.controllers != "none" else (),
+        controllers=_controllers(given),
         components_apart=_apart(given),
         scheduler_config=given.config.absolute() if given.config else None,
         nodes=given.nodes,
@@ -249,11 +253,16 @@ def _unheeded(admission: AdmissionSettings) -> list[str]:
 def _idle(given: argparse.Namespace) -> list[str]:
     """Flags that do nothing without others."""
     found = []
-    if given.nodes and given.controllers in ("", "none"):
-        found.append(f"--nodes {given.nodes} does nothing without --controllers, which run the nodes")
     if bool(given.audit_log_path) is not bool(given.audit_policy_file):
         found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
     return found
+
+
+def _controllers(given: argparse.Namespace) -> tuple[str, ...]:
+    """Return the names of --controllers; without the flag those that --nodes need."""
+    if given.controllers is None:
+        return _NODE_COMPONENTS if given.nodes else ()
+    return listed([given.controllers]) if given.controllers != "none" else ()
 
 
 def _apart(given: argparse.Namespace) -> bool:
@@ -295,8 +304,11 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
         raise SettingsError("--registry-dir goes with --plugin-dir")
     if given.plugin_dir is not None and not given.nodes:
         raise SettingsError("--plugin-dir is the first node's: give --nodes, or use kubedra up")
-    if given.nodes < 0:
+    if given.nodes is not None and given.nodes < 0:
         raise SettingsError(f"--nodes {given.nodes}: cannot be negative")
+    for flag, hardware in (("--devices", given.devices), ("--profile", given.profile)):
+        if given.nodes is None and hardware not in (None, "", "none"):
+            raise SettingsError(f"{flag} {hardware} is what each of --nodes publishes: give --nodes, or use kubedra up")
     if (given.tls_cert_file is None) != (given.tls_private_key_file is None):
         raise SettingsError("--tls-cert-file and --tls-private-key-file go together")
     for flag, file in (

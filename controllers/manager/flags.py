@@ -92,15 +92,13 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     add(
         "--nodes",
         type=int,
-        default=0,
         metavar="N",
         help="emulated nodes to begin with, with the node-agent (default none)",
     )
     add(
         "--devices",
-        default="gpu.example.com",
         metavar="DRIVER|none",
-        help="what each of them publishes: 8 GPUs of this driver, or none",
+        help="what each of them publishes: 8 GPUs of this driver, or none (default gpu.example.com)",
     )
     add(
         "--storage-class",
@@ -210,15 +208,14 @@ def read(arguments: Sequence[str] | None) -> Given:
         names = tuple(choose([name.strip() for name in given.controllers.split(",") if name.strip()]))
         if not names:
             raise FlagError(f'--controllers: "{given.controllers}" leaves none to run')
-        if given.nodes < 0:
-            raise FlagError(f"--nodes {given.nodes}: cannot be negative")
+        _check_nodes(given, names)
         options = Options(
             host=host,
             seed=given.seed,
             gates=gates(given.feature_gates),
             emulated_version=release(given.emulated_version),
-            nodes=given.nodes,
-            devices=given.devices,
+            nodes=given.nodes or 0,
+            devices="gpu.example.com" if given.devices is None else given.devices,
             node_lifecycle=_node_lifecycle(given),
             autoscaler=_autoscaler(given),
             max_endpoints_per_slice=given.max_endpoints_per_slice,
@@ -248,6 +245,17 @@ def read(arguments: Sequence[str] | None) -> Given:
         )
     except (UnknownComponentError, KubeconfigError, ValueError, OSError) as error:
         raise FlagError(" ".join(str(error).split())) from error
+
+
+def _check_nodes(given: argparse.Namespace, names: Sequence[str]) -> None:
+    """Raises FlagError."""
+    if given.nodes is None:
+        if given.devices not in (None, "", "none"):
+            raise FlagError(f"--devices {given.devices} is what each of --nodes publishes: give --nodes")
+    elif given.nodes < 0:
+        raise FlagError(f"--nodes {given.nodes}: cannot be negative")
+    elif given.nodes and "node-agent" not in names:
+        raise FlagError(f"--nodes {given.nodes}: choose node-agent with --controllers, which runs them")
 
 
 def _concurrency(given: argparse.Namespace) -> dict[str, int]:

@@ -18,7 +18,7 @@ _HEAD = """\
 Written by `python docs/reference/generate.py` from the server's parser; a test holds it current.
 
 `kubedra serve` takes these flags and is the API server alone. `kubedra up` takes the same ones and adds `--controllers=* --nodes=2
---devices=gpu.example.com`; flags given after it win. With `--detach` both go to the background when all is ready: `kubedra status`, `kubedra logs` and
+--storage-class=standard`; flags given after it win. With `--detach` both go to the background when all is ready: `kubedra status`, `kubedra logs` and
 `kubedra down` are for it. Flags with kube-apiserver's names have kube-apiserver's meaning. A list may be given in one flag,
 separated by commas, or in several.
 

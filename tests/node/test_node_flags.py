@@ -197,6 +197,8 @@ def test_one_of_several_leads_unless_that_is_not_wanted(value: str | None, elect
     ("flags", "text"),
     [
         (["--nodes=-1"], "--nodes -1: cannot be negative"),
+        (["--nodes=2", "--controllers=*,-node-agent"], "--nodes 2: choose node-agent with --controllers"),
+        (["--devices=d.example.com"], "--devices d.example.com is what each of --nodes publishes: give --nodes"),
         (["--concurrent-job-syncs=0"], "--concurrent-job-syncs 0: must be greater than 0"),
         (
             ["--horizontal-pod-autoscaler-sync-period=0s"],
@@ -217,4 +219,4 @@ def test_the_schedulers_configuration_is_read_with_the_gates_that_are_on(tmp_pat
     path = tmp_path / "config"
     path.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
     assert of_components(f"--config={path}").scheduler is not None
-    assert of_components("--nodes=0").nodes == 0
+    assert of_components("--nodes=0", "--devices=d.example.com", "--controllers=scheduler").nodes == 0

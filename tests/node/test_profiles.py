@@ -77,7 +77,7 @@ def test_up_begins_with_nodes_of_a_profile() -> None:
 
 def test_an_unknown_profile_is_named_with_those_that_there_are(kube: Kube) -> None:
     with pytest.raises(SettingsError, match="--profile x1: there are 8xa100, 8xh100"):
-        read(["--profile=x1"])
+        read(["--nodes=1", "--profile=x1"])
     with pytest.raises(ValueError, match="there is no profile 'x1'; there are 8xa100"):
         kube.add_node("n1", profile="x1")
 
@@ -156,6 +156,6 @@ def test_a_file_that_is_no_profile_is_refused_in_one_line(tmp_path: Path) -> Non
     file = tmp_path / "bad.yaml"
     file.write_text("drivers: {d: [{devices: [{name: '{nothing}'}]}]}")
     with pytest.raises(SettingsError, match=r"bad\.yaml: not a profile: 'nothing'"):
-        read([f"--profile={file}"])
+        read(["--nodes=1", f"--profile={file}"])
     with pytest.raises(SettingsError, match=r"none\.yaml: No such file or directory"):
-        read([f"--profile={tmp_path}/none.yaml"])
+        read(["--nodes=1", f"--profile={tmp_path}/none.yaml"])
