@@ -159,7 +159,7 @@ class Access:
         if others.webhook is not None:
             from apiserver.api.types.authentication import TokenReview
             from apiserver.webhooks.reviewers import Reviewer
-            from kubedra.kubeconfig import read_kubeconfig
+            from kubedra.kubeconfig.reader import read_kubeconfig
 
             where = read_kubeconfig(others.webhook.kubeconfig)
             reviewer = Reviewer(self._webhooks, where, "authentication.k8s.io", TokenReview)

@@ -30,7 +30,7 @@ from apiserver.storage.sqlite.opening import open_directory
 from controllers.runtime.client import Client, StatusError
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
-from kubedra.kubeconfig import Cluster
+from kubedra.kubeconfig.reader import Cluster
 from tests.scheduler.books import Books
 from tests.support.patience import CLOCK
 from tests.support.wire import Child, environment

@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 
 from benchmarks.soak import resident
 from kubedra import ControlPlane
-from kubedra.client import Client
+from kubedra.client.client import Client
 from kubedra.driver import Driver
-from kubedra.node_process import NodeProcess
+from kubedra.plane.node_process import NodeProcess
 
 Json = dict[str, Any]
 

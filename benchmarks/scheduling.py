@@ -41,7 +41,7 @@ from controllers.runtime.kinds import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
-from kubedra.kubeconfig import read_kubeconfig
+from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.support.wire import Child, environment
 
 Json = dict[str, Any]

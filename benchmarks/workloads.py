@@ -28,7 +28,7 @@ from typing import Any
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import DEPLOYMENTS, JOBS, NODES, Kind
-from kubedra.kubeconfig import read_kubeconfig
+from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.support.wire import Child
 
 Json = dict[str, Any]

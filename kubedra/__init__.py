@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 from kubedra.version import __version__
 
 if TYPE_CHECKING:
-    from kubedra.client import ApiError, AsyncClient, AtRestError, Client
-    from kubedra.control_plane import ControlPlane
+    from kubedra.client.client import ApiError, AsyncClient, AtRestError, Client
+    from kubedra.plane.control_plane import ControlPlane
 
 __all__ = ["ApiError", "AsyncClient", "AtRestError", "Client", "ControlPlane", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "ControlPlane":
-        from kubedra.control_plane import ControlPlane
+        from kubedra.plane.control_plane import ControlPlane
 
         return ControlPlane
     if name in {"ApiError", "AsyncClient", "AtRestError", "Client"}:
-        from kubedra import client
+        from kubedra.client import client
 
         return getattr(client, name)
     raise AttributeError(f"module 'kubedra' has no attribute {name!r}")

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kubedra import process
-from kubedra.arguments import Parser
+from kubedra.command.arguments import Parser
+from kubedra.runtime import process
 from kubedra.version import __version__
 
 if TYPE_CHECKING:
-    from kubedra.nodes import Captured
+    from kubedra.client.nodes import Captured
 
 DATA_DIR = Path(".kubedra")
 #: What `up` adds to the server's defaults; flags given later win.
@@ -107,7 +107,7 @@ def first_credentials(args: Sequence[str]) -> int:
 
 def health(args: Sequence[str]) -> int:
     """`kubedra health`."""
-    from kubedra.health import health as ask
+    from kubedra.command.health import health as ask
 
     return ask(args)
 
@@ -121,8 +121,8 @@ def node(args: Sequence[str]) -> int:
     """`kubedra node add NAME [--devices N] [--slices FILE…]`, `kubedra node run NAME --plugin-dir DIR`."""
     if args and args[0] == "run":
         become("controllers.kubelet", *args[1:], prog="kubedra node run")
-    from kubedra.client import ApiError, Client
-    from kubedra.nodes import Captured, add_node
+    from kubedra.client.client import ApiError, Client
+    from kubedra.client.nodes import Captured, add_node
 
     options = _node_parser().parse_args(args)
     try:
@@ -232,7 +232,7 @@ def _capture(options: argparse.Namespace) -> int:
     import httpx
     import yaml
 
-    from kubedra.client import ApiError, Client
+    from kubedra.client.client import ApiError, Client
     from kubedra.profiles.capture import profile_of
 
     try:
@@ -252,8 +252,8 @@ def _capture(options: argparse.Namespace) -> int:
 
 def detach(command: str, arguments: Sequence[str]) -> int:
     """`kubedra up --detach`, `kubedra serve --detach`: return when the server is ready."""
-    from kubedra.lifecycle import LifecycleError
-    from kubedra.lifecycle import detach as start
+    from kubedra.plane.background import LifecycleError
+    from kubedra.plane.background import detach as start
 
     parser = Parser(prog=f"kubedra {command}", add_help=False, allow_abbrev=False)
     parser.add_argument("--data-dir", type=Path, default=DATA_DIR)
@@ -287,7 +287,7 @@ def status(args: Sequence[str]) -> int:
     """`kubedra status`: exit code 0 where a server runs and is well, 1 where none does."""
     import httpx
 
-    from kubedra.lifecycle import running
+    from kubedra.plane.background import running
 
     options = _on_data_dir("status", "What runs on a data directory.", args)
     record = running(options.data_dir)
@@ -311,7 +311,7 @@ def status(args: Sequence[str]) -> int:
 
 def down(args: Sequence[str]) -> int:
     """`kubedra down`."""
-    from kubedra.lifecycle import LifecycleError, stop
+    from kubedra.plane.background import LifecycleError, stop
 
     options = _on_data_dir("down", "Stop the server of a data directory.", args)
     try:
@@ -323,7 +323,7 @@ def down(args: Sequence[str]) -> int:
 
 def logs(args: Sequence[str]) -> int:
     """`kubedra logs [-f]`."""
-    from kubedra.lifecycle import LifecycleError, log_lines
+    from kubedra.plane.background import LifecycleError, log_lines
 
     options = _on_data_dir("logs", "What a detached server wrote.", args, "follow")
     try:
@@ -342,7 +342,7 @@ def logs(args: Sequence[str]) -> int:
 
 def completion(args: Sequence[str]) -> int:
     """`kubedra completion bash|zsh`: the script, to be sourced."""
-    from kubedra.completion import SHELLS, script
+    from kubedra.command.completion import SHELLS, script
 
     if len(args) != 1 or args[0] not in SHELLS:
         return fail(f"completion: name a shell, {' or '.join(SHELLS)}")
@@ -352,7 +352,7 @@ def completion(args: Sequence[str]) -> int:
 
 def envtest(args: Sequence[str]) -> int:
     """`kubedra envtest-assets [DIR]`."""
-    from kubedra.envtest import envtest_assets
+    from kubedra.command.envtest import envtest_assets
 
     return envtest_assets(args)
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from kubedra.client import Client
-    from kubedra.clock import Clock
-    from kubedra.control_plane import ControlPlane
+    from kubedra.client.client import Client
+    from kubedra.client.clock import Clock
     from kubedra.driver import Driver
-    from kubedra.node_process import NodeProcess
+    from kubedra.plane.control_plane import ControlPlane
+    from kubedra.plane.node_process import NodeProcess
 
 Json = dict[str, Any]
 #: A failing test's report ends in the test: pytest leaves this module's frames out.
@@ -125,8 +125,8 @@ class Kube:
 
     @property
     def clock(self) -> Clock:
-        """The control plane's time; see `kubedra.clock.Clock`."""
-        from kubedra.clock import Clock
+        """The control plane's time; see `kubedra.client.clock.Clock`."""
+        from kubedra.client.clock import Clock
 
         if self._clock is None:
             self._clock = Clock(self.client)
@@ -154,12 +154,12 @@ class Kube:
         **options: Any,
     ) -> Json:
         """An emulated node; see `Client.add_node`. With a plugin directory it is a process of its own with real
-        drivers, which `node` gives; see `kubedra.node_process`. A `kubedra.driver.Driver` is started with it. With
-        `run` it is such a process, too, and containers that have a command are processes. Raises ValueError for options
-        of an emulated node beside these.
+        drivers, which `node` gives; see `kubedra.plane.node_process`. A `kubedra.driver.Driver` is started with it.
+        With `run` it is such a process, too, and containers that have a command are processes. Raises ValueError for
+        options of an emulated node beside these.
         """
         if plugin_dir is not None or registry_dir is not None or driver is not None or run:
-            from kubedra.node_process import NodeProcess
+            from kubedra.plane.node_process import NodeProcess
 
             emulated = {"devices": devices, "slices": [*slices], **options}
             if refused := ", ".join(option for option, value in emulated.items() if value):
@@ -182,7 +182,7 @@ class Kube:
 
     def dump(self) -> str:
         """Every object in one line, then every event: what a failing test's report shows."""
-        from kubedra.dump import dump
+        from kubedra.client.report import dump
 
         return dump(self.client())
 
@@ -209,7 +209,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def _kube_servers() -> Iterator[Callable[[str], ControlPlane]]:
     """The session's control planes by their clock, each started when it is first asked for."""
-    from kubedra.control_plane import ControlPlane
+    from kubedra.plane.control_plane import ControlPlane
 
     started: dict[str, ControlPlane] = {}
 
@@ -236,7 +236,7 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube]:
     own = options.pop("own")
     options.setdefault("clock", request.config.getini("kubedra_clock"))
     if own:
-        from kubedra.control_plane import ControlPlane
+        from kubedra.plane.control_plane import ControlPlane
 
         with ControlPlane(**options) as plane:
             yield from _lend(plane)

@@ -13,8 +13,8 @@ import pytest
 import pytest_timeout
 from hypothesis import HealthCheck, Phase, settings
 
-from kubedra import nodes
-from kubedra.client import Methods
+from kubedra.client import nodes
+from kubedra.client.client import Methods
 from tests.clients.install import installed_kubectls
 from tests.support import forked, rewritten, watchdog
 from tests.support.postgres import Database

@@ -14,7 +14,7 @@ from apiserver.request.messages import Response, Stream, User
 from apiserver.request.takeover import take_over
 from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.webhooks.client import trust_of
-from kubedra.credentials import Credentials, escape_header
+from kubedra.kubeconfig.credentials import Credentials, escape_header
 
 if TYPE_CHECKING:
     import httpx

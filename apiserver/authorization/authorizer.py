@@ -193,7 +193,7 @@ class Authorizer:
     def _make_webhook(self, configured: Configured) -> WebhookAuthorizer:
         from apiserver.api.types.authorization import SubjectAccessReview
         from apiserver.webhooks.reviewers import Reviewer
-        from kubedra.kubeconfig import read_kubeconfig
+        from kubedra.kubeconfig.reader import read_kubeconfig
 
         said = configured.webhook
         assert said is not None, "settings hold this"

@@ -22,7 +22,7 @@ from apiserver import cel
 from apiserver.api.features.gates import FeatureError, parse_release
 from apiserver.cel import CompileError, Device, EvaluationError, Program
 from apiserver.cel.environments.missing_attributes import find_absent
-from kubedra.kubeconfig import KubeconfigError, default_files, read_kubeconfig
+from kubedra.kubeconfig.reader import KubeconfigError, default_files, read_kubeconfig
 
 if TYPE_CHECKING:
     import httpx

@@ -26,7 +26,7 @@ from typing import NoReturn
 from apiserver.authentication.authenticator import TokenFileError, read_tokens
 from apiserver.command import kubeconfig
 from apiserver.tls.self_signed import own_certificate
-from kubedra import private
+from kubedra.runtime import private_files as private
 
 #: Who the tokens are for: user name and uid. Both may do everything.
 USERS = {"admin": "kubernetes-admin", "controllers": "kubedra-controllers"}

@@ -7,8 +7,8 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from kubedra import private
-from kubedra.kubeconfig import KubeconfigError
+from kubedra.kubeconfig.reader import KubeconfigError
+from kubedra.runtime import private_files as private
 
 _MARK = "# Written by kubedra; it will be overwritten."
 

@@ -24,7 +24,7 @@ from apiserver.runtime.lazy_imports import warm
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.self_signed import SIGNER, own_certificate, own_signer
-from kubedra.serverrecord import ServerRecord
+from kubedra.runtime.server_record import ServerRecord
 
 if TYPE_CHECKING:
     from apiserver.app import Server

@@ -28,7 +28,7 @@ from apiserver.options.settings import Settings, read
 from apiserver.registry.catalog.served import RuntimeConfigError
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.storage import UnusableDatabase
-from kubedra.kubeconfig import KubeconfigError
+from kubedra.kubeconfig.reader import KubeconfigError
 
 _MISTAKES = (
     SettingsError, CertificateError, KeyFileError, KubeconfigError, RuntimeConfigError, UnusableDatabase,

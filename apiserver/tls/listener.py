@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from apiserver.api.values.names import dns_subdomain
 from apiserver.runtime.reloading import Followed
-from kubedra.credentials import load_chain
+from kubedra.kubeconfig.credentials import load_chain
 
 if TYPE_CHECKING:
     from apiserver.authentication.x509.client_certificates import ClientCertificates

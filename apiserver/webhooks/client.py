@@ -31,7 +31,7 @@ from apiserver.webhooks.failures import (
     wrong_name,
 )
 from apiserver.webhooks.services import HTTPS, Service, Services, resolve
-from kubedra.credentials import NO_CREDENTIALS, CredentialHeaders, Credentials
+from kubedra.kubeconfig.credentials import NO_CREDENTIALS, CredentialHeaders, Credentials
 
 if TYPE_CHECKING:
     import httpx

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kubedra.credentials import NO_CREDENTIALS, Credentials
-from kubedra.kubeconfig import read_users
+from kubedra.kubeconfig.credentials import NO_CREDENTIALS, Credentials
+from kubedra.kubeconfig.reader import read_users
 
 __all__ = ["EMPTY", "Wallet", "read_wallet"]
 

@@ -20,7 +20,7 @@ from apiserver.api.schema.language import Struct
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.failures import WebhookError
 from apiserver.webhooks.services import HTTPS
-from kubedra.kubeconfig import Cluster
+from kubedra.kubeconfig.reader import Cluster
 
 __all__ = ["Reviewer"]
 

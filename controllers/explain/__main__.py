@@ -26,8 +26,8 @@ from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import Json, Kind
 from controllers.runtime.transport import TransportError
-from kubedra.kubeconfig import KubeconfigError
-from kubedra.paths import join_path
+from kubedra.client.paths import join_path
+from kubedra.kubeconfig.reader import KubeconfigError
 
 KINDS: Final = {
     "pod": "pod", "pods": "pod", "po": "pod",

@@ -14,7 +14,7 @@ from apiserver.api.schema.defaulting import fill_defaults
 from apiserver.api.schema.language import Struct
 from apiserver.runtime.clock import now
 from controllers.runtime.kinds import Json
-from kubedra.manifests import Document, Manifest, documents
+from kubedra.client.manifests import Document, Manifest, documents
 
 __all__ = ["UNLIMITED", "Hypothetical", "ManifestError", "bare_node", "numbered"]
 

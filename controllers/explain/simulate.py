@@ -42,7 +42,7 @@ from controllers.runtime.kinds import (
 )
 from controllers.runtime.transport import TransportError
 from kubedra import profiles
-from kubedra.kubeconfig import KubeconfigError
+from kubedra.kubeconfig.reader import KubeconfigError
 
 #: What files may add to the world beside pods, in this order.
 _KINDS: Final = (

@@ -31,7 +31,7 @@ from controllers.options.options import AutoscalerOptions, NodeLifecycleOptions,
 from controllers.scheduler.config.process import ProcessSettings
 from controllers.signing.options import add_flags as add_signing
 from controllers.signing.options import read_signing
-from kubedra.kubeconfig import KubeconfigError
+from kubedra.kubeconfig.reader import KubeconfigError
 
 if TYPE_CHECKING:
     from controllers.scheduler.config.configuration import Configuration

@@ -21,7 +21,7 @@ from controllers.runtime.election import LeaseLostError
 from controllers.runtime.health import answering
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.rate_limit import Paced
-from kubedra.kubeconfig import KubeconfigError
+from kubedra.kubeconfig.reader import KubeconfigError
 
 
 async def serve(given: Given) -> None:

@@ -15,8 +15,8 @@ from apiserver.api.features.gates import ReleaseError, parse_release
 from apiserver.api.values.durations import parse_duration
 from controllers.options.options import Options
 from controllers.runtime.election import Election
-from kubedra.credentials import Credentials
-from kubedra.kubeconfig import Cluster, read_kubeconfig
+from kubedra.kubeconfig.credentials import Credentials
+from kubedra.kubeconfig.reader import Cluster, read_kubeconfig
 
 
 class FlagError(ValueError):

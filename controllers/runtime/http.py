@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 
 from controllers.runtime.connection import BrokenError, Connection, connect
 from controllers.runtime.transport import Headers
-from kubedra.credentials import CredentialHeaders
-from kubedra.kubeconfig import Cluster
+from kubedra.kubeconfig.credentials import CredentialHeaders
+from kubedra.kubeconfig.reader import Cluster
 
 #: So many requests may be under way at once. A server commits together what it is asked together, and had to wait for
 #: its clients when they were sixteen (docs/adr/0004).

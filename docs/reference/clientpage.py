@@ -78,9 +78,9 @@ async def main():
 
 def page() -> str:
     """The whole page."""
-    from kubedra.client import AsyncClient, Client, _Connected
-    from kubedra.clock import Clock
-    from kubedra.control_plane import ControlPlane
+    from kubedra.client.client import AsyncClient, Client, _Connected
+    from kubedra.client.clock import Clock
+    from kubedra.plane.control_plane import ControlPlane
     from kubedra.pytest_plugin import Kube
 
     parts = [_HEAD, "\n## Methods\n\nThe examples begin with\n\n", _code(PROLOGUE)]
@@ -98,7 +98,7 @@ def page() -> str:
     parts += ["\n## kube\n\nThe fixture of the pytest plugin, besides the methods above.\n"]
     parts += _members(Kube, leaving_out=frozenset(EXAMPLES) - {"add_node"})
     parts += [
-        "\n## Time\n\n`kube.clock`, or `kubedra.clock.Clock(lambda: client)`; `kubedra.clock.AsyncClock(client)` in an event loop.\n"
+        "\n## Time\n\n`kube.clock`, or `kubedra.client.clock.Clock(lambda: client)`; `kubedra.client.clock.AsyncClock(client)` in an event loop.\n"
     ]
     return re.sub(r"\n{3,}", "\n\n", "".join([*parts, *_members(Clock)])).rstrip("\n") + "\n"
 

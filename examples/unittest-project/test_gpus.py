@@ -4,7 +4,7 @@ import unittest
 from pathlib import Path
 
 from kubedra import ControlPlane
-from kubedra.nodes import add_node
+from kubedra.client.nodes import add_node
 
 MANIFESTS = Path(__file__).parent / "manifests"
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from kubedra.driver.claims import Claim
 from kubedra.driver.driver import Driver
-from kubedra.driver.pools import Pool
+from kubedra.profiles.pools import Pool
 
 __all__ = ["Claim", "Driver", "Pool"]

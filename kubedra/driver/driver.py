@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubedra.driver.claims import Claim
-from kubedra.driver.pools import Pool
+from kubedra.profiles.pools import Pool
 
 if TYPE_CHECKING:
     from kubedra.driver.running import RunningDriver

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kubedra.client import Client
-from kubedra.driver.pools import Owner, Pool, PoolError, check, dropped, plan
-from kubedra.responses import ApiError
+from kubedra.client.client import Client
+from kubedra.client.responses import ApiError
+from kubedra.profiles.pools import Owner, Pool, PoolError, check, dropped, plan
 
 Json = dict[str, Any]
 #: Versions of resource.k8s.io that have the same form of slices, newest first.

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
-from kubedra.client import Client
+from kubedra.client.client import Client
 from kubedra.driver.claims import ClaimHandler
 from kubedra.driver.metadata import DeviceMetadata
-from kubedra.driver.pools import Owner, Pool
 from kubedra.driver.publisher import Publisher
 from kubedra.driver.service import Service
 from kubedra.driver.sockets import SocketServer
+from kubedra.profiles.pools import Owner, Pool
 
 Json = dict[str, Any]
 Result = TypeVar("Result")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-from kubedra.driver.pools import Pool, split
+from kubedra.profiles.pools import Pool, split
 
 Json = dict[str, Any]
 _HERE = Path(__file__).parent

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from kubedra import process
+from kubedra.runtime import process
 from tests.support.patience import ended, run_command
 
 ROOT = Path(__file__).resolve().parents[2]

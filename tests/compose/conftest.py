@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kubedra.kubeconfig import read_kubeconfig
+from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.compose.composefile import OURS, Container, Project, postgres_program
 from tests.support.patience import Deadline, ended, wait_until
 from tests.support.wire import Wire

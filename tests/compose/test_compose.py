@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubedra import process
+from kubedra.runtime import process
 from tests.compose import passthrough
 from tests.compose.composefile import FILE, ROOT, load, variables_used
 from tests.compose.conftest import Stack, run_a_pod

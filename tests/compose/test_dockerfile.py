@@ -13,8 +13,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kubedra import process
-from kubedra.kubeconfig import read_kubeconfig
+from kubedra.kubeconfig.reader import read_kubeconfig
+from kubedra.runtime import process
 from tests.compose.composefile import KUBEDRA, NETWORK, ROOT
 from tests.compose.conftest import run_a_pod
 from tests.support.patience import CLOCK, ended, run_command, wait_until

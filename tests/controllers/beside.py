@@ -32,7 +32,7 @@ from controllers.runtime.kinds import (
     VOLUME_CLAIMS,
     Kind,
 )
-from kubedra.kubeconfig import read_kubeconfig
+from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.support.patience import Deadline, ended
 from tests.support.wire import Child
 

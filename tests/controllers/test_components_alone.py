@@ -25,8 +25,8 @@ from controllers.runtime.client import Client
 from controllers.runtime.health import answer
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.informer import Informers
-from kubedra import process
-from kubedra.kubeconfig import Cluster
+from kubedra.kubeconfig.reader import Cluster
+from kubedra.runtime import process
 from tests.support.patience import ended, wait_until
 from tests.support.wire import Child, Wire
 

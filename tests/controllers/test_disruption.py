@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubedra.client import ApiError
+from kubedra.client.client import ApiError
 
 pytestmark = pytest.mark.kube(clock="virtual")
 

@@ -10,7 +10,7 @@ import pytest
 
 from controllers.explain.simulate import main
 from controllers.explain.simulation import NodeUse, Simulated, plot
-from kubedra.manifests import load
+from kubedra.client.manifests import load
 from tests.support.patience import wait_until
 
 Json = dict[str, Any]

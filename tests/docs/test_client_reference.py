@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kubedra.client import Client
+from kubedra.client.client import Client
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 

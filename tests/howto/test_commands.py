@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kubedra import process
+from kubedra.runtime import process
 from tests.support.patience import run_command, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

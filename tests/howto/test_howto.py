@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubedra import process
+from kubedra.runtime import process
 from tests.support.patience import communicate, run_command
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,8 @@ from apiserver.options.admission import read_admission
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.credentials import read_wallet
 from apiserver.webhooks.failures import WebhookError
-from kubedra.credentials import Credentials
-from kubedra.kubeconfig import KubeconfigError, read_kubeconfig
+from kubedra.kubeconfig.credentials import Credentials
+from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
 from tests.support.server import serve
 
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ from controllers.kubelet.dra.checkpoint import CheckpointError, FileCheckpoint, 
 from controllers.kubelet.dra.drivers import PreparedDevice
 from controllers.kubelet.emulation.annotations import devices_of, missing_images
 from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults, device_faults
-from kubedra.driver.pools import Pool
+from kubedra.profiles.pools import Pool
 
 Json = dict[str, Any]
 

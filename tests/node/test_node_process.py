@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from kubedra.node_process import NodeProcess
+from kubedra.plane.node_process import NodeProcess
 from kubedra.pytest_plugin import Kube
 from tests.node.driver_process import DriverProcess
 from tests.node.grpcio_driver import M

@@ -16,7 +16,7 @@ from apiserver.resources.certificates.podkeys import check_key
 from apiserver.runtime import clock
 from controllers.kubelet.pods.certificates import PodCertificates, make_key
 from controllers.runtime.times import go_time
-from kubedra import private
+from kubedra.runtime import private_files as private
 from tests.node.test_kubelet_rounds import NODE, Node, at, pod
 from tests.support.virtual import run
 

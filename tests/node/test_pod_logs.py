@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kubedra.client import ApiError
+from kubedra.client.client import ApiError
 from kubedra.pytest_plugin import Kube
 
 Json = dict[str, Any]

@@ -11,8 +11,8 @@ from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from kubedra import ControlPlane, profiles
 from kubedra.cli import main
-from kubedra.driver.pools import check
 from kubedra.profiles.capture import profile_of
+from kubedra.profiles.pools import check
 from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
 

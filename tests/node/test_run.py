@@ -21,9 +21,9 @@ from controllers.kubelet.pods.containers import ContainerError
 from controllers.kubelet.pods.environment import environment, expanded
 from controllers.kubelet.run.cdi import edits_of
 from kubedra import ControlPlane
-from kubedra.client import ApiError, Client
+from kubedra.client.client import ApiError, Client
 from kubedra.driver import Driver
-from kubedra.node_process import NodeProcess
+from kubedra.plane.node_process import NodeProcess
 from tests.support.patience import wait_until
 
 Json = dict[str, Any]

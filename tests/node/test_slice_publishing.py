@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubedra.driver.pools import Owner, Pool, PoolError, check, plan, split
 from kubedra.driver.publisher import Publisher
+from kubedra.profiles.pools import Owner, Pool, PoolError, check, plan, split
 from kubedra.pytest_plugin import Kube
 
 Json = dict[str, Any]

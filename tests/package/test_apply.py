@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedra.client import ApiError
+from kubedra.client.client import ApiError
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
 MISSPELT = {

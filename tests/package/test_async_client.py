@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from kubedra import ApiError, AsyncClient, Client, ControlPlane
-from kubedra.clock import AsyncClock
+from kubedra.client.clock import AsyncClock
 
 POD = {
     "apiVersion": "v1",

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kubedra import ControlPlane, process
-from kubedra.control_plane import StartError
+from kubedra import ControlPlane
+from kubedra.plane.control_plane import StartError
+from kubedra.runtime import process
 from tests.support.patience import ended, wait_until
 
 #: Starts both, says their process ids, and does what `{end}` says.
@@ -17,7 +18,7 @@ OWNER = """
 import os, signal, sys
 from pathlib import Path
 from kubedra import ControlPlane
-from kubedra.node_process import NodeProcess
+from kubedra.plane.node_process import NodeProcess
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs this in the background ignores it
 plane = ControlPlane().start()
 node = NodeProcess("n1", plane.kubeconfig)

@@ -3,7 +3,7 @@
 import pytest
 
 from kubedra import ControlPlane
-from kubedra.client import ApiError, Client
+from kubedra.client.client import ApiError, Client
 from tests.package.test_plugin import project, run_pytest
 from tests.support.patience import wait_until
 

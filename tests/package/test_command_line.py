@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kubedra import process
+from kubedra.runtime import process
 from kubedra.version import __version__
 from tests.support.patience import run_command
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from apiserver.runtime.gc_tuning import THRESHOLDS
-from kubedra import process
-from kubedra.client import Client
+from kubedra.client.client import Client
+from kubedra.runtime import process
 from tests.support.patience import ended, run_command, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they run in the server's process")

@@ -10,8 +10,8 @@ import pytest
 from cryptography import x509
 
 from apiserver.command import credentials as credentials_command
-from kubedra import process
-from kubedra.kubeconfig import read_kubeconfig
+from kubedra.kubeconfig.reader import read_kubeconfig
+from kubedra.runtime import process
 from tests.support.patience import run_command
 from tests.support.wire import Child
 

@@ -22,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kubedra.envtest import assets
+from kubedra.command.envtest import assets
 from tests.support.patience import run_command, wait_until
 
 Json = dict[str, Any]
@@ -188,6 +188,6 @@ def test_the_server_is_compiled_with_the_assets(tmp_path: Path, monkeypatch: pyt
     module = tmp_path / "installed" / "apiserver" / "command" / "fake_apiserver.py"
     module.parent.mkdir(parents=True)
     module.write_text("")
-    monkeypatch.setattr("kubedra.process.server_root", lambda: tmp_path / "installed")
+    monkeypatch.setattr("kubedra.runtime.process.server_root", lambda: tmp_path / "installed")
     assets(tmp_path / "assets")
     assert Path(importlib.util.cache_from_source(str(module))).is_file()

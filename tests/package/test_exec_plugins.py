@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kubedra import ApiError, Client
-from kubedra.kubeconfig import KubeconfigError, read_kubeconfig
+from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
 from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.wire import Child
 
@@ -158,7 +158,9 @@ def test_certificates_and_tokens_of_a_program_are_shown_and_renewed(program, tmp
 
 def test_a_context_shows_the_certificate_that_was_issued_last(program, tmp_path, monkeypatch):
     loaded: list[bytes] = []
-    monkeypatch.setattr("kubedra.execplugin.load_chain", lambda _, certificate, key: loaded.append(certificate))
+    monkeypatch.setattr(
+        "kubedra.kubeconfig.exec_plugin.load_chain", lambda _, certificate, key: loaded.append(certificate)
+    )
     program.prints(timedelta(seconds=-1), token="t", clientCertificateData="one", clientKeyData="k")
     cluster = read_kubeconfig(program.kubeconfig())
     context = cluster.tls_context()

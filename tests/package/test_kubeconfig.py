@@ -15,8 +15,8 @@ from controllers.runtime.client import Client as ComponentClient
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.transport import TransportError
 from kubedra import AsyncClient, Client
-from kubedra.health import health
-from kubedra.kubeconfig import KubeconfigError, default_files, read_kubeconfig, read_users
+from kubedra.command.health import health
+from kubedra.kubeconfig.reader import KubeconfigError, default_files, read_kubeconfig, read_users
 from tests.http.authorities import Authority
 from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.wire import Child
@@ -99,7 +99,7 @@ def test_a_token_file_is_read_again_when_it_was_written_again(server):
 
 
 def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch):
-    monkeypatch.setattr("kubedra.credentials._KEPT", 0.0)
+    monkeypatch.setattr("kubedra.kubeconfig.credentials._KEPT", 0.0)
     path, file = server.kubeconfig({"tokenFile": "token"}), server.folder / "token"
     file.write_text("secret\n")
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kubedra import ControlPlane, cli, lifecycle, process
-from kubedra.completion import commands
-from kubedra.lifecycle import LifecycleError, running, stop
-from kubedra.serverrecord import RECORD, ServerRecord
+from kubedra import ControlPlane, cli
+from kubedra.command.completion import commands
+from kubedra.plane import background as lifecycle
+from kubedra.plane.background import LifecycleError, running, stop
+from kubedra.runtime import process
+from kubedra.runtime.server_record import RECORD, ServerRecord
 from tests.support.patience import run_command, wait_until
 
 

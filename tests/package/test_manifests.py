@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedra.manifests import load
+from kubedra.client.manifests import load
 
 POD = {"apiVersion": "v1", "kind": "Pod"}
 NODE = {"apiVersion": "v1", "kind": "Node"}

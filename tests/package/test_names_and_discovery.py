@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubedra.client import ApiError, Client
+from kubedra.client.client import ApiError, Client
 
 Json = dict[str, Any]
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from kubedra import process
 from kubedra.cli import main
-from kubedra.nodes import Captured, adopt, node_object
+from kubedra.client.nodes import Captured, adopt, node_object
+from kubedra.runtime import process
 from tests.support.patience import run_command
 
 NODE = {"metadata": {"name": "n1", "uid": "node-uid"}}

@@ -11,7 +11,7 @@ from apiserver.command.start import choose_components
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from kubedra import ControlPlane
-from kubedra.control_plane import StartError
+from kubedra.plane.control_plane import StartError
 from kubedra.pytest_plugin import Kube
 
 NEEDED = ["node-lifecycle-controller", "node-agent"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubedra import process
+from kubedra.runtime import process
 from tests.support.patience import CLOCK, run_command
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pytest-project"

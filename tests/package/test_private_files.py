@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kubedra import ControlPlane, private
-from kubedra.control_plane import StartError
+from kubedra import ControlPlane
+from kubedra.plane.control_plane import StartError
+from kubedra.runtime import private_files as private
 
 
 def mode(path: Path) -> int:

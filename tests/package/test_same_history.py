@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kubedra import ControlPlane
-from kubedra.client import Client
-from kubedra.clock import Clock
+from kubedra.client.client import Client
+from kubedra.client.clock import Clock
 from tests.support.ports import free_port
 
 Json = dict[str, Any]

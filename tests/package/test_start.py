@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kubedra import ControlPlane
-from kubedra.control_plane import StartError
-from kubedra.process import SilentError, announcement
+from kubedra.plane.control_plane import StartError
+from kubedra.runtime.process import SilentError, announcement
 
 
 @pytest.fixture

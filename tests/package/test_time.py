@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from kubedra import ControlPlane
-from kubedra.client import ApiError
-from kubedra.clock import Clock, RealTimeError
-from kubedra.control_plane import StartError
+from kubedra.client.client import ApiError
+from kubedra.client.clock import Clock, RealTimeError
+from kubedra.plane.control_plane import StartError
 from kubedra.pytest_plugin import Kube
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from kubedra import AtRestError, ControlPlane
-from kubedra.client import Client
+from kubedra.client.client import Client
 
 POD = {
     "apiVersion": "v1",

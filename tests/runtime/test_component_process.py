@@ -26,7 +26,7 @@ from controllers.manager.flags import read
 from controllers.manager.instance import CredentialsError, Instance
 from controllers.options.command_line import FlagError, Given
 from controllers.runtime.election import LeaseLostError
-from kubedra.kubeconfig import KubeconfigError
+from kubedra.kubeconfig.reader import KubeconfigError
 from tests.support.patience import become, wait_until
 from tests.support.ports import free_port
 from tests.support.wire import environment

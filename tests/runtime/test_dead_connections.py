@@ -19,7 +19,7 @@ from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import PODS
 from controllers.runtime.rate_limit import Paced
 from controllers.runtime.transport import TransportError
-from kubedra.kubeconfig import Cluster
+from kubedra.kubeconfig.reader import Cluster
 from tests.support.patience import patience
 from tests.support.virtual import run, run_closed
 

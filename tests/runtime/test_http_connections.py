@@ -12,8 +12,8 @@ import pytest
 from controllers.runtime import connection as connections
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.transport import TransportError
-from kubedra.credentials import Credentials
-from kubedra.kubeconfig import Cluster
+from kubedra.kubeconfig.credentials import Credentials
+from kubedra.kubeconfig.reader import Cluster
 from tests.support.patience import become, patience
 
 #: Bytes of an answer; None closes the connection.

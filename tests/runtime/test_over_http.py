@@ -19,8 +19,8 @@ from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, key_of
 from controllers.runtime.transport import TransportError
-from kubedra.credentials import Credentials
-from kubedra.kubeconfig import Cluster, KubeconfigError, read_kubeconfig
+from kubedra.kubeconfig.credentials import Credentials
+from kubedra.kubeconfig.reader import Cluster, KubeconfigError, read_kubeconfig
 from tests.scheduler.objects import a_node
 from tests.support.patience import communicate, patience
 from tests.support.wire import ROOT, Child, environment

@@ -20,7 +20,7 @@ import yaml
 
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
-from kubedra.kubeconfig import read_kubeconfig
+from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.scheduler.extenderserver import extender
 from tests.scheduler.groupsituations import GATES, PREEMPTION, crowded, gangs
 from tests.scheduler.groupverdicts import played_groups, same_groups

@@ -35,12 +35,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final, NoReturn
 
-from kubedra import process
+from kubedra.runtime import process
 
 #: What runs: `python -P -m MODULE FLAGS`.
 MODULES: Final = ("apiserver", "controllers", "controllers.kubelet")
 #: Who starts such processes.
-_STARTING: Final = ("kubedra.control_plane", "kubedra.node_process", "tests.support.wire")
+_STARTING: Final = ("kubedra.plane.control_plane", "kubedra.plane.node_process", "tests.support.wire")
 #: What an interpreter reads at its own start: with other values it has to be one of its own.
 _AT_START: Final = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
 _PR_SET_PDEATHSIG: Final = 1

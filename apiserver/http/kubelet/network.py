@@ -20,7 +20,7 @@ from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.runtime.reloading import stamp
 from apiserver.webhooks.client import trust_of
 from apiserver.webhooks.failures import answer_text, connection_text
-from kubedra.credentials import Credentials
+from kubedra.kubeconfig.credentials import Credentials
 
 if TYPE_CHECKING:
     import h11

@@ -20,7 +20,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from apiserver.storage.log import schema
 from apiserver.storage.log.types import UnusableDatabase
-from kubedra import private
+from kubedra.runtime import private_files as private
 
 MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations"
 log = logging.getLogger("kubedra.storage")

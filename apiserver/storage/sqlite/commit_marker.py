@@ -15,7 +15,7 @@ from typing import Final
 from zlib import crc32
 
 from apiserver.storage.log.types import Durability
-from kubedra import private
+from kubedra.runtime import private_files as private
 
 __all__ = ["FILE", "Mark"]
 

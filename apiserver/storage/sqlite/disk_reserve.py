@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.runtime.clock import Timer, purpose
 from apiserver.storage.log.types import StorageFull
-from kubedra import private
+from kubedra.runtime import private_files as private
 
 if TYPE_CHECKING:
     from apiserver.storage.sqlite.writer import Engine

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kubedra import private
+from kubedra.runtime import private_files as private
 
 __all__ = ["Guard"]
 

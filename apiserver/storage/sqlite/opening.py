@@ -26,7 +26,7 @@ from apiserver.storage.sqlite.file_watchdog import Guard
 from apiserver.storage.sqlite.files import Place
 from apiserver.storage.sqlite.log import SqliteLog
 from apiserver.storage.sqlite.writer import Connection, Engine, LoopEngine, ThreadEngine
-from kubedra import private
+from kubedra.runtime import private_files as private
 
 DATABASE = "kubedra.db"
 LOCK = "lock"

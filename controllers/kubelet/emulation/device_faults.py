@@ -11,7 +11,7 @@ from functools import lru_cache
 from controllers.kubelet.emulation import annotations as marks
 from controllers.kubelet.emulation.annotations import annotation, listed, seconds_of
 from controllers.runtime.kinds import Json
-from kubedra.driver.pools import Pool, split
+from kubedra.profiles.pools import Pool, split
 
 log = logging.getLogger(__name__)
 

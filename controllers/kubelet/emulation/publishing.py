@@ -22,12 +22,12 @@ from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_SLICES, Json
 from kubedra import profiles
-from kubedra.driver.pools import Owner, Pool, plan
+from kubedra.profiles.pools import Owner, Pool, plan
 
 log = logging.getLogger(__name__)
 #: Within this time a slice that was written is seen.
 _SEEN_WITHIN = timedelta(seconds=5)
-#: How the names of slices begin that a publisher made: `kubedra.driver.pools`.
+#: How the names of slices begin that a publisher made: `kubedra.profiles.pools`.
 _OURS = re.compile("[0-9a-f]{5,}-")
 _TYPE = {"apiVersion": RESOURCE_SLICES.api_version, "kind": RESOURCE_SLICES.kind}
 

@@ -30,7 +30,7 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS, Json
 from controllers.runtime.times import parse_time
 from controllers.runtime.workqueue import Resync
-from kubedra import private
+from kubedra.runtime import private_files as private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from controllers.scheduler.config.configuration import ConfigurationError, duration, fields, items, number
-from kubedra.credentials import Credentials
-from kubedra.kubeconfig import Cluster
+from kubedra.kubeconfig.credentials import Credentials
+from kubedra.kubeconfig.reader import Cluster
 
 Json = dict[str, Any]
 _TEXTS: Final = ("urlPrefix", "filterVerb", "prioritizeVerb", "bindVerb")

@@ -10,8 +10,8 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kubedra.arguments import Parser
-from kubedra.kubeconfig import Cluster, read_kubeconfig
+from kubedra.command.arguments import Parser
+from kubedra.kubeconfig.reader import Cluster, read_kubeconfig
 
 
 def health(args: Sequence[str]) -> int:

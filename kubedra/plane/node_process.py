@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubedra import process
+from kubedra.runtime import process
 
 if TYPE_CHECKING:
     from kubedra.driver import Driver

@@ -12,12 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kubedra import private, process
+from kubedra.runtime import private_files as private
+from kubedra.runtime import process
 
 if TYPE_CHECKING:
     import httpx
 
-    from kubedra.client import AsyncClient, Client
+    from kubedra.client.client import AsyncClient, Client
 
 #: Seconds until a stopping server is killed.
 STOP_TIMEOUT = 5.0
@@ -125,13 +126,13 @@ class ControlPlane:
 
     def client(self) -> Client:
         """A client of this server (close it, or use it in a `with`)."""
-        from kubedra.client import Client
+        from kubedra.client.client import Client
 
         return Client.from_kubeconfig(self.kubeconfig)
 
     def async_client(self) -> AsyncClient:
         """A client of this server for an event loop (`aclose` it, or use it in an `async with`)."""
-        from kubedra.client import AsyncClient
+        from kubedra.client.client import AsyncClient
 
         return AsyncClient.from_kubeconfig(self.kubeconfig)
 

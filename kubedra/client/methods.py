@@ -1,18 +1,16 @@
-"""What `Client` and `AsyncClient` can do, written once as steps (kubedra.steps): resources by kind, apply from YAML,
-one call for what a test does with one object.
-"""
+"""Methods of `Client` and `AsyncClient`, written once as steps: resources by kind, apply, calls for one object."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kubedra.manifests import Document, Manifest, documents
-from kubedra.nodes import Captured, create_node
-from kubedra.paths import field_selector, group_path, join_path
-from kubedra.responses import ApiError, decode
-from kubedra.steps import JSON, Call, Steps
-from kubedra.waiting import Wait
+from kubedra.client.manifests import Document, Manifest, documents
+from kubedra.client.nodes import Captured, create_node
+from kubedra.client.paths import field_selector, group_path, join_path
+from kubedra.client.responses import ApiError, decode
+from kubedra.client.steps import JSON, Call, Steps
+from kubedra.client.waiting import Wait
 
 #: A failing test's report ends in the test: pytest leaves this module's frames out.
 __tracebackhide__ = True

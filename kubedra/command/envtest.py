@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from kubedra import process
-from kubedra.arguments import Parser
+from kubedra.command.arguments import Parser
+from kubedra.runtime import process
 
 __all__ = ["assets", "envtest_assets"]
 
@@ -51,7 +51,7 @@ def assets(directory: Path | None = None) -> Path:
     server = (
         f"export PYTHONPATH={root}${{PYTHONPATH:+:$PYTHONPATH}}\nexec {python} -P -m apiserver.command.fake_apiserver"
     )
-    etcd = Path(__file__).with_name("etcdstandin.py")
+    etcd = Path(__file__).with_name("fake_etcd.py")
     _write(directory / "kube-apiserver", f'{server} "$@"')
     _write(directory / "etcd", f'exec {python} -I -S {shlex.quote(str(etcd))} "$@"')
     kubectl = shutil.which("kubectl")

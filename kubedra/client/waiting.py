@@ -10,11 +10,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
-from kubedra import process
-from kubedra.clock import ClockMethods
-from kubedra.paths import field_selector
-from kubedra.responses import ApiError
-from kubedra.steps import Call, Close, Next, Open, Steps
+from kubedra.client.clock import ClockMethods
+from kubedra.client.paths import field_selector
+from kubedra.client.responses import ApiError
+from kubedra.client.steps import Call, Close, Next, Open, Steps
+from kubedra.runtime import process
 
 #: A failing test's report ends in the test: pytest leaves this module's frames out.
 __tracebackhide__ = True

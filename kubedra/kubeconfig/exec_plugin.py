@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 from weakref import WeakSet
 
-from kubedra.credentials import KubeconfigError, load_chain
+from kubedra.kubeconfig.credentials import KubeconfigError, load_chain
 
 __all__ = ["ExecPlugin"]
 

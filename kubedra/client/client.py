@@ -1,8 +1,7 @@
 """Small clients for tests and commands: resources by kind, apply from YAML, wait on a watch.
 
-`Client` waits in its thread, `AsyncClient` in an event loop; what they can do is written once, in kubedra.methods. Both
-work against any Kubernetes API server. They keep to what a test needs; for more, any Kubernetes client takes the
-kubeconfig.
+`Client` waits in its thread, `AsyncClient` in an event loop; `methods` implements both. They work against any
+Kubernetes API server. They cover what a test needs; for more, any Kubernetes client takes the kubeconfig.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 
-from kubedra.credentials import CredentialHeaders, Credentials, Headers
-from kubedra.methods import FIELD_MANAGER, Json, Methods, Objects
-from kubedra.responses import ApiError, decode
-from kubedra.steps import Call, Close, Next, Open, Step, awaiting, blocking
-from kubedra.waiting import AtRestError, condition
+from kubedra.client.methods import FIELD_MANAGER, Json, Methods, Objects
+from kubedra.client.responses import ApiError, decode
+from kubedra.client.steps import Call, Close, Next, Open, Step, awaiting, blocking
+from kubedra.client.waiting import AtRestError, condition
+from kubedra.kubeconfig.credentials import CredentialHeaders, Credentials, Headers
 
 if TYPE_CHECKING:
     import httpx
@@ -80,7 +79,7 @@ class _Connected(Generic[Http]):
 
         Raises KubeconfigError (a ValueError) for a file that cannot be used.
         """
-        from kubedra.kubeconfig import read_kubeconfig
+        from kubedra.kubeconfig.reader import read_kubeconfig
 
         cluster = read_kubeconfig(None if path is None else Path(path))
         verify = cluster.tls_context() or False

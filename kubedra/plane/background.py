@@ -1,6 +1,6 @@
 """A control plane in the background: `up --detach`, `status`, `logs`, `down`.
 
-The server of a data directory is found by its record (kubedra.serverrecord).
+The server of a data directory is found by its record (kubedra.runtime.server_record).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from kubedra import private, process
-from kubedra.serverrecord import open_record
+from kubedra.runtime import private_files as private
+from kubedra.runtime import process
+from kubedra.runtime.server_record import open_record
 
 LOG = "server.log"
 #: Seconds until a stopping server is killed.

@@ -16,7 +16,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any, NamedTuple
 
-from kubedra.credentials import NO_CREDENTIALS, Credentials, Headers, KubeconfigError, Plugin, escape_header
+from kubedra.kubeconfig.credentials import NO_CREDENTIALS, Credentials, Headers, KubeconfigError, Plugin, escape_header
 
 __all__ = ["Cluster", "KubeconfigError", "default_files", "read_kubeconfig", "read_users"]
 
@@ -234,7 +234,7 @@ def _credentials(user: _Section, cluster: _Section) -> Credentials:
 
 
 def _plugin(user: _Section, cluster: _Section) -> Plugin:
-    from kubedra.execplugin import ExecPlugin
+    from kubedra.kubeconfig.exec_plugin import ExecPlugin
 
     spec = user.fields["exec"]
     if not isinstance(spec, dict):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from kubedra import profiles
-from kubedra.manifests import Manifest, load
+from kubedra.client.manifests import Manifest, load
+from kubedra.client.responses import ApiError
+from kubedra.client.steps import Steps
 from kubedra.profiles.node_names import replace_node_name
-from kubedra.responses import ApiError
-from kubedra.steps import Steps
 
 Json = dict[str, Any]
 #: Frames that pytest leaves out of a failing test's report.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubedra.responses import decode
-from kubedra.steps import Awaiting, Blocking, Call, Step, Steps, awaiting, blocking
+from kubedra.client.responses import decode
+from kubedra.client.steps import Awaiting, Blocking, Call, Step, Steps, awaiting, blocking
 
 Json = dict[str, Any]
 #: A failing test's report ends in the test: pytest leaves this module's frames out.

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kubedra import private
+from kubedra.runtime import private_files as private
 
 __all__ = ["RECORD", "RunningServer", "ServerRecord", "open_record"]
 

@@ -29,7 +29,7 @@ class SilentError(RuntimeError):
 
 def server_root() -> Path:
     """The directory that holds `apiserver` and `controllers`."""
-    here = Path(__file__).resolve().parent
+    here = Path(__file__).resolve().parents[1]
     private = here / "_server"
     return private if private.is_dir() else here.parent
 

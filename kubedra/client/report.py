@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kubedra.client import Client
+    from kubedra.client.client import Client
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ _EXPLAINED = 3
 
 def dump(client: Client) -> str:
     """The text; kinds that the server does not serve are left out."""
-    from kubedra.responses import ApiError
+    from kubedra.client.responses import ApiError
 
     lines: list[str] = []
     for version, kind in _SHOWN:
@@ -46,7 +46,7 @@ def dump(client: Client) -> str:
 
 def _explained(client: Client) -> list[str]:
     """Why the first pods wait that do, from a server that can tell."""
-    from kubedra.responses import ApiError
+    from kubedra.client.responses import ApiError
 
     lines: list[str] = []
     try:

@@ -1,0 +1,1 @@
+"""The Python client: resources by kind, apply, wait, emulated nodes, the clock."""

@@ -1,0 +1,1 @@
+"""Commands of `kubedra` that need no server package."""

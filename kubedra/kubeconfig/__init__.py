@@ -1,0 +1,1 @@
+"""Kubeconfigs: servers, credentials and exec plugins."""

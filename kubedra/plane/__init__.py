@@ -1,0 +1,1 @@
+"""Control planes and nodes as processes, in the foreground and in the background."""

@@ -1,0 +1,1 @@
+"""Child processes, private files, and the record of a running server."""
