@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from apiserver.api.features.gated_fields import Gated, gated
+from apiserver.api.markers import Step
 from apiserver.api.schema.limits import Limits
 
 __all__ = [
@@ -317,6 +318,7 @@ class Struct:
     `others` is the type of fields that are not declared, where the struct takes such (it is open). `decoder` is what
     `codec.decode` calls for kinds that are not decoded by their fields (custom resources): (value, body) → Decoded.
     `union` is what OpenAPI tells of fields of which one is set: the field that says which ("" for none), and these.
+    `rules` are the checks of a value in upstream's order: fields, and markers of what crosses fields.
     """
 
     def __init__(
@@ -332,8 +334,9 @@ class Struct:
         others: Type | None = None,
         decoder: Callable[[Any, Any], Any] | None = None,
         union: tuple[str, tuple[str, ...]] | None = None,
+        rules: tuple[Step, ...] = (),
     ) -> None:
-        self.others, self.decoder, self.union = others, decoder, union
+        self.others, self.decoder, self.union, self.rules = others, decoder, union, rules
         self.name, self._build, self.gvk, self.atomic, self.doc, self.granular = name, build, gvk, atomic, doc, granular
         self.go = name.rsplit(".", 2)[-2] + "." + name.rsplit(".", 1)[-1]
         self.protobuf = protobuf or name.replace("io.k8s.", "k8s.io.", 1)
@@ -343,8 +346,9 @@ class Struct:
     def as_granular(self) -> Struct:
         """The same type for a field that is marked granular."""
         return Struct(
-            self.name, lambda: self.declared, doc=self.doc, protobuf=self.protobuf, granular=True, union=self.union
-        )
+            self.name, lambda: self.declared, doc=self.doc, protobuf=self.protobuf, granular=True, union=self.union,
+            rules=self.rules,
+        )  # fmt: skip
 
     @cached_property
     def declared(self) -> tuple[Field, ...]:

@@ -5,13 +5,13 @@ as long as something else holds is a rule of its kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.schema.language import Field, Scalar, Struct
+from apiserver.api.schema.language import Field, Struct
 from apiserver.api.schema.limits import Immutable
-from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.scalars import shown, unset
 
 __all__ = ["Changes", "changes"]
 
@@ -19,9 +19,6 @@ Json = dict[str, Any]
 Errors = list[FieldError]
 #: Compares a field: (path of the object, object, what is stored of it, errors to add to).
 _Check = Callable[[Path, Json, Json, Errors], None]
-
-#: What is not set of a type without a pointer.
-_ZERO: Final[dict[str, Any]] = {"string": "", "int32": 0, "int64": 0, "bool": False}
 
 
 class Changes:
@@ -84,8 +81,7 @@ def _immutable(struct: Struct, at: str = "") -> Iterator[tuple[str, tuple[Field,
 
 def _check(steps: tuple[str, ...], item: Field, rule: Immutable) -> _Check:
     kind, last = item.type, steps[-1]
-    nothing = None if item.pointer or not isinstance(kind, Scalar) else _ZERO.get(kind.name)
-    named = isinstance(kind, Scalar) and kind.name == "string" and kind.go != "string"
+    nothing = unset(item)
 
     def check(path: Path, value: Json, old: Json, errors: Errors) -> None:
         for step in steps[:-1]:
@@ -99,7 +95,6 @@ def _check(steps: tuple[str, ...], item: Field, rule: Immutable) -> _Check:
         if rule.forbids:
             errors.append(forbidden(path, rule.words))
         else:
-            shown = None if new is None or not rule.shown else Named(new) if named else internal(kind, new)
-            errors.append(invalid(path, shown, rule.words))
+            errors.append(invalid(path, shown(kind, new) if rule.shown else None, rule.words))
 
     return check

@@ -5,14 +5,15 @@ crosses fields is a rule in the place where upstream has it, for the order of er
     RULES.set(TYPES.DeviceRequest, "name", _one_way, by_rules=("exactly", "firstAvailable"))
     RULES.of(TYPES.DeviceClaim).errors(path, value, env)
 
-A type's steps are names of its fields, each checked by its type and then below it, and rules. Without steps all fields
-are checked in their order. A rule gets an `At` and may ask for a field itself (`at.field("exactly")`); a rule with
-names of fields before it, `("exactly", rule)`, takes the place of their checks where one of them is set.
+A type's steps are names of its fields, each checked by its type and then below it, markers
+(`apiserver.api.markers`), and rules. Where all of them are data they stand in the type (`Struct.rules`). Without steps
+all fields are checked in their order. A rule gets an `At` and may ask for a field itself (`at.field("exactly")`); a
+rule with names of fields before it, `("exactly", rule)`, takes the place of their checks where one of them is set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import (
@@ -24,13 +25,15 @@ from apiserver.api.errors.field_errors import (
     required,
     too_many,
 )
+from apiserver.api.markers import Marker
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct
 from apiserver.api.schema.limits import Limits
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.formats import FORMATS, Format
+from apiserver.api.validation.markers import Compiled, below_marker, compile_marker
 from apiserver.api.validation.scalars import FieldCheck, bounds, detail, says_nothing_unset, scalar_check
 
-__all__ = ["At", "Checks", "Rule", "Rules", "known_values", "most_bytes", "most_items", "unchanged"]
+__all__ = ["At", "Checks", "Rule", "Rules", "Step", "known_values", "most_bytes", "most_items", "unchanged"]
 
 Json = dict[str, Any]
 Errors = list[FieldError]
@@ -78,7 +81,7 @@ class At:
 
 
 Rule = Callable[[At], Errors]
-Step = str | Rule | tuple[str | Rule, ...]
+Step = str | Marker | Rule | tuple[str | Rule, ...]
 
 #: For what the caller knows, what tells quickly that nothing is wrong with a value; None where nothing does. Of most
 #: types nothing is known without looking: they have none.
@@ -94,19 +97,21 @@ class Checks:
         self, struct: Struct, fields: Mapping[str, FieldCheck], steps: tuple[Step, ...], fits: Fits | None
     ) -> None:
         self.struct, self.fields, self.fits = struct, fields, fits
-        self._steps = tuple(map(self._step, steps))
+        self._steps = tuple(map(self.step, steps))
         #: The steps for values with these fields: most values of a type have the same few.
         self._steps_of: dict[tuple[str, ...], tuple[FieldCheck, ...]] = {}
 
-    def _step(self, step: Step) -> tuple[frozenset[str], FieldCheck]:
-        """The fields without which there is nothing to do (none of them: there always is), and the check."""
+    def step(self, step: Step) -> Compiled:
+        """Compile a step."""
         if isinstance(step, str):
             return frozenset({step} if says_nothing_unset(self.struct.fields[step]) else ()), self.fields[step]
+        if isinstance(step, Marker):
+            return compile_marker(self, step)
         names, rule = _named_rule(step)
         one = names[0] if len(names) == 1 else None
 
         def apply(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
-            if one is None or value[one] is not None:
+            if one is None or value.get(one) is not None:
                 errors += rule(At(self, path, value, old, env))
 
         return frozenset(names), apply
@@ -130,6 +135,15 @@ class Checks:
                 self._steps_of[present] = steps
         for step in steps:
             step(path, value, old, env, errors)
+
+
+def _named(step: Step) -> Iterable[str]:
+    """The fields that a step checks."""
+    if isinstance(step, str):
+        return (step,)
+    if isinstance(step, Marker):
+        return (name for below in below_marker(step) for name in _named(below))
+    return _named_rule(step)[0]
 
 
 def _named_rule(step: Rule | tuple[str | Rule, ...]) -> tuple[tuple[str, ...], Rule]:
@@ -180,8 +194,8 @@ class Rules:
         made = self._made.get(struct)
         if made is None:
             limited = tuple(name for name, item in struct.fields.items() if self._limited(item))
-            steps = self._steps.get(struct, limited)
-            named = {name for step in steps for name in ((step,) if isinstance(step, str) else _named_rule(step)[0])}
+            steps = self._steps.get(struct) or struct.rules or limited
+            named = {name for step in steps for name in _named(step)}
             forgotten = set(limited) - {*named, *self._by_rules.get(struct, ())}
             if forgotten:
                 raise ValueError(f"{struct.kind}: nothing checks {', '.join(sorted(forgotten))}")
@@ -200,7 +214,7 @@ class Rules:
         return isinstance(held, Struct) and self._has_checks(held)
 
     def _has_checks(self, struct: Struct) -> bool:
-        return struct in self._steps or any(map(self._limited, struct.fields.values()))
+        return struct in self._steps or bool(struct.rules) or any(map(self._limited, struct.fields.values()))
 
     def _field(self, name: str, item: Field) -> FieldCheck:
         kind, limits = item.type, item.limits or _NONE

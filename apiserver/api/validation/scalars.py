@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -15,13 +15,14 @@ from apiserver.api.errors.field_errors import (
     too_long,
 )
 from apiserver.api.errors.nesting import dumps
-from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar
+from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Type
 from apiserver.api.schema.limits import Limits
 from apiserver.api.validation.formats import FORMATS
+from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.go_json import RawObject
 from apiserver.api.values.quantity import Quantity
 
-__all__ = ["FieldCheck", "bounds", "detail", "raw_size", "says_nothing_unset", "scalar_check"]
+__all__ = ["FieldCheck", "bounds", "detail", "raw_size", "says_nothing_unset", "scalar_check", "shown", "unset"]
 
 Json = dict[str, Any]
 Errors = list[FieldError]
@@ -30,6 +31,22 @@ Errors = list[FieldError]
 FieldCheck = Callable[[Path, Json, Json | None, Any, Errors], None]
 #: Checks an item of a list: (path of the list, index, item, errors to add to).
 ItemCheck = Callable[[Path, int, Any, Errors], None]
+
+
+#: The values of scalars that are not set and have no pointer.
+_ZERO: Final[dict[str, Any]] = {"string": "", "int32": 0, "int64": 0, "bool": False}
+
+
+def unset(item: Field) -> Any:
+    """Return the value of a field that is not set."""
+    return None if item.pointer or not isinstance(item.type, Scalar) else _ZERO.get(item.type.name)
+
+
+def shown(kind: Type, value: Any) -> Any:
+    """Return a value as errors show it."""
+    if value is not None and isinstance(kind, Scalar) and kind.name == "string" and kind.go != "string":
+        return Named(value)
+    return None if value is None else internal(kind, value)
 
 
 def scalar_check(name: str, item: Field, kind: Scalar, limits: Limits) -> FieldCheck:

@@ -7,36 +7,39 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, duplicate, invalid
-from apiserver.api.validation.compile import At
+from apiserver.api.markers import Invalid, is_set, is_unset
+from apiserver.api.validation.compile import At, Step
 
-__all__ = ["CONDITIONS", "binding_conditions"]
+__all__ = ["BINDING_CONDITIONS"]
 
-#: The two lists.
-CONDITIONS: Final = ("bindingConditions", "bindingFailureConditions")
+_CONDITIONS: Final = ("bindingConditions", "bindingFailureConditions")
 
 
-def binding_conditions(at: At) -> list[FieldError]:
-    """Both lists or none, and nothing in both."""
+def _lists(at: At) -> list[FieldError]:
+    """No condition is in a list twice, and none in both lists."""
     wanted, failing = at.value.get("bindingConditions"), at.value.get("bindingFailureConditions")
-    if not wanted and not failing:
-        return []
-    path, failing_path = at.path / "bindingConditions", at.path / "bindingFailureConditions"
-    errors = at.field("bindingConditions") + at.field("bindingFailureConditions")
-    errors += [duplicate(path[index], condition) for index, condition in _repeated(wanted)]
+    errors = at.fields(*_CONDITIONS)
+    errors += [duplicate((at.path / "bindingConditions")[index], item) for index, item in _repeated(wanted)]
     repeated = dict(_repeated(failing))
     for index, condition in enumerate(failing or ()):
+        path = (at.path / "bindingFailureConditions")[index]
         if index in repeated:
-            errors.append(duplicate(failing_path[index], condition))
+            errors.append(duplicate(path, condition))
         if condition in (wanted or ()):
-            detail = "bindingFailureConditions must not overlap with bindingConditions"
-            errors.append(invalid(failing_path[index], condition, detail))
-    if not wanted:
-        errors.append(invalid(path, wanted, "bindingConditions are required to use bindingFailureConditions"))
-    if not failing:
-        errors.append(invalid(failing_path, failing, "bindingFailureConditions are required to use bindingConditions"))
+            errors.append(invalid(path, condition, "bindingFailureConditions must not overlap with bindingConditions"))
     return errors
 
 
 def _repeated(conditions: list[str] | None) -> list[tuple[int, str]]:
     listed = conditions or []
     return [(index, condition) for index, condition in enumerate(listed) if condition in listed[:index]]
+
+
+#: The steps for both lists.
+BINDING_CONDITIONS: Final[tuple[Step, ...]] = (
+    (*_CONDITIONS, _lists),
+    *(
+        Invalid(missing, f"{missing} are required to use {given}", when=(is_unset(missing), is_set(given)))
+        for missing, given in (_CONDITIONS, _CONDITIONS[::-1])
+    ),
+)

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver import cel
 from apiserver.api.errors.field_errors import (
     FieldError,
-    Named,
     Path,
     duplicate,
     forbidden,
     internal,
     invalid,
-    not_supported,
     required,
 )
+from apiserver.api.markers import Forbidden, UntilError, is_unset
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules
@@ -29,7 +28,7 @@ from apiserver.api.values.networks import canonical_interface
 from apiserver.api.values.times import holds_truncated
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.common.node_selectors import validate_node_selector
-from apiserver.resources.devices.bindingconditions import CONDITIONS, binding_conditions
+from apiserver.resources.devices.bindingconditions import BINDING_CONDITIONS
 
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
@@ -55,7 +54,8 @@ SPEC: Final = Path("spec")
 #: Checks of claims, templates and classes.
 RULES: Final = Rules()
 
-_ONE_WAY: Final = "exactly one of `exactly` or `firstAvailable` is required"
+_NOT_ALLOCATED: Final = "may not be specified when `allocated` is not set"
+_DELETED: Final = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
 _REFERENCE: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
@@ -91,37 +91,6 @@ def validate_spec(ctx: Context, spec: Json, path: Path) -> list[FieldError]:
     return RULES.of(TYPES.ResourceClaimSpec).errors(path, spec, Env(ctx.features, spec))
 
 
-def _one_way(at: At) -> list[FieldError]:
-    """A request names one way in which it can be satisfied, or several."""
-    exactly, alternatives = at.value.get("exactly"), at.value.get("firstAvailable")
-    if exactly is not None and alternatives:
-        return [invalid(at.path, None, f"{_ONE_WAY}, but multiple fields are set")]
-    if exactly is None and not alternatives:
-        return [required(at.path, _ONE_WAY)]
-    return at.field("exactly" if exactly is not None else "firstAvailable")
-
-
-def _count(at: At) -> list[FieldError]:
-    mode, count = at.value.get("allocationMode", ""), at.value.get("count", 0)
-    if mode == "ExactCount":
-        return [] if count > 0 else [invalid(at.path / "count", count, "must be greater than zero")]
-    if mode == "All":
-        detail = "must not be specified when allocationMode is 'All'"
-        return [invalid(at.path / "count", count, detail)] if count else []
-    return [not_supported(at.path / "allocationMode", Named(mode), TYPES.DeviceAllocationMode.enum)]
-
-
-def _operator(at: At) -> list[FieldError]:
-    """A toleration's operator and the value that it wants."""
-    value, path = at.value.get("value", ""), at.path / "value"
-    errors = at.field("operator")
-    if errors:
-        return errors
-    if at.value["operator"] == "Exists":
-        return [invalid(path, value, "must be empty for operator `Exists`")] if value else []
-    return FORMATS["label-value"].errors(path, value)
-
-
 # --- selectors
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -131,12 +100,8 @@ def _environment(features: Features, stored: bool) -> cel.Environment:
     return cel.device_environment(features.release, features, stored)
 
 
-def _selector(at: At) -> list[FieldError]:
-    """A CEL selector. What was stored was accepted before, so everything that is known may be used in it."""
-    if at.value.get("cel") is None:
-        return [required(at.path / "cel")]
-    if errors := at.field("cel"):
-        return errors
+def _expression(at: At) -> list[FieldError]:
+    """Compile a CEL selector. A stored one was accepted before, so every known function may be used in it."""
     expression = at.value["cel"].get("expression", "")
     program = cel.compile(expression, _environment(at.env.features, at.env.stored))
     path = at.path / "cel" / "expression"
@@ -182,11 +147,6 @@ def _attribute(at: At) -> list[FieldError]:
     return [required(at.path / "matchAttribute")]
 
 
-def _configuration(at: At) -> list[FieldError]:
-    """Driver configuration."""
-    return [required(at.path / "opaque")] if at.value.get("opaque") is None else at.field("opaque")
-
-
 def _parameters(at: At) -> list[FieldError]:
     """Parameters. Those that were stored were accepted before, so their size is not looked at."""
     value = at.value.get("parameters")
@@ -197,16 +157,9 @@ def _parameters(at: At) -> list[FieldError]:
     return [invalid(at.path / "parameters", "<value omitted>", "must be a valid JSON object")]
 
 
-RULES.set(TYPES.DeviceRequest, "name", _one_way, by_rules=("exactly", "firstAvailable"))
-RULES.set(TYPES.ExactDeviceRequest, "deviceClassName", "selectors", _count, "tolerations", by_rules=("allocationMode",))
-RULES.set(
-    TYPES.DeviceSubRequest, "name", "deviceClassName", "selectors", _count, "tolerations", by_rules=("allocationMode",)
-)
-RULES.set(TYPES.DeviceToleration, "key", _operator, "effect", by_rules=("operator",))
-RULES.set(TYPES.DeviceSelector, _selector, by_rules=("cel",))
+RULES.set(TYPES.DeviceSelector, UntilError(("cel", _expression)))
 RULES.set(TYPES.DeviceConstraint, _references, _attribute, by_rules=("requests", "matchAttribute", "distinctAttribute"))
-RULES.set(TYPES.DeviceClaimConfiguration, _references, _configuration, by_rules=("requests", "opaque"))
-RULES.set(TYPES.DeviceClassConfiguration, _configuration, by_rules=("opaque",))
+RULES.set(TYPES.DeviceClaimConfiguration, _references, "opaque", by_rules=("requests",))
 RULES.set(TYPES.OpaqueDeviceConfiguration, "driver", _parameters, by_rules=("parameters",))
 
 
@@ -237,19 +190,10 @@ def _devices(at: At) -> list[FieldError]:
     return errors
 
 
-def _reservations(at: At) -> list[FieldError]:
-    reserved = at.value["reservedFor"]
-    if not reserved:
-        return []
-    path = at.path / "reservedFor"
-    if at.value.get("allocation") is None:
-        return [forbidden(path, "may not be specified when `allocated` is not set")]
+def _adds_while_deleted(at: At) -> bool:
+    """Return whether a reservation is added to a claim that is being deleted."""
     known = (at.old or {}).get("reservedFor") or []
-    if at.env.deleted and any(entry not in known for entry in reserved):
-        return [
-            forbidden(path, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
-        ]
-    return []
+    return at.env.deleted and any(entry not in known for entry in at.value["reservedFor"])
 
 
 def _allocation(at: At) -> list[FieldError]:
@@ -297,7 +241,10 @@ def _request(at: At) -> list[FieldError]:
 
 RULES.set(
     TYPES.ResourceClaimStatus,
-    "reservedFor", ("devices", _devices), ("reservedFor", _reservations), _allocation,
+    "reservedFor", ("devices", _devices), UntilError((
+        Forbidden("reservedFor", _NOT_ALLOCATED, when=is_unset("allocation")),
+        Forbidden("reservedFor", _DELETED, when=_adds_while_deleted),
+    )), _allocation,
     by_rules=("allocation",),
 )  # fmt: skip
 RULES.set(
@@ -309,10 +256,10 @@ RULES.set(TYPES.NetworkDeviceData, "interfaceName", "hardwareAddress", _addresse
 RULES.set(TYPES.AllocationResult, "devices", ("nodeSelector", _node_selector))
 RULES.set(
     TYPES.DeviceRequestAllocationResult,
-    _request, "driver", "pool", "device", (*CONDITIONS, binding_conditions), "shareID",
+    _request, "driver", "pool", "device", *BINDING_CONDITIONS, "shareID",
     by_rules=("tolerations",),
 )  # fmt: skip
-RULES.set(TYPES.DeviceAllocationConfiguration, "source", _references, _configuration, by_rules=("requests", "opaque"))
+RULES.set(TYPES.DeviceAllocationConfiguration, "source", _references, "opaque", by_rules=("requests",))
 
 
 STATUS_CHECKS: Final = RULES.of(TYPES.ResourceClaimStatus)

@@ -6,22 +6,30 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, not_found, required, too_long
+from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required, too_long
+from apiserver.api.markers import If, Invalid, equals
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource.device_types import ATTRIBUTE_VALUES, PROPERTIES
 from apiserver.api.types.resource.v1 import TYPES
-from apiserver.api.validation.compile import At, Rules, most_bytes
+from apiserver.api.validation.compile import At, Rule, Rules, most_bytes
 from apiserver.api.validation.formats import FORMATS
 from apiserver.api.validation.internal_values import internal
-from apiserver.api.values.names import dns_subdomain
-from apiserver.api.values.quantity import Quantity
 from apiserver.api.values.semver import is_attribute_version
 from apiserver.resources.common.node_selectors import validate_node_selector
 from apiserver.resources.common.resource_names import is_native
-from apiserver.resources.devices.bindingconditions import binding_conditions
+from apiserver.resources.devices.bindingconditions import BINDING_CONDITIONS
 from apiserver.resources.devices.capacitypolicy import validate_capacity
 
-__all__ = ["RULES", "Env", "effect_of_taint", "has_list_attributes"]
+__all__ = [
+    "RULES",
+    "UNSET_OR_TRUE",
+    "Env",
+    "effect_of_taint",
+    "exactly_one",
+    "has_list_attributes",
+    "node_name",
+    "node_selector",
+]
 
 Json = dict[str, Any]
 
@@ -35,6 +43,7 @@ _LIST_NAMES: Final = frozenset(_LISTS)
 _PLAIN_FIELDS: Final = frozenset({"name", "attributes", "capacity"})
 _NO_LISTS: Final = _LIST_NAMES.isdisjoint
 _NO_POLICY: Final = frozenset({"requestPolicy"}).isdisjoint
+UNSET_OR_TRUE: Final = "must be either unset or set to true"
 _SELECTION: Final = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true"
     " in the ResourceSlice spec"
@@ -177,58 +186,56 @@ def effect_of_taint(at: At) -> list[FieldError]:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _node_selection(at: At) -> list[FieldError]:
-    path, device = at.path, at.value
-    name, selector, everywhere = device.get("nodeName"), device.get("nodeSelector"), device.get("allNodes")
-    if not at.env.per_device:
-        chosen_anyway = name is not None or selector is not None or everywhere is not None
-        return [invalid(path, None, _NO_SELECTION)] if chosen_anyway else []
-    errors: list[FieldError] = []
-    chosen = []
-    if name:
-        chosen.append("`nodeName`")
-        errors += [invalid(path / "nodeName", name, text) for text in dns_subdomain(name)]
-    elif name is not None:
-        errors.append(invalid(path / "nodeName", name, "must not be empty"))
-    if selector is not None:
-        chosen.append("`nodeSelector`")
-        errors += validate_node_selector(path / "nodeSelector", selector)
-    if everywhere:
-        chosen.append("`allNodes`")
-    elif everywhere is not None:
-        errors.append(invalid(path / "allNodes", False, "must be either unset or set to true"))
-    if not chosen:
-        errors.append(required(path, _SELECTION))
-    elif len(chosen) > 1:
-        errors.append(invalid(path, f"{{{', '.join(chosen)}}}", _SELECTION))
-    return errors
+def exactly_one(*names: str, words: str, more: str = "") -> Rule:
+    """Return the rule that exactly one of the fields is neither missing nor empty nor false."""
+
+    def rule(at: At) -> list[FieldError]:
+        chosen = [f"`{name}`" for name in names if at.value.get(name) not in (None, "", False)]
+        if len(chosen) == 1:
+            return []
+        return [invalid(at.path, f"{{{', '.join(chosen)}}}", words + more)] if chosen else [required(at.path, words)]
+
+    return rule
+
+
+def node_name(empty: str) -> If:
+    """Return the check of a node's name, and what is wrong with an empty one."""
+    return If(equals("nodeName", ""), (Invalid("nodeName", empty),), otherwise=("nodeName",))
+
+
+def node_selector(at: At) -> list[FieldError]:
+    return validate_node_selector(at.path / "nodeSelector", at.value["nodeSelector"])
+
+
+_NODES: Final = ("nodeName", "nodeSelector", "allNodes")
+_NODE_SELECTION: Final = If(
+    lambda at: at.env.per_device,
+    (
+        node_name("must not be empty"), ("nodeSelector", node_selector),
+        Invalid("allNodes", UNSET_OR_TRUE, when=equals("allNodes", False)), exactly_one(*_NODES, words=_SELECTION),
+    ),
+    otherwise=(Invalid("", _NO_SELECTION, when=lambda at: not at.value.keys().isdisjoint(_NODES), shown=None),),
+)  # fmt: skip
 
 
 def _mappings(device: At) -> list[FieldError]:
     """How a device counts against its node's resources."""
     errors: list[FieldError] = []
     capacity = device.value.get("capacity") or {}
-    for name, mapping in (device.value.get("nodeAllocatableResourceMappings") or {}).items():
+    checks = RULES.of(TYPES.NodeAllocatableResourceMapping)
+    for name, mapping in device.value["nodeAllocatableResourceMappings"].items():
         at = (device.path / "nodeAllocatableResourceMappings").key(name)
         if not is_native(name):
             errors.append(invalid(at, Named(name), "must be a node allocatable resource name"))
-        multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
-        if multiplier is None and key is None:
-            errors.append(invalid(at, "", "at least one of allocationMultiplier or capacityKey must be set"))
-        if multiplier is not None and Quantity.parse(multiplier).sign <= 0:
-            errors.append(invalid(at / "allocationMultiplier", multiplier, "must be positive"))
-        if key == "":
-            errors.append(invalid(at / "capacityKey", "", "capacityKey must not be an empty string"))
-        elif key is not None and key not in capacity:
-            errors.append(not_found(at / "capacityKey", Named(key)))
+        errors += checks.errors(at, mapping, capacity)
     return errors
 
 
 RULES.set(
     TYPES.Device,
     "name", _sizes, "attributes", _capacity, _taints, "consumesCounters",
-    _node_selection, binding_conditions, _mappings,
-    by_rules=("capacity", "taints", "nodeSelector", "bindingConditions", "bindingFailureConditions"),
+    _NODE_SELECTION, *BINDING_CONDITIONS, ("nodeAllocatableResourceMappings", _mappings),
+    by_rules=("capacity", "taints"),
     fits=lambda env: None if env.per_device else _is_plain,
 )  # fmt: skip
 RULES.set(

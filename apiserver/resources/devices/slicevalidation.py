@@ -6,15 +6,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Path, invalid, required, too_many
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, too_many
+from apiserver.api.markers import Invalid, equals
 from apiserver.api.types.core.scheduling import NodeSelectorTerm
 from apiserver.api.types.resource.device_types import ADVANCED_DEVICES
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, unchanged
 from apiserver.api.validation.internal_values import internal
-from apiserver.api.values.names import dns_subdomain
-from apiserver.resources.common.node_selectors import validate_node_selector
-from apiserver.resources.devices.devicevalidation import RULES, Env, has_list_attributes
+from apiserver.resources.devices.devicevalidation import (
+    RULES,
+    UNSET_OR_TRUE,
+    Env,
+    exactly_one,
+    has_list_attributes,
+    node_name,
+    node_selector,
+)
 
 __all__ = ["validate_slice_spec"]
 
@@ -22,7 +29,7 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _SELECTION: Final = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
-_UNSET_OR_TRUE: Final = "must be either unset or set to true"
+_FLAGS: Final = ("allNodes", "perDeviceNodeSelection")
 
 
 def validate_slice_spec(spec: Json, old: Json | None) -> list[FieldError]:
@@ -47,41 +54,23 @@ def _devices(at: At) -> list[FieldError]:
     return at.field("devices")
 
 
-def _node_selection(at: At) -> list[FieldError]:
-    """Exactly one way to say where the devices can be used."""
-    spec = at.value
-    errors: list[FieldError] = []
-    chosen = []
-    name, selector = spec.get("nodeName"), spec.get("nodeSelector")
-    if name:
-        chosen.append("`nodeName`")
-        errors += [invalid(_SPEC / "nodeName", name, text) for text in dns_subdomain(name)]
-    elif name is not None:
-        errors.append(invalid(_SPEC / "nodeName", name, "must be either unset or set to a non-empty string"))
-    if selector is not None:
-        chosen.append("`nodeSelector`")
-        path = _SPEC / "nodeSelector"
-        errors += validate_node_selector(path, selector)
-        terms = selector.get("nodeSelectorTerms")
-        if len(terms or ()) != 1:
-            shown = None if terms is None else [internal(NodeSelectorTerm, term) for term in terms]
-            errors.append(invalid(path / "nodeSelectorTerms", shown, "must have exactly one node selector term"))
-    for field in ("allNodes", "perDeviceNodeSelection"):
-        if spec.get(field):
-            chosen.append(f"`{field}`")
-        elif spec.get(field) is not None:
-            errors.append(invalid(_SPEC / field, False, _UNSET_OR_TRUE))
-    if not chosen:
-        errors.append(required(_SPEC, _SELECTION))
-    elif len(chosen) > 1:
-        errors.append(invalid(_SPEC, f"{{{', '.join(chosen)}}}", f"{_SELECTION}, but multiple fields are set"))
-    return errors
+def _one_term(at: At) -> list[FieldError]:
+    """The selector of a slice has one term."""
+    terms = at.value["nodeSelector"].get("nodeSelectorTerms")
+    if len(terms or ()) == 1:
+        return []
+    shown = None if terms is None else [internal(NodeSelectorTerm, term) for term in terms]
+    return [invalid(at.path / "nodeSelector" / "nodeSelectorTerms", shown, "must have exactly one node selector term")]
 
 
 RULES.set(TYPES.ResourcePool, "name", "resourceSliceCount", "generation")
 RULES.set(
     TYPES.ResourceSliceSpec,
     "driver", "pool", unchanged(TYPES.ResourceSliceSpec, "pool.name", "driver", "nodeName"),
-    _node_selection, _one_sort, _devices, "sharedCounters",
-    by_rules=("nodeName", "nodeSelector", "devices"),
+    node_name("must be either unset or set to a non-empty string"),
+    ("nodeSelector", node_selector), ("nodeSelector", _one_term),
+    *(Invalid(name, UNSET_OR_TRUE, when=equals(name, False)) for name in _FLAGS),
+    exactly_one("nodeName", "nodeSelector", *_FLAGS, words=_SELECTION, more=", but multiple fields are set"),
+    _one_sort, _devices, "sharedCounters",
+    by_rules=("devices",),
 )  # fmt: skip

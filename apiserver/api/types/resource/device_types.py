@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from apiserver.api.markers import If, Invalid, Reference, Step, Union, equals
 from apiserver.api.schema.language import (
     BOOL,
     INT64,
@@ -29,6 +30,7 @@ PROPERTIES = 32
 ATTRIBUTE_VALUES = 48
 #: Devices of one slice, when one has taints, counters or lists as attributes.
 ADVANCED_DEVICES = 64
+_NO_MAPPING = "at least one of allocationMultiplier or capacityKey must be set"
 _IN_A_DEVICE = f"{ATTRIBUTE_VALUES} values in a device"
 
 
@@ -49,7 +51,9 @@ class DeviceTypes:
         self._devices()
         self._slices()
 
-    def _struct(self, name: str, build: Callable[[], tuple[Field, ...]], doc: str = "") -> Struct:
+    def _struct(
+        self, name: str, build: Callable[[], tuple[Field, ...]], doc: str = "", rules: tuple[Step, ...] = ()
+    ) -> Struct:
         """A struct whose empty lists and maps are kept until the object is stored: rules tell some of them from absent
         ones, and errors show all.
         """
@@ -60,7 +64,7 @@ class DeviceTypes:
                 each.keep_empty = each.omit and isinstance(each.type, ListOf | MapOf)
             return made
 
-        return Struct(f"io.k8s.api.resource.{self.version}.{name}", fields, doc=doc)
+        return Struct(f"io.k8s.api.resource.{self.version}.{name}", fields, doc=doc, rules=rules)
 
     def _kind(self, name: str, build: Callable[[], tuple[Field, ...]], doc: str = "") -> Struct:
         return Struct(f"io.k8s.api.resource.{self.version}.{name}", build, gvk=(GROUP, self.version, name), doc=doc)
@@ -80,6 +84,7 @@ class DeviceTypes:
                 limits=Limits(items=2, unique="counterSet"),
                 doc="What an allocation of the device takes from shared counters."),
             field("nodeName", 5, STRING, pointer=True, gate="DRAPartitionableDevices",
+                limits=Limits(format="subdomain"),
                 doc="The one node on which the device can be used."),
             field("nodeSelector", 6, NodeSelector, pointer=True, gate="DRAPartitionableDevices",
                 doc="Nodes on which the device can be used."),
@@ -147,8 +152,17 @@ class DeviceTypes:
             field("capacityKey", 1, self.QualifiedName, pointer=True,
                 doc="Capacity of the device whose amount counts; the device itself when not set."),
             field("allocationMultiplier", 2, QUANTITY, pointer=True, fills="1",
+                limits=Limits(least=1, words="must be positive"),
                 doc="Factor from devices or capacity to the node's resource."),
-        ), doc="NodeAllocatableResourceMapping says how a device counts against a resource of its node.")
+        ), doc="NodeAllocatableResourceMapping says how a device counts against a resource of its node.", rules=(
+            Union(("allocationMultiplier", "capacityKey"), none=Invalid("", _NO_MAPPING, shown="")),
+            "allocationMultiplier",
+            If(
+                equals("capacityKey", ""),
+                (Invalid("capacityKey", "capacityKey must not be an empty string", shown=""),),
+                otherwise=(Reference("capacityKey", among=lambda at: at.env),),
+            ),
+        ))
 
     def _slices(self) -> None:
         """Pools of devices."""
@@ -185,7 +199,7 @@ class DeviceTypes:
                 limits=Limits(required=True, length=63, format="driver-name", immutable=FIXED),
                 doc="Name of the driver that offers the devices; it cannot be changed."),
             field("pool", 2, self.ResourcePool, omit=False, required=True, doc="The pool that this slice belongs to."),
-            field("nodeName", 3, STRING, pointer=True, limits=Limits(immutable=FIXED),
+            field("nodeName", 3, STRING, pointer=True, limits=Limits(format="subdomain", immutable=FIXED),
                 doc="The one node on which the devices can be used."),
             field("nodeSelector", 4, NodeSelector, pointer=True, doc="Nodes on which the devices can be used."),
             field("allNodes", 5, BOOL, pointer=True, doc="True when the devices can be used on every node."),

@@ -7,6 +7,7 @@ Types refer to each other through the family, so an override is seen everywhere.
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
+from apiserver.api.markers import If, Invalid, Required, Union, UntilError, equals, is_set
 from apiserver.api.schema.language import BOOL, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, When, field
 from apiserver.api.schema.limits import FIXED, Immutable, Limits
 from apiserver.api.types.core.scheduling import NodeSelector
@@ -17,6 +18,11 @@ from apiserver.api.types.resource.device_types import DeviceTypes
 #: ResourceClaimSpec, 6 and up in AllocationResult; 2 and 4 are retired) may come to mean something else, so ours is the
 #: KEP's own: a client that does not know it skips it.
 _RESERVED_FOR_WORKLOADS = 5194
+_ONE_WAY = "exactly one of `exactly` or `firstAvailable` is required"
+_NO_COUNT = "must not be specified when allocationMode is 'All'"
+_COUNT = UntilError(("allocationMode", If(
+    equals("allocationMode", "All"), (Invalid("count", _NO_COUNT, when=is_set("count")),), otherwise=("count",),
+)))  # fmt: skip
 
 
 class Family(DeviceTypes):
@@ -45,17 +51,26 @@ class Family(DeviceTypes):
             field("firstAvailable", 3, ListOf(self.DeviceSubRequest), gate="DRAPrioritizedList",
                 limits=Limits(items=8, unique="name"),
                 doc="Alternatives in order of preference; the first that can be satisfied is taken."),
-        ), doc="DeviceRequest asks for devices, either exactly in one way or as a list of alternatives.")
+        ), doc="DeviceRequest asks for devices, either exactly in one way or as a list of alternatives.", rules=(
+            "name",
+            UntilError((
+                Union(("exactly", "firstAvailable"), none=Required("", _ONE_WAY),
+                    many=Invalid("", f"{_ONE_WAY}, but multiple fields are set", shown=None)),
+                "exactly",
+                "firstAvailable",
+            )),
+        ))
         self.ExactDeviceRequest = self._struct("ExactDeviceRequest", lambda: (
             field("deviceClassName", 1, STRING, omit=False, required=True,
                 limits=Limits(required=True, format="subdomain"),
                 doc="Name of the DeviceClass whose selectors and configuration apply to this request."),
             field("selectors", 2, ListOf(self.DeviceSelector), limits=Limits(items=32),
                 doc="Conditions that a device must meet, all of them, in addition to those of the class."),
-            field("allocationMode", 3, self.DeviceAllocationMode, fills="ExactCount",
+            field("allocationMode", 3, self.DeviceAllocationMode, fills="ExactCount", limits=Limits(empty=True),
                 doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
                     "matching device."),
             field("count", 4, INT64, fills=When("allocationMode", "ExactCount", 1),
+                limits=Limits(least=1, words="must be greater than zero"),
                 doc="Number of devices for ExactCount; 1 when not set."),
             field("adminAccess", 5, BOOL, pointer=True, gate="DRAAdminAccess",
                 doc="Asks for access to devices regardless of who else uses them; needs a namespace that allows it."),
@@ -63,7 +78,8 @@ class Family(DeviceTypes):
                 doc="Device taints that this request puts up with."),
             field("capacity", 7, self.CapacityRequirements, pointer=True, gate="DRAConsumableCapacity",
                 doc="Amounts that each allocated device must be able to give."),
-        ), doc="ExactDeviceRequest asks for one or more devices of one class.")
+        ), doc="ExactDeviceRequest asks for one or more devices of one class.",
+            rules=("deviceClassName", "selectors", _COUNT, "tolerations"))
         self.DeviceSubRequest = self._struct("DeviceSubRequest", lambda: (
             field("name", 1, STRING, omit=False, required=True, limits=Limits(format="dns-label"),
                 doc="Name of this alternative; it is addressed as request/alternative."),
@@ -72,22 +88,25 @@ class Family(DeviceTypes):
                 doc="Name of the DeviceClass whose selectors and configuration apply to this request."),
             field("selectors", 3, ListOf(self.DeviceSelector), limits=Limits(items=32),
                 doc="Conditions that a device must meet, all of them, in addition to those of the class."),
-            field("allocationMode", 4, self.DeviceAllocationMode, fills="ExactCount",
+            field("allocationMode", 4, self.DeviceAllocationMode, fills="ExactCount", limits=Limits(empty=True),
                 doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
                     "matching device."),
             field("count", 5, INT64, fills=When("allocationMode", "ExactCount", 1),
+                limits=Limits(least=1, words="must be greater than zero"),
                 doc="Number of devices for ExactCount; 1 when not set."),
             field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
                 doc="Device taints that this request puts up with."),
             field("capacity", 7, self.CapacityRequirements, pointer=True, gate="DRAConsumableCapacity",
                 doc="Amounts that each allocated device must be able to give."),
-        ), doc="DeviceSubRequest is one alternative of a request.")
+        ), doc="DeviceSubRequest is one alternative of a request.",
+            rules=("name", "deviceClassName", "selectors", _COUNT, "tolerations"))
         self.CapacityRequirements = self._struct("CapacityRequirements", lambda: (
             field("requests", 1, MapOf(QUANTITY, key=self.QualifiedName.go),
                 doc="Amount needed of each named capacity."),
         ), doc="CapacityRequirements lists amounts that a device must provide.")
         self.DeviceSelector = self._struct("DeviceSelector", lambda: (
-            field("cel", 1, self.CELDeviceSelector, pointer=True, doc="A CEL expression that decides about a device."),
+            field("cel", 1, self.CELDeviceSelector, pointer=True, limits=Limits(required=True),
+                doc="A CEL expression that decides about a device."),
         ), doc="DeviceSelector is one condition on a device.")
         self.CELDeviceSelector = self._struct("CELDeviceSelector", lambda: (
             field("expression", 1, STRING, omit=False, required=True, limits=Limits(length=10240),
@@ -108,13 +127,21 @@ class Family(DeviceTypes):
                 doc="Taint key; every key when empty (only with Exists)."),
             field("operator", 2, self.DeviceTolerationOperator, default="Equal", limits=Limits(required=True),
                 doc="How values are compared: Equal (the default), or Exists for any value."),
-            field("value", 3, STRING, doc="Taint value for the operator Equal."),
+            field("value", 3, STRING, limits=Limits(format="label-value"), doc="Taint value for the operator Equal."),
             field("effect", 4, self.DeviceTaintEffect, doc="Taint effect; every effect when empty."),
             field("tolerationSeconds", 5, INT64, pointer=True,
                 doc="How long a NoExecute taint is tolerated; forever when not set."),
-        ), doc="DeviceToleration lets a request use devices with certain taints.")
+        ), doc="DeviceToleration lets a request use devices with certain taints.", rules=(
+            "key",
+            UntilError(("operator", If(
+                equals("operator", "Exists"),
+                (Invalid("value", "must be empty for operator `Exists`", when=is_set("value")),),
+                otherwise=("value",),
+            ))),
+            "effect",
+        ))
         self.DeviceConfiguration = self._struct("DeviceConfiguration", lambda: (
-            field("opaque", 1, self.OpaqueDeviceConfiguration, pointer=True,
+            field("opaque", 1, self.OpaqueDeviceConfiguration, pointer=True, limits=Limits(required=True),
                 doc="Parameters that only the driver understands."),
         ), doc="DeviceConfiguration holds configuration in one of several forms.")
         self.OpaqueDeviceConfiguration = self._struct("OpaqueDeviceConfiguration", lambda: (

@@ -1,0 +1,157 @@
+"""Markers: rules across the fields of a type, as data. Their words are those of upstream's `+k8s:` tags.
+
+    Struct(…, rules=(
+        Union(("exactly", "firstAvailable"), none=Required("", _ONE), many=Invalid("", _ONE_ONLY, shown=None)),
+        "exactly",
+        "firstAvailable",
+    ))
+
+The order of `rules` is the order of causes. A text names a field that is checked by its limits and below it. A marker
+names a field by its JSON name, a field of an object inside by a dotted path, and the value itself by "". A field behind
+a pointer is set when it is given, another field when it is neither zero nor empty.
+`apiserver.api.validation.markers` compiles markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, NamedTuple
+
+__all__ = [
+    "OWN",
+    "AtMost",
+    "Condition",
+    "Enum",
+    "Forbidden",
+    "If",
+    "Invalid",
+    "Marker",
+    "Reference",
+    "Required",
+    "Step",
+    "Union",
+    "UntilError",
+    "When",
+    "differs",
+    "equals",
+    "is_set",
+    "is_unset",
+]
+
+
+class _Own:
+    def __repr__(self) -> str:
+        return "OWN"
+
+
+#: For `Invalid.shown`: the value of the field.
+OWN: Final = _Own()
+
+
+class Condition(NamedTuple):
+    """A fact about fields of a value."""
+
+    holds: Literal["set", "unset", "equal", "different"]
+    fields: tuple[str, ...]
+    values: tuple[Any, ...] = ()
+
+
+def is_set(*fields: str) -> Condition:
+    """All fields are set."""
+    return Condition("set", fields)
+
+
+def is_unset(*fields: str) -> Condition:
+    """None of the fields is set."""
+    return Condition("unset", fields)
+
+
+def equals(field: str, *values: Any) -> Condition:
+    """The field has one of the values. A missing field without a pointer has its zero value."""
+    return Condition("equal", (field,), values)
+
+
+def differs(field: str, *values: Any) -> Condition:
+    """The field has none of the values."""
+    return Condition("different", (field,), values)
+
+
+#: Conditions that must all hold; or code that decides about an `At`.
+When = Condition | tuple[Condition, ...] | Callable[[Any], bool]
+
+
+class Required(NamedTuple):
+    """The field must be set."""
+
+    field: str
+    words: str = ""
+    when: When = ()
+
+
+class Forbidden(NamedTuple):
+    """The field must not be set."""
+
+    field: str
+    words: str
+    when: When = ()
+
+
+class Invalid(NamedTuple):
+    """The field is wrong whenever the condition holds. `shown` replaces its value in the error."""
+
+    field: str
+    words: str
+    when: When = ()
+    shown: Any = OWN
+
+
+class Enum(NamedTuple):
+    """The text is one of the values. Values that depend on other fields are not limits of the field's type."""
+
+    field: str
+    values: tuple[str, ...]
+    when: When = ()
+
+
+class AtMost(NamedTuple):
+    """The number is at most `most`, a number or the name of another field. In `words` "{}" stands for that number."""
+
+    field: str
+    most: int | str
+    words: str
+    when: When = ()
+
+
+class Reference(NamedTuple):
+    """The text is among the names that `among` finds from an `At`. Without `words` another name is "not found"."""
+
+    field: str
+    among: Callable[[Any], Any]
+    words: str = ""
+
+
+class Union(NamedTuple):
+    """Exactly one member is set, at most one without `none`, at least one without `many`."""
+
+    members: tuple[str, ...]
+    none: Required | Invalid | None = None
+    many: Forbidden | Invalid | None = None
+
+
+class If(NamedTuple):
+    """Steps for values of which the condition holds, and those for the others."""
+
+    when: When
+    then: tuple[Any, ...]
+    otherwise: tuple[Any, ...] = ()
+
+
+class UntilError(NamedTuple):
+    """Steps up to the first that adds an error."""
+
+    steps: tuple[Any, ...]
+
+
+Marker = Required | Forbidden | Invalid | Enum | AtMost | Reference | Union | If | UntilError
+#: A field that is checked by its type, or a marker.
+Step = str | Marker

@@ -1,0 +1,236 @@
+"""Checks of rules across fields, compiled from the markers of a type (`apiserver.api.markers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.errors.field_errors import (
+    FieldError,
+    Named,
+    Path,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from apiserver.api.markers import (
+    OWN,
+    AtMost,
+    Condition,
+    Enum,
+    Forbidden,
+    If,
+    Invalid,
+    Marker,
+    Reference,
+    Required,
+    Union,
+    UntilError,
+    When,
+)
+from apiserver.api.schema.language import Field, Struct
+from apiserver.api.validation.scalars import FieldCheck, shown, unset
+
+if TYPE_CHECKING:
+    from apiserver.api.validation.compile import Checks
+
+__all__ = ["Compiled", "below_marker", "compile_marker"]
+
+Json = dict[str, Any]
+Errors = list[FieldError]
+#: The fields without which a check has nothing to do (empty: it always has), and the check.
+Compiled = tuple[frozenset[str], FieldCheck]
+#: Decides about a value: (path, value, stored value, env).
+_Test = Callable[[Path, Json, Json | None, Any], bool]
+
+_ALWAYS: Final[frozenset[str]] = frozenset()
+
+
+class _Place:
+    """A field that a marker names."""
+
+    __slots__ = ("_steps", "first", "is_set", "item", "last", "nothing", "struct")
+
+    def __init__(self, struct: Struct, name: str) -> None:
+        *self._steps, self.last = name.split(".")
+        self.first = self._steps[0] if self._steps else self.last
+        for step in self._steps:
+            within = struct.fields[step].type
+            assert isinstance(within, Struct), f"{struct.kind}.{step} has no fields"
+            struct = within
+        self.struct = struct
+        self.item: Field | None = struct.fields[self.last] if name else None
+        self.nothing = None if self.item is None else unset(self.item)
+        pointer = self.item is not None and self.item.pointer
+        self.is_set: Callable[[Any], bool] = (lambda value: value is not None) if pointer else bool
+
+    def path(self, path: Path) -> Path:
+        for step in self._steps:
+            path /= step
+        return path / self.last if self.last else path
+
+    def value(self, value: Json) -> Any:
+        for step in self._steps:
+            value = value.get(step) or {}
+        return value.get(self.last, self.nothing) if self.last else value
+
+    def has(self, value: Json) -> bool:
+        return self.is_set(self.value(value))
+
+    def shown(self, value: Json) -> Any:
+        return shown(self.struct if self.item is None else self.item.type, self.value(value))
+
+
+def below_marker(marker: Marker) -> tuple[Any, ...]:
+    """Return the steps that a marker holds."""
+    if isinstance(marker, If):
+        return *marker.then, *marker.otherwise
+    return marker.steps if isinstance(marker, UntilError) else ()
+
+
+def compile_marker(checks: Checks, marker: Marker) -> Compiled:
+    """Compile a marker of the type of `checks`."""
+    if isinstance(marker, Union):
+        return _union(checks.struct, marker)
+    if isinstance(marker, If):
+        return _if(checks, marker)
+    if isinstance(marker, UntilError):
+        return _until_error(checks, marker)
+    if isinstance(marker, Reference):
+        return _reference(checks, marker)
+    place, (needs, test) = _Place(checks.struct, marker.field), _test(checks, marker.when)
+    if isinstance(marker, AtMost):
+        return frozenset({place.first}), _at_most(place, checks.struct, marker, test)
+    say, has = _say(place, marker), place.has
+    if isinstance(marker, Forbidden):
+        needs, applies = frozenset({place.first}), has
+    elif isinstance(marker, Required) and marker.field:
+        applies = lambda value: not has(value)  # noqa: E731
+    elif isinstance(marker, Enum):
+        values, found = marker.values, place.value
+        applies = lambda value: found(value) not in values  # noqa: E731
+    else:
+        applies = None
+
+    def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+        if (applies is None or applies(value)) and (test is None or test(path, value, old, env)):
+            errors.append(say(path, value))
+
+    return needs, check
+
+
+def _say(place: _Place, marker: Required | Forbidden | Invalid | Enum) -> Callable[[Path, Json], FieldError]:
+    """Return what makes the error of a marker."""
+    at = place.path
+    if isinstance(marker, Required):
+        return lambda path, value: required(at(path), marker.words)
+    if isinstance(marker, Forbidden):
+        return lambda path, value: forbidden(at(path), marker.words)
+    if isinstance(marker, Enum):
+        return lambda path, value: not_supported(at(path), Named(place.value(value)), marker.values)
+    if marker.shown is OWN:
+        return lambda path, value: invalid(at(path), place.shown(value), marker.words)
+    return lambda path, value: invalid(at(path), marker.shown, marker.words)
+
+
+# --- conditions
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _test(checks: Checks, when: When) -> tuple[frozenset[str], _Test | None]:
+    """Compile conditions. Return the fields without which none of them holds, and the test."""
+    if callable(when):
+        return _ALWAYS, lambda path, value, old, env: when(checks.at(path, value, env, old))
+    found = [_condition(checks.struct, each) for each in ((when,) if isinstance(when, Condition) else when)]
+    if len(found) < 2:
+        return found[0] if found else (_ALWAYS, None)
+    tests = [test for _, test in found]
+    needs = next((needs for needs, _ in found if needs), _ALWAYS)
+    return needs, lambda path, value, old, env: all(test(path, value, old, env) for test in tests)
+
+
+def _condition(struct: Struct, condition: Condition) -> tuple[frozenset[str], _Test]:
+    holds, values, places = condition.holds, condition.values, [_Place(struct, name) for name in condition.fields]
+    first = places[0]
+    has, found, needs = first.has, first.value, frozenset({first.first})
+    if holds == "set":
+        if len(places) == 1:
+            return needs, lambda path, value, old, env: has(value)
+        return needs, lambda path, value, old, env: all(place.has(value) for place in places)
+    if holds == "unset":
+        return _ALWAYS, lambda path, value, old, env: not any(place.has(value) for place in places)
+    if holds == "equal":
+        return (
+            _ALWAYS if first.nothing in values else needs, lambda path, value, old, env: found(value) in values
+        )  # fmt: skip
+    return needs if first.nothing in values else _ALWAYS, lambda path, value, old, env: found(value) not in values
+
+
+# --- the other markers
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _union(struct: Struct, marker: Union) -> Compiled:
+    members, none, many = [_Place(struct, name) for name in marker.members], marker.none, marker.many
+    say_none = None if none is None else _say(_Place(struct, none.field), none)
+    say_many = None if many is None else _say(_Place(struct, many.field), many)
+
+    def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+        given = sum(member.has(value) for member in members)
+        if not given and say_none is not None:
+            errors.append(say_none(path, value))
+        elif given > 1 and say_many is not None:
+            errors.append(say_many(path, value))
+
+    return _ALWAYS if none is not None else frozenset(member.first for member in members), check
+
+
+def _at_most(place: _Place, struct: Struct, marker: AtMost, test: _Test | None) -> FieldCheck:
+    other = _Place(struct, marker.most) if isinstance(marker.most, str) else None
+
+    def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+        number, most = place.value(value), marker.most if other is None else other.value(value)
+        if number is not None and most is not None and number > most and (test is None or test(path, value, old, env)):
+            errors.append(invalid(place.path(path), number, marker.words.replace("{}", str(most))))
+
+    return check
+
+
+def _reference(checks: Checks, marker: Reference) -> Compiled:
+    place = _Place(checks.struct, marker.field)
+
+    def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+        if place.has(value) and place.value(value) not in marker.among(checks.at(path, value, env, old)):
+            name = place.shown(value)
+            at = place.path(path)
+            errors.append(invalid(at, name, marker.words) if marker.words else not_found(at, name))
+
+    return frozenset({place.first}), check
+
+
+def _if(checks: Checks, marker: If) -> Compiled:
+    needs, test = _test(checks, marker.when)
+    then, otherwise = ([checks.step(step)[1] for step in steps] for steps in (marker.then, marker.otherwise))
+
+    def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+        for step in then if test is None or test(path, value, old, env) else otherwise:
+            step(path, value, old, env, errors)
+
+    return _ALWAYS if otherwise else needs, check
+
+
+def _until_error(checks: Checks, marker: UntilError) -> Compiled:
+    found = [checks.step(step) for step in marker.steps]
+    steps = [step for _, step in found]
+
+    def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+        before = len(errors)
+        for step in steps:
+            step(path, value, old, env, errors)
+            if len(errors) > before:
+                return
+
+    needs = [names for names, _ in found]
+    return frozenset().union(*needs) if all(needs) else _ALWAYS, check
