@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
+    "OMITTED",
     "OWN",
     "AtMost",
     "Condition",
@@ -39,13 +40,17 @@ __all__ = [
 ]
 
 
-class _Own:
+class _Shown:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
     def __repr__(self) -> str:
-        return "OWN"
+        return self._name
 
 
-#: For `Invalid.shown`: the value of the field.
-OWN: Final = _Own()
+#: For `Invalid.shown`: the value of the field, or none.
+OWN: Final = _Shown("<own>")
+OMITTED: Final = _Shown("<omitted>")
 
 
 class Condition(NamedTuple):
@@ -76,16 +81,18 @@ def differs(field: str, *values: Any) -> Condition:
     return Condition("different", (field,), values)
 
 
-#: Conditions that must all hold; or code that decides about an `At`.
-When = Condition | tuple[Condition, ...] | Callable[[Any], bool]
+#: Conditions that must all hold; code decides about an `At`.
+_Fact = Condition | Callable[[Any], bool]
+When = _Fact | tuple[_Fact, ...]
 
 
 class Required(NamedTuple):
-    """The field must be set."""
+    """The field must be set. With `anyway` the error is that of a missing field although it may be set."""
 
     field: str
     words: str = ""
     when: When = ()
+    anyway: bool = False
 
 
 class Forbidden(NamedTuple):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.api.errors.nesting import dumps
+from apiserver.api.markers import OMITTED
 
 __all__ = [
     "OMITTED",
@@ -28,15 +29,6 @@ __all__ = [
     "too_long",
     "too_many",
 ]
-
-
-class _Omitted:
-    def __repr__(self) -> str:
-        return "<omitted>"
-
-
-#: An Invalid without a shown value.
-OMITTED = _Omitted()
 
 
 class Named(str):

@@ -42,7 +42,8 @@ class Limits:
     """The limits of one field.
 
     `required`: not empty; a number behind a pointer: given; a text behind a pointer: not empty where it is given. As a
-    text it is what upstream adds. `items` counts at most those of a list or map, `length` at most the bytes of a text,
+    text it is what upstream adds. `items` counts at most those of a list or map (with `all_items` the items of a longer
+    list are checked as well), `length` at most the bytes of a text,
     or of a raw value as it was written; `least` and `most` bound a number, each number of a list, or an amount.
     `format` names the form of a text, of each text of a list, or of the keys of a map
     (`apiserver.api.validation.formats`), `value_format` that of the texts in a map. `values` are those that a text may
@@ -57,6 +58,7 @@ class Limits:
 
     required: bool | str = False
     items: int | None = None
+    all_items: bool = False
     length: int | None = None
     least: int | None = None
     most: int | None = None

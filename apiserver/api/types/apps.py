@@ -62,7 +62,7 @@ StatefulSetOrdinals = Struct("io.k8s.api.apps.v1.StatefulSetOrdinals", lambda: (
 StatefulSetSpec = Struct("io.k8s.api.apps.v1.StatefulSetSpec", lambda: (
     field("replicas", 1, INT32, pointer=True, fills=1, limits=Limits(least=0),
         doc="Number of pods that are wanted; 1 when not set."),
-    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
+    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(required=True),
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; their names are the set's with an ordinal, and restartPolicy must be Always."),
@@ -133,7 +133,8 @@ DeploymentStrategy = Struct("io.k8s.api.apps.v1.DeploymentStrategy", lambda: (
 DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
     field("replicas", 1, INT32, pointer=True, fills=1, limits=Limits(least=0),
         doc="Number of pods that are wanted; 1 when not set."),
-    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(immutable=FIXED),
+    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
+        limits=Limits(required=True, immutable=FIXED),
         doc="Labels of the pods that belong to the deployment; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; a change of it starts an update. restartPolicy must be Always."),
@@ -251,7 +252,8 @@ ReplicaSetSpec = Struct("io.k8s.api.apps.v1.ReplicaSetSpec", lambda: (
         doc="Number of pods that are wanted; 1 when not set."),
     field("minReadySeconds", 4, INT32, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
-    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(immutable=FIXED),
+    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
+        limits=Limits(required=True, immutable=FIXED),
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, doc="Pattern of the pods; restartPolicy must be Always."),
 ), doc="ReplicaSetSpec says which pods are wanted, and how many.")

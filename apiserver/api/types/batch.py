@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
+from apiserver.api.markers import OMITTED, Invalid, Union, equals
 from apiserver.api.schema.language import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import FIXED, Immutable, Limits
 from apiserver.api.types.core.pods import ConditionStatus, PodConditionType, PodTemplateSpec
@@ -16,6 +17,9 @@ PodReplacementPolicy = string("v1.PodReplacementPolicy", "Failed", "TerminatingO
 JobConditionType = string("v1.JobConditionType")
 ConcurrencyPolicy = string("v1.ConcurrencyPolicy", "Allow", "Forbid", "Replace")
 _STATUSES = ("False", "True", "Unknown")
+_NOT_PER_INDEX = "requires the backoffLimitPerIndex to be set"
+_NO_CONDITION = "specifying one of OnExitCodes and OnPodConditions is required"
+_TWO_CONDITIONS = "specifying both OnExitCodes and OnPodConditions is not supported"
 
 
 def _one_of(*values: str) -> str:
@@ -30,7 +34,7 @@ PodFailurePolicyOnExitCodesRequirement = Struct("io.k8s.api.batch.v1.PodFailureP
     field("operator", 2, PodFailurePolicyOnExitCodesOperator, omit=False, required=True,
         limits=Limits(required=_one_of("In", "NotIn")),
         doc="In when one of the values matches, NotIn when none does."),
-    field("values", 3, ListOf(INT32, "set"), omit=False, required=True, limits=Limits(items=255),
+    field("values", 3, ListOf(INT32, "set"), omit=False, required=True, limits=Limits(items=255, all_items=True),
         doc="Exit codes in ascending order, 1 to 255 of them; 0 is not allowed with In."),
 ), doc="PodFailurePolicyOnExitCodesRequirement is a condition on the exit codes of containers.")
 PodFailurePolicyOnPodConditionsPattern = Struct("io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", lambda: (
@@ -45,11 +49,21 @@ PodFailurePolicyRule = Struct("io.k8s.api.batch.v1.PodFailurePolicyRule", lambda
         limits=Limits(required=_one_of(*PodFailurePolicyAction.enum)),
         doc="FailJob, FailIndex, Ignore (not counted and made anew) or Count (as without a policy)."),
     field("onExitCodes", 2, PodFailurePolicyOnExitCodesRequirement, pointer=True, doc="Condition on exit codes."),
-    field("onPodConditions", 3, ListOf(PodFailurePolicyOnPodConditionsPattern), limits=Limits(items=20),
+    field("onPodConditions", 3, ListOf(PodFailurePolicyOnPodConditionsPattern),
+        limits=Limits(items=20, all_items=True),
         doc="Conditions of the pod, any of which is enough; at most 20."),
-), doc="PodFailurePolicyRule says what a failed pod means for its job; exactly one of the two conditions is set.")
+), doc="PodFailurePolicyRule says what a failed pod means for its job; exactly one of the two conditions is set.",
+    rules=(
+    "action",
+    Invalid("action", _NOT_PER_INDEX, when=(equals("action", "FailIndex"), lambda at: not at.env.per_index)),
+    "onExitCodes",
+    "onPodConditions",
+    Union(("onExitCodes", "onPodConditions"), none=Invalid("", _NO_CONDITION, shown=OMITTED),
+        many=Invalid("", _TWO_CONDITIONS, shown=OMITTED)),
+))
 PodFailurePolicy = Struct("io.k8s.api.batch.v1.PodFailurePolicy", lambda: (
-    field("rules", 1, ListOf(PodFailurePolicyRule), omit=False, required=True, limits=Limits(items=20),
+    field("rules", 1, ListOf(PodFailurePolicyRule), omit=False, required=True,
+        limits=Limits(items=20, all_items=True),
         doc="Rules, at most 20; the first one that matches counts, and if none does the failure is counted as usual."),
 ), doc="PodFailurePolicy says what failed pods mean for their job.")
 SuccessPolicyRule = Struct("io.k8s.api.batch.v1.SuccessPolicyRule", lambda: (
@@ -60,7 +74,8 @@ SuccessPolicyRule = Struct("io.k8s.api.batch.v1.SuccessPolicyRule", lambda: (
 ), doc="SuccessPolicyRule says when a job is done early; with both fields set both must hold.")
 SuccessPolicy = Struct("io.k8s.api.batch.v1.SuccessPolicy", lambda: (
     field("rules", 1, ListOf(SuccessPolicyRule), omit=False, required=True,
-        limits=Limits(required="at least one rules must be specified when the successPolicy is specified", items=20),
+        limits=Limits(required="at least one rules must be specified when the successPolicy is specified", items=20,
+            all_items=True),
         doc="Rules, at most 20; the first one that holds makes the job succeed."),
 ), doc="SuccessPolicy says when a job is done before all its indexes have succeeded.")
 JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
@@ -122,16 +137,18 @@ JobStatus = Struct("io.k8s.api.batch.v1.JobStatus", lambda: (
     field("startTime", 2, TIME, pointer=True, doc="When the job began to run; not set while it is suspended."),
     field("completionTime", 3, TIME, pointer=True, limits=Limits(immutable=Immutable(once=True, removable=True)),
         doc="When the job succeeded."),
-    field("active", 4, INT32, doc="Number of pods that are pending or running and not being deleted."),
-    field("succeeded", 5, INT32, doc="Number of pods that succeeded."),
-    field("failed", 6, INT32, doc="Number of pods that failed."),
-    field("terminating", 11, INT32, pointer=True, doc="Number of pods that are being deleted and have not ended."),
+    field("active", 4, INT32, limits=Limits(least=0),
+        doc="Number of pods that are pending or running and not being deleted."),
+    field("succeeded", 5, INT32, limits=Limits(least=0), doc="Number of pods that succeeded."),
+    field("failed", 6, INT32, limits=Limits(least=0), doc="Number of pods that failed."),
+    field("terminating", 11, INT32, pointer=True, limits=Limits(least=0),
+        doc="Number of pods that are being deleted and have not ended."),
     field("completedIndexes", 7, STRING, doc="Indexes that have succeeded, such as 0,2-4."),
     field("failedIndexes", 10, STRING, pointer=True,
         doc="Indexes that have failed, such as 0,2-4; only with backoffLimitPerIndex."),
     field("uncountedTerminatedPods", 8, UncountedTerminatedPods, pointer=True,
         doc="Ended pods that the counters do not have yet."),
-    field("ready", 9, INT32, pointer=True, doc="Number of active pods that are ready."),
+    field("ready", 9, INT32, pointer=True, limits=Limits(least=0), doc="Number of active pods that are ready."),
 ), doc="JobStatus says how far a job is.")
 Job = Struct("io.k8s.api.batch.v1.Job", lambda: (
     TYPE_META,

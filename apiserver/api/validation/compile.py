@@ -263,7 +263,8 @@ class Rules:
                 return
             if limits.items is not None and len(items) > limits.items:
                 errors.append(too_many(path / name, len(items), limits.items))
-                return
+                if not limits.all_items:
+                    return
             if limits.whole:
                 _add_duplicates(kind, limits, path / name, items, errors)
             if below is not None:

@@ -102,11 +102,11 @@ def compile_marker(checks: Checks, marker: Marker) -> Compiled:
         return _reference(checks, marker)
     place, (needs, test) = _Place(checks.struct, marker.field), _test(checks, marker.when)
     if isinstance(marker, AtMost):
-        return frozenset({place.first}), _at_most(place, checks.struct, marker, test)
+        return frozenset({place.first} if place.nothing is None else ()), _at_most(place, checks.struct, marker, test)
     say, has = _say(place, marker), place.has
     if isinstance(marker, Forbidden):
         needs, applies = frozenset({place.first}), has
-    elif isinstance(marker, Required) and marker.field:
+    elif isinstance(marker, Required) and marker.field and not marker.anyway:
         applies = lambda value: not has(value)  # noqa: E731
     elif isinstance(marker, Enum):
         values, found = marker.values, place.value
@@ -141,14 +141,17 @@ def _say(place: _Place, marker: Required | Forbidden | Invalid | Enum) -> Callab
 
 def _test(checks: Checks, when: When) -> tuple[frozenset[str], _Test | None]:
     """Compile conditions. Return the fields without which none of them holds, and the test."""
-    if callable(when):
-        return _ALWAYS, lambda path, value, old, env: when(checks.at(path, value, env, old))
-    found = [_condition(checks.struct, each) for each in ((when,) if isinstance(when, Condition) else when)]
+    facts = when if isinstance(when, tuple) and not isinstance(when, Condition) else (when,)
+    found = [_condition(checks.struct, each) if isinstance(each, Condition) else _code(checks, each) for each in facts]
     if len(found) < 2:
         return found[0] if found else (_ALWAYS, None)
     tests = [test for _, test in found]
     needs = next((needs for needs, _ in found if needs), _ALWAYS)
     return needs, lambda path, value, old, env: all(test(path, value, old, env) for test in tests)
+
+
+def _code(checks: Checks, decide: Callable[[Any], bool]) -> tuple[frozenset[str], _Test]:
+    return _ALWAYS, lambda path, value, old, env: decide(checks.at(path, value, env, old))
 
 
 def _condition(struct: Struct, condition: Condition) -> tuple[frozenset[str], _Test]:

@@ -44,7 +44,7 @@ def unset(item: Field) -> Any:
 
 def shown(kind: Type, value: Any) -> Any:
     """Return a value as errors show it."""
-    if value is not None and isinstance(kind, Scalar) and kind.name == "string" and kind.go != "string":
+    if isinstance(value, str) and isinstance(kind, Scalar) and kind.go != "string":
         return Named(value)
     return None if value is None else internal(kind, value)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_supported, required
+from apiserver.api.errors.field_errors import FieldError, Path, not_supported
+from apiserver.api.markers import If, Invalid, Required, UntilError, equals
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.apps import (
     DaemonSet,
@@ -14,26 +15,28 @@ from apiserver.api.types.apps import (
     RollingUpdateDaemonSet,
 )
 from apiserver.api.types.core.pods import PodTemplateSpec
-from apiserver.api.types.meta import LabelSelector
 from apiserver.api.validation.changes import changes
+from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.resources.apps.defaults import daemon_set_from_hub, daemon_set_to_hub, default_daemon_set
 from apiserver.resources.apps.rules import (
+    COLLISIONS,
+    Env,
     always_runs,
+    are_zero,
     at_most_100_percent,
-    collisions_only_grow,
-    is_empty,
-    number,
-    shown_number,
+    nonempty_selector,
+    selected_template,
+    template,
 )
 from apiserver.resources.apps.strategy import TEMPLATE, WorkloadStrategy
 from apiserver.resources.common.columns import AGE, NAME
-from apiserver.resources.common.core_rules import RULES, validate_label_selector
-from apiserver.resources.common.workloads import counts, nonnegative, selects_template, template_columns
+from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.workloads import nonnegative, status_errors, template_columns
 from apiserver.resources.pods.gates import PodGates, pod_gates
-from apiserver.resources.pods.template import template_warnings, validate_template
+from apiserver.resources.pods.template import template_warnings
 
 __all__ = ["DAEMON_SETS"]
 
@@ -41,25 +44,54 @@ Json = dict[str, Any]
 
 _CHANGES: Final = changes(DaemonSetSpec)
 _SPEC: Final = Path("spec")
-RULES.set(
-    DaemonSetStatus,
-    "currentNumberScheduled",
-    "numberMisscheduled",
-    "desiredNumberScheduled",
-    "numberReady",
-    "observedGeneration",
-    "updatedNumberScheduled",
-    "numberAvailable",
-    "numberUnavailable",
-    "collisionCount",
-)
-RULES.set(DaemonSetSpec, by_rules=("selector", "template", "updateStrategy", "minReadySeconds", "revisionHistoryLimit"))
+_STRATEGIES: Final = ("RollingUpdate", "OnDelete")
+_BOUNDS: Final = ("maxUnavailable", "maxSurge")
 
 
 def _generation(obj: Json) -> int:
     """Of the template."""
     generation: int = obj["spec"].get("templateGeneration", 0)
     return generation
+
+
+def _unsupported(at: At) -> list[FieldError]:
+    """(That the type is unknown is an error of the whole strategy, as upstream has it.)"""
+    if at.value.get("type", "") in _STRATEGIES:
+        return []
+    return [not_supported(at.path, internal(DaemonSetUpdateStrategy, at.value), _STRATEGIES)]
+
+
+def _template_generation(at: At) -> list[FieldError]:
+    return nonnegative(at.path / "templateGeneration", at.value.get("templateGeneration", 0))
+
+
+RULES.set(
+    DaemonSetStatus, "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
+    "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",
+    COLLISIONS,
+)  # fmt: skip
+RULES.set(
+    RollingUpdateDaemonSet, "maxUnavailable", "maxSurge", *map(at_most_100_percent, _BOUNDS),
+    Invalid(
+        "maxSurge", "may not be set when maxUnavailable is non-zero",
+        when=lambda at: not any(are_zero(at, field) for field in _BOUNDS),
+    ),
+    Required(
+        "maxUnavailable", "cannot be 0 when maxSurge is 0", when=lambda at: are_zero(at, *_BOUNDS), anyway=True
+    ),
+)  # fmt: skip
+RULES.set(
+    DaemonSetUpdateStrategy,
+    UntilError((
+        _unsupported,
+        If(equals("type", "RollingUpdate"), (Required("rollingUpdate"), "rollingUpdate")),
+    )),
+    by_rules=("type",),
+)  # fmt: skip
+RULES.set(
+    DaemonSetSpec, "selector", selected_template, nonempty_selector("daemonset"), template, *always_runs("DaemonSet"),
+    "minReadySeconds", _template_generation, "updateStrategy", "revisionHistoryLimit", by_rules=("template",),
+)  # fmt: skip
 
 
 class DaemonSetStrategy(WorkloadStrategy):
@@ -84,21 +116,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         return self._errors(obj, pod_gates(ctx, None))
 
     def _errors(self, obj: Json, gates: PodGates) -> list[FieldError]:
-        spec, at = obj["spec"], _SPEC / "template"
-        selector, template = spec.get("selector"), spec["template"]
-        errors = validate_label_selector(_SPEC / "selector", selector) + selects_template(at, selector, template)
-        if selector is not None and is_empty(selector):
-            errors.append(
-                invalid(
-                    _SPEC / "selector", internal(LabelSelector, selector), "empty selector is invalid for daemonset"
-                )
-            )
-        errors += validate_template(at, template, gates=gates) + always_runs(at, template, "DaemonSet")
-        here = RULES.of(DaemonSetSpec).at(_SPEC, spec)
-        errors += here.field("minReadySeconds")
-        errors += nonnegative(_SPEC / "templateGeneration", _generation(obj))
-        errors += _update_strategy(_SPEC / "updateStrategy", spec["updateStrategy"])
-        return errors + here.field("revisionHistoryLimit")
+        return RULES.of(DaemonSetSpec).errors(_SPEC, obj["spec"], Env(gates))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return _CHANGES.errors(_SPEC, obj["spec"], old["spec"]) + self._errors(
@@ -106,30 +124,10 @@ class DaemonSetStrategy(WorkloadStrategy):
         )
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        status = obj.get("status") or {}
-        return counts(DaemonSetStatus, status) + collisions_only_grow(status, old.get("status") or {})
+        return status_errors(DaemonSetStatus, obj, old)
 
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
         return template_warnings(TEMPLATE, obj["spec"]["template"]) if _generation(obj) != _generation(old) else []
-
-
-def _update_strategy(path: Path, strategy: Json) -> list[FieldError]:
-    kind, rolling, at = strategy.get("type", ""), strategy.get("rollingUpdate"), path / "rollingUpdate"
-    if kind == "OnDelete":
-        return []
-    if kind != "RollingUpdate":
-        return [not_supported(path, internal(DaemonSetUpdateStrategy, strategy), ("RollingUpdate", "OnDelete"))]
-    if rolling is None:
-        return [required(at)]
-    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
-    both = (("maxUnavailable", unavailable), ("maxSurge", surge))
-    errors = RULES.of(RollingUpdateDaemonSet).errors(at, rolling)
-    errors += [error for field, value in both for error in at_most_100_percent(at / field, value)]
-    if number(unavailable) and number(surge):
-        errors.append(invalid(at / "maxSurge", shown_number(surge), "may not be set when maxUnavailable is non-zero"))
-    elif not number(unavailable) and not number(surge):
-        errors.append(required(at / "maxUnavailable", "cannot be 0 when maxSurge is 0"))
-    return errors
 
 
 def _column(name: str, field: str, description: str) -> Column:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.errors.field_errors import FieldError, Path, not_supported
+from apiserver.api.markers import Forbidden, If, Invalid, Required, UntilError, equals, is_set
+from apiserver.api.schema.language import Struct
 from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.apps import (
     Deployment,
@@ -17,6 +19,7 @@ from apiserver.api.types.apps import (
     RollingUpdateDeployment,
 )
 from apiserver.api.validation.changes import Changes, changes
+from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
@@ -27,18 +30,18 @@ from apiserver.resources.apps.defaults import (
     deployment_to_hub,
     replica_set_to_hub,
 )
-from apiserver.resources.apps.rules import (
-    at_most_100_percent,
-    collisions_only_grow,
-    number,
-    selector_and_template,
-    shown_number,
-)
+from apiserver.resources.apps.rules import COLLISIONS, SELECTOR_AND_TEMPLATE, Env, are_zero, at_most_100_percent
 from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.common.columns import AGE, NAME
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.scales import SCALE
-from apiserver.resources.common.workloads import counts, hostname_warnings, nonnegative, template_columns
+from apiserver.resources.common.workloads import (
+    counted,
+    hostname_warnings,
+    nonnegative,
+    status_errors,
+    template_columns,
+)
 from apiserver.resources.pods.gates import PodGates, pod_gates
 
 __all__ = ["DEPLOYMENTS", "REPLICA_SETS"]
@@ -47,26 +50,67 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STRATEGIES: Final = ("Recreate", "RollingUpdate")
+
+
+def _unsupported(at: At) -> list[FieldError]:
+    """(That the type is unknown is an error of the whole strategy, as upstream has it.)"""
+    if at.value.get("type", "") in _STRATEGIES:
+        return []
+    return [not_supported(at.path, internal(DeploymentStrategy, at.value), _STRATEGIES)]
+
+
+def _rollback(at: At) -> list[FieldError]:
+    revision = (at.env.metadata.get("annotations") or {}).get(ROLLBACK)
+    return nonnegative(at.path / "rollback" / "version", int(revision)) if revision else []
+
+
 RULES.set(
     DeploymentStatus, "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
     "unavailableReplicas", "terminatingReplicas", "collisionCount",
+    *counted("updatedReplicas", "readyReplicas", "availableReplicas"), COLLISIONS,
 )  # fmt: skip
 RULES.set(
     ReplicaSetStatus, "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
-    "terminatingReplicas",
+    "terminatingReplicas", *counted("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
 )  # fmt: skip
 RULES.set(
-    DeploymentSpec,
-    by_rules=(
-        "replicas", "selector", "template", "strategy", "minReadySeconds", "revisionHistoryLimit",
-        "progressDeadlineSeconds",
+    RollingUpdateDeployment, "maxUnavailable", "maxSurge",
+    Invalid(
+        "maxUnavailable", "may not be 0 when `maxSurge` is 0",
+        when=lambda at: are_zero(at, "maxUnavailable", "maxSurge"),
     ),
+    at_most_100_percent("maxUnavailable"),
 )  # fmt: skip
-RULES.set(ReplicaSetSpec, by_rules=("replicas", "selector", "template", "minReadySeconds"))
+RULES.set(
+    DeploymentStrategy,
+    UntilError((
+        _unsupported,
+        If(
+            equals("type", "Recreate"),
+            (Forbidden("rollingUpdate", "may not be specified when strategy `type` is 'Recreate'"),),
+            otherwise=(Required("rollingUpdate", "this should be defaulted and never be nil"), "rollingUpdate"),
+        ),
+    )),
+    by_rules=("type",),
+)  # fmt: skip
+RULES.set(
+    DeploymentSpec, "replicas", *SELECTOR_AND_TEMPLATE, "strategy", "minReadySeconds", "revisionHistoryLimit",
+    _rollback, "progressDeadlineSeconds",
+    Invalid(
+        "progressDeadlineSeconds", "must be greater than minReadySeconds",
+        when=(
+            is_set("progressDeadlineSeconds"),
+            lambda at: at.value["progressDeadlineSeconds"] <= at.value.get("minReadySeconds", 0),
+        ),
+    ),
+    by_rules=("template",),
+)  # fmt: skip
+RULES.set(ReplicaSetSpec, "replicas", "minReadySeconds", *SELECTOR_AND_TEMPLATE, by_rules=("template",))
 
 
 class _ReplicasStrategy(WorkloadStrategy):
     fixed: ClassVar[Changes]
+    status_type: ClassVar[Struct]
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return hostname_warnings(obj) + super().warnings_on_create(ctx, obj)
@@ -79,13 +123,16 @@ class _ReplicasStrategy(WorkloadStrategy):
         return self._errors(obj, pod_gates(ctx, None))
 
     def _errors(self, obj: Json, gates: PodGates) -> list[FieldError]:
-        """What is wrong with the spec; `gates`: what they say of pods."""
-        raise NotImplementedError
+        return RULES.of(self.spec_type).errors(_SPEC, obj["spec"], Env(gates, obj["metadata"]))
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return status_errors(self.status_type, obj, old)
 
 
 class DeploymentStrategyRules(_ReplicasStrategy):
     status_reset_fields = ("spec", "metadata.labels")
     spec_type = DeploymentSpec
+    status_type = DeploymentStatus
     fixed = changes(DeploymentSpec)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
@@ -100,59 +147,12 @@ class DeploymentStrategyRules(_ReplicasStrategy):
         if "labels" in old["metadata"]:
             obj["metadata"]["labels"] = old["metadata"]["labels"]
 
-    def _errors(self, obj: Json, gates: PodGates) -> list[FieldError]:
-        spec = obj["spec"]
-        here = RULES.of(DeploymentSpec).at(_SPEC, spec)
-        errors = here.field("replicas") + selector_and_template(_SPEC, spec, gates)
-        errors += _strategy(_SPEC / "strategy", spec["strategy"])
-        errors += here.fields("minReadySeconds", "revisionHistoryLimit")
-        if revision := (obj["metadata"].get("annotations") or {}).get(ROLLBACK):
-            errors += nonnegative(_SPEC / "rollback" / "version", int(revision))
-        deadline, at = spec.get("progressDeadlineSeconds"), _SPEC / "progressDeadlineSeconds"
-        errors += here.field("progressDeadlineSeconds")
-        if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
-            errors.append(invalid(at, deadline, "must be greater than minReadySeconds"))
-        return errors
-
-    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        status = obj.get("status") or {}
-        errors = counts(DeploymentStatus, status, ("updatedReplicas", "readyReplicas", "availableReplicas"))
-        return errors + collisions_only_grow(status, old.get("status") or {})
-
-
-def _strategy(path: Path, strategy: Json) -> list[FieldError]:
-    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
-    if kind == "Recreate":
-        return (
-            []
-            if rolling is None
-            else [forbidden(path / "rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")]
-        )
-    if kind != "RollingUpdate":
-        return [not_supported(path, internal(DeploymentStrategy, strategy), _STRATEGIES)]
-    at = path / "rollingUpdate"
-    if rolling is None:
-        return [required(at, "this should be defaulted and never be nil")]
-    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
-    errors = RULES.of(RollingUpdateDeployment).errors(at, rolling)
-    if not number(unavailable) and not number(surge):
-        errors.append(invalid(at / "maxUnavailable", shown_number(unavailable), "may not be 0 when `maxSurge` is 0"))
-    return errors + at_most_100_percent(at / "maxUnavailable", unavailable)
-
 
 class ReplicaSetStrategy(_ReplicasStrategy):
     spec_type = ReplicaSetSpec
+    status_type = ReplicaSetStatus
     fixed = changes(ReplicaSetSpec)
     new_status: ClassVar[Json] = {"replicas": 0}
-
-    def _errors(self, obj: Json, gates: PodGates) -> list[FieldError]:
-        here = RULES.of(ReplicaSetSpec).at(_SPEC, obj["spec"])
-        return here.fields("replicas", "minReadySeconds") + selector_and_template(_SPEC, obj["spec"], gates)
-
-    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return counts(
-            ReplicaSetStatus, obj.get("status") or {}, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-        )
 
 
 # --- columns

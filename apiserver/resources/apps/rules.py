@@ -4,65 +4,73 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported
+from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.markers import Enum, Forbidden, If, Invalid, is_set, is_unset
 from apiserver.api.selectors.selectors import SelectorError, from_object
-from apiserver.api.types.meta import LabelSelector
-from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.compile import At, Step
 from apiserver.api.values.names import PERCENT
 from apiserver.api.values.numbers import int64
-from apiserver.resources.common.workloads import selects_template, validate_required_selector
+from apiserver.registry.definition.context import Context
+from apiserver.resources.common.workloads import selects_template
 from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.template import validate_template
 
 __all__ = [
-    "always_runs", "at_most_100_percent", "collisions_only_grow", "is_empty", "number",
-    "selector_and_template", "shown_number",
+    "COLLISIONS", "SELECTOR_AND_TEMPLATE", "Env", "always_runs", "are_zero", "at_most_100_percent",
+    "has_usable_selector", "nonempty_selector", "number", "selected_template", "template",
 ]  # fmt: skip
 
+_DECREMENTED: Final = "cannot be decremented"
 Json = dict[str, Any]
 
 
-def is_empty(selector: Json) -> bool:
-    return not selector.get("matchLabels") and not selector.get("matchExpressions")
+class Env(NamedTuple):
+    """What rules of a spec know besides. `gates` are those of pods; the template is checked if `whole`."""
+
+    gates: PodGates
+    metadata: Json = {}  # noqa: RUF012 - nothing changes it
+    creation: Context | None = None
+    whole: bool = True
 
 
-def selector_and_template(path: Path, spec: Json, gates: PodGates) -> list[FieldError]:
-    """Of a Deployment or ReplicaSet (both call themselves deployment). `gates`: what they say of pods."""
-    selector = spec.get("selector")
-    errors = validate_required_selector(path / "selector", selector)
-    if selector is not None and is_empty(selector):
-        errors.append(
-            invalid(path / "selector", internal(LabelSelector, selector), "empty selector is invalid for deployment")
-        )
+def nonempty_selector(kind: str) -> Invalid:
+    empty = is_unset("selector.matchLabels", "selector.matchExpressions")
+    return Invalid("selector", f"empty selector is invalid for {kind}", when=(is_set("selector"), empty))
+
+
+def has_usable_selector(at: At) -> bool:
     try:
-        from_object(selector)
+        from_object(at.value.get("selector"))
     except SelectorError:
-        return [*errors, invalid(path / "selector", internal(LabelSelector, selector), "invalid label selector")]
-    template, at = spec["template"], path / "template"
-    return (
-        errors
-        + selects_template(at, selector, template)
-        + validate_template(at, template, gates=gates)
-        + always_runs(at, template, "ReplicaSet")
-    )
+        return False
+    return True
 
 
-def always_runs(path: Path, template: Json, kind: str) -> list[FieldError]:
+def selected_template(at: At) -> list[FieldError]:
+    return selects_template(at.path / "template", at.value.get("selector"), at.value["template"])
+
+
+def template(at: At) -> list[FieldError]:
+    return validate_template(at.path / "template", at.value["template"], gates=at.env.gates)
+
+
+def always_runs(kind: str) -> tuple[Step, ...]:
     """Pods that end are replaced: none may ask to end."""
-    policy = template["spec"].get("restartPolicy", "")
-    errors = [] if policy == "Always" else [not_supported(path / "spec" / "restartPolicy", Named(policy), ("Always",))]
-    if template["spec"].get("activeDeadlineSeconds") is not None:
-        errors.append(
-            forbidden(path / "spec" / "activeDeadlineSeconds", f"activeDeadlineSeconds in {kind} is not Supported")
-        )
-    return errors
+    deadline = f"activeDeadlineSeconds in {kind} is not Supported"
+    return Enum("template.spec.restartPolicy", ("Always",)), Forbidden("template.spec.activeDeadlineSeconds", deadline)
 
 
-def shown_number(value: int | str) -> int | str:
-    """A number or percentage as errors show it."""
-    return Named(value) if isinstance(value, str) else value
+#: Of a Deployment or ReplicaSet (both call themselves deployment).
+SELECTOR_AND_TEMPLATE: Final[tuple[Step, ...]] = (
+    "selector", nonempty_selector("deployment"),
+    If(
+        has_usable_selector,
+        (selected_template, template, *always_runs("ReplicaSet")),
+        otherwise=(Invalid("selector", "invalid label selector"),),
+    ),
+)  # fmt: skip
 
 
 def number(value: int | str) -> int:
@@ -73,14 +81,30 @@ def number(value: int | str) -> int:
     return int64(text) or 0
 
 
-def at_most_100_percent(path: Path, value: int | str) -> list[FieldError]:
-    if not isinstance(value, str) or not PERCENT.matches(value) or number(value) <= 100:
-        return []
-    return [invalid(path, Named(value), "must not be greater than 100%")]
+def at_most_100_percent(field: str) -> Invalid:
+    return Invalid(field, "must not be greater than 100%", when=lambda at: _exceeds_100_percent(at.value.get(field)))
 
 
-def collisions_only_grow(status: Json, old: Json) -> list[FieldError]:
-    before, count = old.get("collisionCount"), status.get("collisionCount")
-    if before is None or (count is not None and count >= before):
-        return []
-    return [invalid(Path("status.collisionCount"), count or 0, "cannot be decremented")]
+def _exceeds_100_percent(value: int | str | None) -> bool:
+    return isinstance(value, str) and PERCENT.matches(value) and number(value) > 100
+
+
+def are_zero(at: At, *fields: str) -> bool:
+    """Return whether numbers or percentages are zero."""
+    return not any(number(at.value.get(field, 0)) for field in fields)
+
+
+def _shrinks(at: At) -> bool:
+    before, count = (at.old or {}).get("collisionCount"), at.value.get("collisionCount")
+    return before is not None and (count is None or count < before)
+
+
+#: The count of collisions only grows.
+COLLISIONS: Final = If(
+    _shrinks,
+    (If(
+        is_set("collisionCount"),
+        (Invalid("collisionCount", _DECREMENTED),),
+        otherwise=(Invalid("collisionCount", _DECREMENTED, shown=0),),
+    ),),
+)  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, required
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.api.markers import If, Invalid, Required, UntilError, differs, equals, is_set, is_unset
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.apps import (
     RollingUpdateStatefulSetStrategy,
     StatefulSet,
@@ -14,18 +14,18 @@ from apiserver.api.types.apps import (
     StatefulSetStatus,
     StatefulSetUpdateStrategy,
 )
-from apiserver.api.types.meta import LabelSelector
-from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.compile import At
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.resources.apps.defaults import default_stateful_set, stateful_set_to_hub
 from apiserver.resources.apps.rules import (
+    COLLISIONS,
+    Env,
     always_runs,
+    are_zero,
     at_most_100_percent,
-    collisions_only_grow,
-    is_empty,
-    number,
-    shown_number,
+    has_usable_selector,
+    nonempty_selector,
 )
 from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.common.columns import AGE, NAME
@@ -33,12 +33,7 @@ from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.scales import SCALE
 from apiserver.resources.common.template_metadata import validate_annotations, validate_labels
 from apiserver.resources.common.volume_claim_spec import validate_claim_spec
-from apiserver.resources.common.workloads import (
-    counts,
-    selects_template,
-    template_columns,
-    validate_required_selector,
-)
+from apiserver.resources.common.workloads import counted, selects_template, status_errors, template_columns
 from apiserver.resources.pods.gates import PodGates, pod_gates
 from apiserver.resources.pods.template import validate_template
 from apiserver.resources.pods.validation import validate_pod_annotations
@@ -62,29 +57,9 @@ _FIXED: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy',"
     " 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-_PARTS: Final = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 _FOREVER: Final = (
     "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
 )
-
-
-RULES.set(
-    StatefulSetStatus,
-    "replicas",
-    "readyReplicas",
-    "currentReplicas",
-    "updatedReplicas",
-    "availableReplicas",
-    "observedGeneration",
-    "collisionCount",
-)
-RULES.set(
-    StatefulSetSpec,
-    by_rules=(
-        "replicas", "selector", "template", "volumeClaimTemplates", "serviceName", "podManagementPolicy",
-        "updateStrategy", "minReadySeconds", "persistentVolumeClaimRetentionPolicy", "ordinals",
-    ),
-)  # fmt: skip
 
 
 class StatefulSetStrategy(WorkloadStrategy):
@@ -117,10 +92,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return errors
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        status = obj.get("status") or {}
-        return counts(StatefulSetStatus, status, _PARTS, ready="status.readyReplicas") + collisions_only_grow(
-            status, old.get("status") or {}
-        )
+        return status_errors(StatefulSetStatus, obj, old)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return super().warnings_on_create(ctx, obj) + _warnings(obj["spec"], "")
@@ -155,77 +127,28 @@ def _spec_errors(spec: Json, creation: Context | None, *, template: bool = True,
     """What cannot change is only looked at when it is made, by the request `creation`. `template`: the whole template
     is looked at; `gates`: what they say of pods.
     """
-    errors = _management(spec) + _update_strategy(_SPEC / "updateStrategy", spec["updateStrategy"])
-    here = RULES.of(StatefulSetSpec).at(_SPEC, spec)
-    errors += here.field("persistentVolumeClaimRetentionPolicy")
-    if creation is not None:
-        attributes = creation.features.enabled("VolumeAttributesClass")
-        for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-            errors += validate_claim_spec(
-                (_SPEC / "volumeClaimTemplates")[index] / "spec", claim["spec"], attributes_class=attributes
-            )
-    errors += here.fields("replicas", "minReadySeconds", "ordinals")
-    if creation is not None:
-        errors += here.field("serviceName")
-    return errors + _selector(spec, template, gates) + always_runs(_SPEC / "template", spec["template"], "StatefulSet")
+    return RULES.of(StatefulSetSpec).errors(_SPEC, spec, Env(gates, creation=creation, whole=template))
 
 
-def _management(spec: Json) -> list[FieldError]:
-    policy, path = spec.get("podManagementPolicy", ""), _SPEC / "podManagementPolicy"
-    if not policy:
-        return [required(path)]
-    return (
-        []
-        if policy in ("OrderedReady", "Parallel")
-        else [invalid(path, Named(policy), "must be 'OrderedReady' or 'Parallel'")]
-    )
+def _claims(at: At) -> list[FieldError]:
+    attributes, path = at.env.creation.features.enabled("VolumeAttributesClass"), at.path / "volumeClaimTemplates"
+    return [
+        error
+        for index, claim in enumerate(at.value.get("volumeClaimTemplates") or ())
+        for error in validate_claim_spec(path[index] / "spec", claim["spec"], attributes_class=attributes)
+    ]
 
 
-def _update_strategy(path: Path, strategy: Json) -> list[FieldError]:
-    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
-    if not kind:
-        return [required(path)]
-    if kind not in ("RollingUpdate", "OnDelete"):
-        return [invalid(path, internal(StatefulSetUpdateStrategy, strategy), "must be 'RollingUpdate' or 'OnDelete'")]
-    if rolling is None:
-        return []
-    at = path / "rollingUpdate"
-    if kind == "OnDelete":
-        return [
-            invalid(
-                at,
-                internal(RollingUpdateStatefulSetStrategy, rolling),
-                "only allowed for updateStrategy 'RollingUpdate'",
-            )
-        ]
-    errors, most = RULES.of(RollingUpdateStatefulSetStrategy).errors(at, rolling), rolling.get("maxUnavailable")
-    if most is not None:
-        at /= "maxUnavailable"
-        if not number(most):
-            errors.append(invalid(at, shown_number(most), "cannot be 0"))
-        errors += at_most_100_percent(at, most)
-    return errors
-
-
-def _selector(spec: Json, whole: bool, gates: PodGates) -> list[FieldError]:
-    selector, path, at = spec.get("selector"), _SPEC / "selector", _SPEC / "template"
-    errors = validate_required_selector(path, selector)
-    if selector is not None and is_empty(selector):
-        errors.append(invalid(path, internal(LabelSelector, selector), "empty selector is invalid for statefulset"))
-    try:
-        from_object(selector)
-    except SelectorError:
-        return [*errors, invalid(path, internal(LabelSelector, selector), "")]
-    template = _made_template(spec)
+def _template(at: At) -> list[FieldError]:
+    path, selector, template = at.path / "template", at.value.get("selector"), _made_template(at.value)
     metadata = template["metadata"]
-    errors += selects_template(at, selector, template)
-    if whole:
-        errors += validate_template(at, template, gates=gates)
+    errors = selects_template(path, selector, template)
+    if at.env.whole:
+        errors += validate_template(path, template, gates=at.env.gates)
     annotations = metadata.get("annotations") or {}
-    errors += validate_labels(metadata.get("labels") or {}, at / "labels") + validate_annotations(
-        annotations, at / "annotations"
-    )
-    return errors + validate_pod_annotations(annotations, template["spec"], at / "annotations")
+    errors += validate_labels(metadata.get("labels") or {}, path / "labels")
+    errors += validate_annotations(annotations, path / "annotations")
+    return errors + validate_pod_annotations(annotations, template["spec"], path / "annotations")
 
 
 def _made_template(spec: Json) -> Json:
@@ -237,6 +160,60 @@ def _made_template(spec: Json) -> Json:
         volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
         pod["volumes"] = volumes + [volume for volume in pod.get("volumes") or () if volume.get("name") not in names]
     return {**spec["template"], "spec": pod}
+
+
+def _is_created(at: At) -> bool:
+    return at.env.creation is not None
+
+
+RULES.set(
+    StatefulSetStatus, "replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas",
+    "observedGeneration", "collisionCount",
+    *counted(
+        "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas", ready="status.readyReplicas"
+    ),
+    COLLISIONS,
+)  # fmt: skip
+RULES.set(
+    RollingUpdateStatefulSetStrategy, "partition", "maxUnavailable",
+    If(
+        is_set("maxUnavailable"),
+        (
+            Invalid("maxUnavailable", "cannot be 0", when=lambda at: are_zero(at, "maxUnavailable")),
+            at_most_100_percent("maxUnavailable"),
+        ),
+    ),
+)  # fmt: skip
+RULES.set(
+    StatefulSetUpdateStrategy,
+    UntilError((
+        Required("", when=is_unset("type")),
+        Invalid("", "must be 'RollingUpdate' or 'OnDelete'", when=differs("type", "RollingUpdate", "OnDelete")),
+        Invalid(
+            "rollingUpdate", "only allowed for updateStrategy 'RollingUpdate'",
+            when=(equals("type", "OnDelete"), is_set("rollingUpdate")),
+        ),
+        "rollingUpdate",
+    )),
+    by_rules=("type",),
+)  # fmt: skip
+RULES.set(
+    StatefulSetSpec,
+    Required("podManagementPolicy"),
+    Invalid(
+        "podManagementPolicy", "must be 'OrderedReady' or 'Parallel'",
+        when=(is_set("podManagementPolicy"), differs("podManagementPolicy", "OrderedReady", "Parallel")),
+    ),
+    "updateStrategy", "persistentVolumeClaimRetentionPolicy",
+    # What cannot change is only checked when it is created.
+    If(_is_created, (_claims,)),
+    "replicas", "minReadySeconds", "ordinals",
+    If(_is_created, ("serviceName",)),
+    "selector", nonempty_selector("statefulset"),
+    If(has_usable_selector, (_template,), otherwise=(Invalid("selector", ""),)),
+    *always_runs("StatefulSet"),
+    by_rules=("template", "volumeClaimTemplates", "podManagementPolicy"),
+)  # fmt: skip
 
 
 def _ready(obj: Json) -> str:

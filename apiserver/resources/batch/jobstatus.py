@@ -18,7 +18,7 @@ from apiserver.api.validation.internal_values import internal
 from apiserver.resources.batch.conditions import has_status, is_finished, is_true
 from apiserver.resources.batch.indexes import IndexesError, count_indexes, overlap
 from apiserver.resources.batch.jobvalidation import INDEXED
-from apiserver.resources.common.workloads import nonnegative
+from apiserver.resources.common.core_rules import RULES
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
@@ -93,9 +93,7 @@ def validate_job_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
 
 
 def _counters(status: Json) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for field in ("active", "succeeded", "failed", "ready", "terminating"):
-        errors += nonnegative(_STATUS / field, status.get(field))
+    errors = RULES.of(JobStatus).at(_STATUS, status).fields("active", "succeeded", "failed", "ready", "terminating")
     seen: set[str] = set()
     for field in ("succeeded", "failed"):
         for index, uid in enumerate((status.get("uncountedTerminatedPods") or {}).get(field) or ()):

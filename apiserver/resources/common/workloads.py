@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.markers import AtMost
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.language import Struct, Type
 from apiserver.api.selectors.selectors import SelectorError, format_object, from_object
+from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.names import dns_label
 from apiserver.registry.definition.resource import Column
@@ -19,12 +21,14 @@ from apiserver.resources.common.resource_names import NEGATIVE
 
 __all__ = [
     "count_generation",
-    "counts",
+    "counted",
     "hostname_warnings",
     "immutable",
+    "mismatch",
     "nonnegative",
     "selects_template",
     "shown_labels",
+    "status_errors",
     "template_columns",
     "validate_required_selector",
 ]
@@ -54,22 +58,18 @@ def nonnegative(path: Path, value: int | None) -> list[FieldError]:
     return [invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
-def counts(
-    kind: Struct, status: Json, parts: tuple[str, ...] = (), *, ready: str = "readyReplicas"
-) -> list[FieldError]:
-    """What is wrong with a status: by its type, and that `parts` are counted among `replicas`, and what is available is
-    ready (by the name that errors use).
+def counted(*parts: str, ready: str = "readyReplicas") -> tuple[AtMost, ...]:
+    """Return the rules that parts are counted among `replicas`, and that what is available is ready (by its name in
+    errors).
     """
-    path = Path("status")
-    errors = RULES.of(kind).errors(path, status)
-    total = status.get("replicas", 0)
-    for field in parts:
-        if (part := status.get(field, 0)) > total:
-            errors.append(invalid(path / field, part, "cannot be greater than status.replicas"))
-    available = status.get("availableReplicas", 0)
-    if parts and available > status.get("readyReplicas", 0):
-        errors.append(invalid(path / "availableReplicas", available, f"cannot be greater than {ready}"))
-    return errors
+    return (
+        *(AtMost(part, "replicas", "cannot be greater than status.replicas") for part in parts),
+        AtMost("availableReplicas", "readyReplicas", f"cannot be greater than {ready}"),
+    )
+
+
+def status_errors(kind: Struct, obj: Json, old: Json) -> list[FieldError]:
+    return RULES.of(kind).errors(Path("status"), obj.get("status") or {}, old=old.get("status") or {})
 
 
 def immutable(path: Path, kind: Type, new: Any, old: Any) -> list[FieldError]:
@@ -92,13 +92,22 @@ def selects_template(path: Path, selector: Json | None, template: Json) -> list[
     """The labels of the template (at `path`) must be such that the selector finds its pods. A selector that is none
     says nothing.
     """
-    labels = template["metadata"].get("labels") or {}
     try:
-        if from_object(selector).matches(labels):
+        if from_object(selector).matches(template["metadata"].get("labels") or {}):
             return []
     except SelectorError:
         return []
-    return [invalid(path / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`")]
+    return [_mismatch(path, template)]
+
+
+def _mismatch(path: Path, template: Json) -> FieldError:
+    labels = shown_labels(template["metadata"].get("labels"))
+    return invalid(path / "metadata" / "labels", labels, "`selector` does not match template `labels`")
+
+
+def mismatch(at: At) -> list[FieldError]:
+    """A template whose labels the selector does not match."""
+    return [_mismatch(at.path / "template", at.value["template"])]
 
 
 def template_columns(

@@ -7,43 +7,61 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.markers import If, Required, is_set
 from apiserver.api.types.core.replication import (
     ReplicationController,
     ReplicationControllerSpec,
     ReplicationControllerStatus,
 )
+from apiserver.api.validation.compile import At
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.apps.rules import Env, always_runs, template
 from apiserver.resources.common.columns import AGE, NAME
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.scales import SCALE_BY_LABELS
 from apiserver.resources.common.workloads import (
     count_generation,
-    counts,
+    counted,
     hostname_warnings,
-    shown_labels,
+    mismatch,
+    status_errors,
     template_columns,
 )
 from apiserver.resources.pods.dropping import drop_disabled_in_template
-from apiserver.resources.pods.gates import PodGates, pod_gates
+from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.template import (
     default_template,
     template_to_hub,
     template_warnings,
-    validate_template,
 )
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _TEMPLATE: Final = _SPEC / "template"
+
+
+def _selects_template(at: At) -> bool:
+    labels = at.value["template"]["metadata"].get("labels") or {}
+    return all(labels.get(key) == value for key, value in (at.value.get("selector") or {}).items())
+
+
 RULES.set(
     ReplicationControllerStatus, "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas",
-    "observedGeneration",
+    "observedGeneration", *counted("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
 )  # fmt: skip
-RULES.set(ReplicationControllerSpec, "minReadySeconds", "selector", "replicas", by_rules=("template",))
+RULES.set(
+    ReplicationControllerSpec, "minReadySeconds", "selector", "replicas",
+    If(
+        is_set("template"),
+        (If(_selects_template, (), otherwise=(mismatch,)), template, *always_runs("ReplicationController")),
+        otherwise=(Required("template"),),
+    ),
+    by_rules=("template",),
+)  # fmt: skip
 
 
 def _default_labels(obj: Json) -> None:
@@ -69,28 +87,6 @@ def to_hub(obj: Json) -> Json:
     if obj["spec"].get("template") is not None:
         template_to_hub(obj["spec"]["template"])
     return obj
-
-
-def _validate_template(template: Json | None, selector: Json, gates: PodGates) -> list[FieldError]:
-    if template is None:
-        return [required(_TEMPLATE)]
-    errors: list[FieldError] = []
-    labels, spec = template["metadata"].get("labels") or {}, template["spec"]
-    if any(labels.get(key) != value for key, value in selector.items()):
-        errors.append(
-            invalid(
-                _TEMPLATE / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`"
-            )
-        )
-    errors += validate_template(_TEMPLATE, template, gates=gates)
-    if spec.get("restartPolicy") != "Always":
-        errors.append(
-            not_supported(_TEMPLATE / "spec" / "restartPolicy", Named(spec.get("restartPolicy", "")), ["Always"])
-        )
-    if spec.get("activeDeadlineSeconds") is not None:
-        detail = "activeDeadlineSeconds in ReplicationController is not Supported"
-        errors.append(forbidden(_TEMPLATE / "spec" / "activeDeadlineSeconds", detail))
-    return errors
 
 
 def _warnings(obj: Json) -> list[str]:
@@ -124,18 +120,13 @@ class ReplicationControllerStrategy(Strategy):
 
     def _errors(self, ctx: Context, spec: Json, old: Json | None) -> list[FieldError]:
         gates = pod_gates(ctx, ((old or {}).get("template") or {}).get("spec"))
-        errors = RULES.of(ReplicationControllerSpec).errors(_SPEC, spec)
-        return errors + _validate_template(spec.get("template"), spec.get("selector") or {}, gates)
+        return RULES.of(ReplicationControllerSpec).errors(_SPEC, spec, Env(gates))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self._errors(ctx, obj["spec"], old["spec"])
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return counts(
-            ReplicationControllerStatus,
-            obj.get("status") or {},
-            ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
-        )
+        return status_errors(ReplicationControllerStatus, obj, old)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return hostname_warnings(obj) + _warnings(obj)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.markers import Invalid, Union
 from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from apiserver.api.validation.internal_values import internal
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.registry.definition.strategy import Strategy
@@ -31,8 +31,11 @@ _COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "exp
 
 
 RULES.set(
-    PodDisruptionBudgetSpec, by_rules=("minAvailable", "maxUnavailable", "selector", "unhealthyPodEvictionPolicy")
-)
+    PodDisruptionBudgetSpec,
+    Union(_BOUNDS, many=Invalid("", "minAvailable and maxUnavailable cannot be both set")),
+    *(step for field in _BOUNDS for step in (field, at_most_100_percent(field))),
+    "selector", "unhealthyPodEvictionPolicy",
+)  # fmt: skip
 RULES.set(PodDisruptionBudgetStatus, *_COUNTS)
 
 
@@ -53,19 +56,7 @@ class PodDisruptionBudgetStrategy(Strategy):
         obj["spec"] = old["spec"]
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        spec = obj["spec"]
-        here = RULES.of(PodDisruptionBudgetSpec).at(_SPEC, spec)
-        errors: list[FieldError] = []
-        if all(spec.get(field) is not None for field in _BOUNDS):
-            errors.append(
-                invalid(
-                    _SPEC, internal(PodDisruptionBudgetSpec, spec), "minAvailable and maxUnavailable cannot be both set"
-                )
-            )
-        for field in _BOUNDS:
-            if spec.get(field) is not None:
-                errors += here.field(field) + at_most_100_percent(_SPEC / field, spec[field])
-        return errors + here.fields("selector", "unhealthyPodEvictionPolicy")
+        return RULES.of(PodDisruptionBudgetSpec).errors(_SPEC, obj["spec"])
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self.validate(ctx, obj)
