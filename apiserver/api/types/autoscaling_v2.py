@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
+from apiserver.api.markers import Forbidden, Invalid, Required, differs, is_set, is_unset
 from apiserver.api.schema.language import INT32, INT64, QUANTITY, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.core.containers import ResourceName
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
@@ -13,24 +15,44 @@ MetricSourceType = string("v2.MetricSourceType")
 HPAScalingPolicyType = string("v2.HPAScalingPolicyType")
 ScalingPolicySelect = string("v2.ScalingPolicySelect")
 HorizontalPodAutoscalerConditionType = string("v2.HorizontalPodAutoscalerConditionType")
+#: The target of a resource's use: in percent or as an amount.
+ONE_TARGET = (
+    Required("target.averageUtilization", "must set either a target raw value or a target utilization",
+        when=is_unset("target.averageValue")),
+    Forbidden("target.averageValue", "may not set both a target raw value and a target utilization",
+        when=is_set("target.averageUtilization")),
+)
 
 CrossVersionObjectReference = Struct("io.k8s.api.autoscaling.v2.CrossVersionObjectReference", lambda: (
-    field("kind", 1, STRING, omit=False, required=True, doc="Kind of the object."),
-    field("name", 2, STRING, omit=False, required=True, doc="Name of the object."),
+    field("kind", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="path-segment"),
+        doc="Kind of the object."),
+    field("name", 2, STRING, omit=False, required=True, limits=Limits(required=True, format="path-segment"),
+        doc="Name of the object."),
     field("apiVersion", 3, STRING, doc="API version of the object, such as apps/v1."),
 ), doc="CrossVersionObjectReference names an object of any kind in the same namespace.")
 MetricIdentifier = Struct("io.k8s.api.autoscaling.v2.MetricIdentifier", lambda: (
-    field("name", 1, STRING, omit=False, required=True, doc="Name of the metric."),
+    field("name", 1, STRING, omit=False, required=True,
+        limits=Limits(required="must specify a metric name", format="path-segment"),
+        doc="Name of the metric."),
     field("selector", 2, LabelSelector, pointer=True,
         doc="Labels by which the metric's source narrows it down; the whole metric when not set."),
 ), doc="MetricIdentifier names a metric.")
 MetricTarget = Struct("io.k8s.api.autoscaling.v2.MetricTarget", lambda: (
     field("type", 1, MetricTargetType, omit=False, required=True, doc="Utilization, Value or AverageValue."),
-    field("value", 2, QUANTITY, pointer=True, doc="Wanted value of the metric."),
-    field("averageValue", 3, QUANTITY, pointer=True, doc="Wanted value of the metric for each pod on average."),
-    field("averageUtilization", 4, INT32, pointer=True,
+    field("value", 2, QUANTITY, pointer=True, limits=Limits(least=1, words="must be positive"),
+        doc="Wanted value of the metric."),
+    field("averageValue", 3, QUANTITY, pointer=True, limits=Limits(least=1, words="must be positive"),
+        doc="Wanted value of the metric for each pod on average."),
+    field("averageUtilization", 4, INT32, pointer=True, limits=Limits(least=1, words="must be greater than 0"),
         doc="Wanted use of what pods ask for, in percent on average; for resources alone."),
-), doc="MetricTarget is what a metric should be.")
+), doc="MetricTarget is what a metric should be.", rules=(
+    Required("type", "must specify a metric target type"),
+    Invalid("type", "must be either Utilization, Value, or AverageValue",
+        when=differs("type", "Utilization", "Value", "AverageValue")),
+    "value",
+    "averageValue",
+    "averageUtilization",
+))
 MetricValueStatus = Struct("io.k8s.api.autoscaling.v2.MetricValueStatus", lambda: (
     field("value", 1, QUANTITY, pointer=True, doc="Value of the metric."),
     field("averageValue", 2, QUANTITY, pointer=True, doc="Value of the metric for each pod on average."),
@@ -44,20 +66,39 @@ ObjectMetricSource = Struct("io.k8s.api.autoscaling.v2.ObjectMetricSource", lamb
 PodsMetricSource = Struct("io.k8s.api.autoscaling.v2.PodsMetricSource", lambda: (
     field("metric", 1, MetricIdentifier, omit=False, required=True, doc="The metric."),
     field("target", 2, MetricTarget, omit=False, required=True, doc="What it should be on average."),
-), doc="PodsMetricSource is a metric of each pod, such as transactions per second.")
+), doc="PodsMetricSource is a metric of each pod, such as transactions per second.", rules=(
+    "metric",
+    "target",
+    Required("target.averageValue", "must specify a positive target averageValue"),
+))
 ResourceMetricSource = Struct("io.k8s.api.autoscaling.v2.ResourceMetricSource", lambda: (
-    field("name", 1, ResourceName, omit=False, required=True, doc="Name of the resource, such as cpu."),
+    field("name", 1, ResourceName, omit=False, required=True, limits=Limits(required="must specify a resource name"),
+        doc="Name of the resource, such as cpu."),
     field("target", 2, MetricTarget, omit=False, required=True, doc="What the use should be on average."),
-), doc="ResourceMetricSource is the use of a resource by the pods.")
+), doc="ResourceMetricSource is the use of a resource by the pods.", rules=(
+    "name",
+    "target",
+    *ONE_TARGET,
+))
 ContainerResourceMetricSource = Struct("io.k8s.api.autoscaling.v2.ContainerResourceMetricSource", lambda: (
-    field("name", 1, ResourceName, omit=False, required=True, doc="Name of the resource, such as cpu."),
+    field("name", 1, ResourceName, omit=False, required=True, limits=Limits(required="must specify a resource name"),
+        doc="Name of the resource, such as cpu."),
     field("target", 2, MetricTarget, omit=False, required=True, doc="What the use should be on average."),
-    field("container", 3, STRING, omit=False, required=True, doc="Name of the container."),
+    field("container", 3, STRING, omit=False, required=True,
+        limits=Limits(required="must specify a container", format="dns-label"),
+        doc="Name of the container."),
 ), doc="ContainerResourceMetricSource is the use of a resource by one container of each pod.")
 ExternalMetricSource = Struct("io.k8s.api.autoscaling.v2.ExternalMetricSource", lambda: (
     field("metric", 1, MetricIdentifier, omit=False, required=True, doc="The metric."),
     field("target", 2, MetricTarget, omit=False, required=True, doc="What the metric should be."),
-), doc="ExternalMetricSource is a metric of something outside of the cluster, such as the length of a queue.")
+), doc="ExternalMetricSource is a metric of something outside of the cluster, such as the length of a queue.", rules=(
+    "metric",
+    "target",
+    Required("target.averageValue", "must set either a target value for metric or a per-pod target",
+        when=is_unset("target.value")),
+    Forbidden("target.value", "may not set both a target value for metric and a per-pod target",
+        when=is_set("target.averageValue")),
+))
 MetricSpec = Struct("io.k8s.api.autoscaling.v2.MetricSpec", lambda: (
     field("type", 1, MetricSourceType, omit=False, required=True,
         doc="Which source is set: Object, Pods, Resource, ContainerResource or External."),
@@ -69,22 +110,34 @@ MetricSpec = Struct("io.k8s.api.autoscaling.v2.MetricSpec", lambda: (
     field("external", 5, ExternalMetricSource, pointer=True, doc="A metric of something outside of the cluster."),
 ), doc="MetricSpec is one metric to scale by.")
 HPAScalingPolicy = Struct("io.k8s.api.autoscaling.v2.HPAScalingPolicy", lambda: (
-    field("type", 1, HPAScalingPolicyType, omit=False, required=True,
+    field("type", 1, HPAScalingPolicyType, omit=False, required=True, limits=Limits(values=("Percent", "Pods")),
         doc="Pods (a number of them) or Percent (of the present size)."),
-    field("value", 2, INT32, omit=False, required=True, doc="How many pods or percent, more than 0."),
+    field("value", 2, INT32, omit=False, required=True, limits=Limits(least=1, words="must be greater than zero"),
+        doc="How many pods or percent, more than 0."),
     field("periodSeconds", 3, INT32, omit=False, required=True,
+        limits=Limits(least=1, most=1800, words="must be greater than zero",
+            most_words="must be less than or equal to 1800"),
         doc="Seconds in which that much may change, 1 to 1800."),
 ), doc="HPAScalingPolicy bounds how much may change in a period.")
 HPAScalingRules = Struct("io.k8s.api.autoscaling.v2.HPAScalingRules", lambda: (
     field("stabilizationWindowSeconds", 3, INT32, pointer=True,
+        limits=Limits(least=0, most=3600, words="must be greater than or equal to zero",
+            most_words="must be less than or equal to 3600"),
         doc="Seconds whose recommendations are looked at, 0 to 3600, so that the size does not flap; 0 up, and "
             "the controller's setting down, when not set."),
-    field("selectPolicy", 1, ScalingPolicySelect, pointer=True,
+    field("selectPolicy", 1, ScalingPolicySelect, pointer=True, limits=Limits(values=("Disabled", "Max", "Min")),
         doc="Max (the policy that allows most, the default), Min, or Disabled for no change in this direction."),
-    field("policies", 2, ListOf(HPAScalingPolicy), keep_empty=True, doc="Bounds, at least one."),
-    field("tolerance", 4, QUANTITY, pointer=True, gate=gated("HPAConfigurableTolerance"),
+    field("policies", 2, ListOf(HPAScalingPolicy), keep_empty=True,
+        limits=Limits(required="must specify at least one Policy"),
+        doc="Bounds, at least one."),
+    field("tolerance", 4, QUANTITY, pointer=True, gate=gated("HPAConfigurableTolerance"), limits=Limits(least=0),
         doc="How far a metric may be off before the size changes, such as 0.05; the cluster's setting when not set."),
-), doc="HPAScalingRules says how fast the size may change in one direction.")
+), doc="HPAScalingRules says how fast the size may change in one direction.", rules=(
+    "stabilizationWindowSeconds",
+    "selectPolicy",
+    "policies",
+    "tolerance",
+))
 HorizontalPodAutoscalerBehavior = Struct("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior", lambda: (
     field("scaleUp", 1, HPAScalingRules, pointer=True,
         doc="Upwards: by 4 pods or double in 15 seconds, whichever is more, when not set."),
@@ -96,7 +149,9 @@ HorizontalPodAutoscalerSpec = Struct("io.k8s.api.autoscaling.v2.HorizontalPodAut
         doc="What is scaled: an object with the subresource scale."),
     field("minReplicas", 2, INT32, pointer=True, fills=1,
         doc="Smallest size, 1 when not set; 0 needs a feature gate and a metric of an object or from outside."),
-    field("maxReplicas", 3, INT32, omit=False, required=True, doc="Largest size, not below minReplicas."),
+    field("maxReplicas", 3, INT32, omit=False, required=True,
+        limits=Limits(required="must be set and greater than 0", least=1),
+        doc="Largest size, not below minReplicas."),
     field("metrics", 4, ListOf(MetricSpec),
         doc="What the size goes by; of several the one that wants most. 80 % of the requested CPU when empty."),
     field("behavior", 5, HorizontalPodAutoscalerBehavior, pointer=True, doc="How fast the size may change."),
@@ -143,8 +198,9 @@ HorizontalPodAutoscalerCondition = Struct("io.k8s.api.autoscaling.v2.HorizontalP
 HorizontalPodAutoscalerStatus = Struct("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus", lambda: (
     field("observedGeneration", 1, INT64, pointer=True, doc="Generation of the spec that this status is about."),
     field("lastScaleTime", 2, TIME, pointer=True, doc="When the size was changed last."),
-    field("currentReplicas", 3, INT32, doc="Size that was last seen."),
-    field("desiredReplicas", 4, INT32, omit=False, required=True, doc="Size that was last wanted."),
+    field("currentReplicas", 3, INT32, limits=Limits(least=0), doc="Size that was last seen."),
+    field("desiredReplicas", 4, INT32, omit=False, required=True, limits=Limits(least=0),
+        doc="Size that was last wanted."),
     field("currentMetrics", 5, ListOf(MetricStatus), omit=False, doc="Metrics as they were last read."),
     field("conditions", 6, ListOf(HorizontalPodAutoscalerCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.markers import AtMost, Enum, Forbidden, If, Invalid, Required, UntilError, equals
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.types.flowcontrol import PriorityLevelConfiguration, PriorityLevelConfigurationSpec
+from apiserver.api.types.flowcontrol import (
+    PriorityLevelConfiguration,
+    PriorityLevelConfigurationSpec,
+    QueuingConfiguration,
+)
+from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.flowcontrol.bootstrap import MANDATORY_LEVELS
 from apiserver.resources.flowcontrol.schemas import FlowControlStrategy
 
@@ -20,64 +27,34 @@ Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")
-_MOST_QUEUES: Final = 10 * 1000 * 1000
 _HASH_BITS: Final = 60
-_TYPES: Final = ("Exempt", "Limited")
-_RESPONSES: Final = ("Queue", "Reject")
+_MISNAMED: Final = "must be 'Exempt' if and only if `name` is 'exempt'"
 
 
-def _percent(path: Path, value: int | None) -> Errors:
-    if value is None or 0 <= value <= 100:
+def _entropy(at: At) -> Errors:
+    """A hand of queues is chosen by the bits of a hash (shuffle sharding)."""
+    queues, hand = at.value["queues"], at.value["handSize"]
+    if math.ceil(math.log2(queues) * hand) <= _HASH_BITS:
         return []
-    return [invalid(path, value, "must be between 0 and 100, inclusive")]
+    text = f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {_HASH_BITS}"
+    return [invalid(at.path / "handSize", hand, text)]
 
 
-def _shares(path: Path, value: int | None) -> Errors:
-    return [invalid(path, value, "must be a non-negative integer")] if value is not None and value < 0 else []
-
-
-def _entropy(queues: int, hand: int) -> int:
-    """Bits of a hash that choose a hand of queues (shuffle sharding)."""
-    return math.ceil(math.log2(queues) * hand)
-
-
-def _queuing(path: Path, queuing: Json) -> Errors:
-    length, queues, hand = (queuing.get(name, 0) for name in ("queueLengthLimit", "queues", "handSize"))
-    errors = [] if length > 0 else [invalid(path / "queueLengthLimit", length, "must be positive")]
-    if queues <= 0:
-        errors.append(invalid(path / "queues", queues, "must be positive"))
-    elif queues > _MOST_QUEUES:
-        errors.append(invalid(path / "queues", queues, f"must not be greater than {_MOST_QUEUES}"))
-    if hand <= 0:
-        errors.append(invalid(path / "handSize", hand, "must be positive"))
-    elif hand > queues:
-        errors.append(invalid(path / "handSize", hand, f"should not be greater than queues ({queues})"))
-    elif _entropy(queues, hand) > _HASH_BITS:
-        text = f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {_HASH_BITS}"
-        errors.append(invalid(path / "handSize", hand, text))
-    return errors
-
-
-def _response(path: Path, response: Json) -> Errors:
-    kind, queuing, at = response.get("type", ""), response.get("queuing"), path / "queuing"
-    if kind not in _RESPONSES:
-        return [not_supported(path / "type", Named(kind), _RESPONSES)]
-    if kind == "Reject":
-        text = "must be nil if limited.limitResponse.type is not Limited"
-        return [] if queuing is None else [forbidden(at, text)]
-    if queuing is None:
-        return [required(at, "must not be empty if limited.limitResponse.type is Limited")]
-    return _queuing(at, queuing)
-
-
-def _limited(path: Path, limited: Json) -> Errors:
-    errors = _shares(path / "nominalConcurrencyShares", limited.get("nominalConcurrencyShares"))
-    errors += _response(path / "limitResponse", limited.get("limitResponse") or {})
-    errors += _percent(path / "lendablePercent", limited.get("lendablePercent"))
-    most = limited.get("borrowingLimitPercent")
-    if most is not None and most < 0:
-        errors.append(invalid(path / "borrowingLimitPercent", most, "if specified, must be a non-negative integer"))
-    return errors
+RULES.set(
+    QueuingConfiguration, "queueLengthLimit", "queues",
+    UntilError(("handSize", AtMost("handSize", "queues", "should not be greater than queues ({})"), _entropy)),
+)  # fmt: skip
+#: (`env` is the name of the level.)
+RULES.set(
+    PriorityLevelConfigurationSpec,
+    Invalid("type", _MISNAMED, when=lambda at: (at.env == "exempt") != (at.value.get("type") == "Exempt")),
+    Forbidden("limited", "must be nil if the type is not Limited", when=equals("type", "Exempt")),
+    If(equals("type", "Exempt"), ("exempt",)),
+    Forbidden("exempt", "must be nil if the type is Limited", when=equals("type", "Limited")),
+    Required("limited", "must not be empty when type is Limited", when=equals("type", "Limited")),
+    If(equals("type", "Limited"), ("limited",)),
+    Enum("type", ("Exempt", "Limited")),
+)  # fmt: skip
 
 
 def _fixed(name: str, spec: Json) -> Errors:
@@ -98,27 +75,7 @@ class PriorityLevelStrategy(FlowControlStrategy):
     spec_type = PriorityLevelConfigurationSpec
 
     def errors(self, name: str, spec: Json) -> Errors:
-        kind, limited, exempt = spec.get("type", ""), spec.get("limited"), spec.get("exempt")
-        errors: Errors = []
-        if (name == "exempt") != (kind == "Exempt"):
-            text = "must be 'Exempt' if and only if `name` is 'exempt'"
-            errors.append(invalid(_SPEC / "type", Named(kind), text))
-        if kind == "Exempt":
-            if limited is not None:
-                errors.append(forbidden(_SPEC / "limited", "must be nil if the type is not Limited"))
-            path, given = _SPEC / "exempt", exempt or {}
-            errors += _shares(path / "nominalConcurrencyShares", given.get("nominalConcurrencyShares"))
-            errors += _percent(path / "lendablePercent", given.get("lendablePercent"))
-        elif kind == "Limited":
-            if exempt is not None:
-                errors.append(forbidden(_SPEC / "exempt", "must be nil if the type is Limited"))
-            if limited is None:
-                errors.append(required(_SPEC / "limited", "must not be empty when type is Limited"))
-            else:
-                errors += _limited(_SPEC / "limited", limited)
-        else:
-            errors.append(not_supported(_SPEC / "type", Named(kind), _TYPES))
-        return errors + _fixed(name, spec)
+        return RULES.of(PriorityLevelConfigurationSpec).errors(_SPEC, spec, name) + _fixed(name, spec)
 
 
 def _of_limited(*steps: str) -> Any:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import (
-    FieldError,
-    Named,
-    Path,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, not_supported, required
+from apiserver.api.markers import Invalid, Required, differs, equals
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.types.flowcontrol import FlowSchema, FlowSchemaSpec
+from apiserver.api.types.flowcontrol import FlowSchema, FlowSchemaSpec, NonResourcePolicyRule, ResourcePolicyRule
+from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal
-from apiserver.api.values.names import dns_label, dns_subdomain
+from apiserver.api.values.names import dns_label
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import AGE, NAME
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.workloads import count_generation
 from apiserver.resources.flowcontrol.bootstrap import MANDATORY_SCHEMAS
 
@@ -32,72 +26,36 @@ Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")
 _CONDITIONS: Final = Path("status") / "conditions"
-_LAST: Final = 10000
 _METHODS: Final = ("ByNamespace", "ByUser")
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
-_KINDS: Final = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
+_ONE_NAMESPACE: Final = "resource rules that are not cluster scoped must supply at least one namespace"
 
 
-def _alone(path: Path, values: list[str], what: str) -> Errors:
+def _alone(field: str, what: str) -> Invalid:
     """A star stands alone."""
-    if "*" in values and len(values) > 1:
-        return [invalid(path, values, f"if '*' is present, must not specify other {what}")]
-    return []
+    text = f"if '*' is present, must not specify other {what}"
+    return Invalid(field, text, when=lambda at: _has_star(at, field) and len(at.value[field]) > 1)
 
 
-def _subject(path: Path, subject: Json) -> Errors:
-    kind = subject.get("kind", "")
-    if kind not in _KINDS:
-        return [not_supported(path / "kind", Named(kind), tuple(_KINDS))]
-    field = _KINDS[kind]
-    found, at = subject.get(field), path / field
-    if found is None:
-        errors = [required(at, f"{field} is required when subject kind is '{kind}'")]
-    else:
-        name = found.get("name", "")
-        errors = [] if name else [required(at / "name")]
-        if kind == "ServiceAccount":
-            wrong = dns_subdomain(name) if name not in ("", "*") else []
-            errors += [invalid(at / "name", name, text) for text in wrong]
-            namespace = found.get("namespace", "")
-            if not namespace:
-                errors.append(required(at / "namespace", "must specify namespace for service account"))
-            errors += [
-                invalid(at / "namespace", namespace, text) for text in (dns_label(namespace) if namespace else ())
-            ]
-    for other, name in (("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")):
-        if name != field and subject.get(name) is not None:
-            errors.append(forbidden(path / name, f"{name} is forbidden when subject kind is not '{other}'"))
-    return errors
+def _has_star(at: At, field: str) -> bool:
+    return "*" in (at.value.get(field) or ())
 
 
-def _verbs(path: Path, verbs: list[str]) -> Errors:
-    if not verbs:
-        return [required(path, "verbs must contain at least one value")]
-    if "*" in verbs:
-        return _alone(path, verbs, "verbs")
-    return [] if set(verbs) <= set(_VERBS) else [not_supported(path, verbs, _VERBS)]
+def _known_verbs(at: At) -> Errors:
+    verbs = at.value.get("verbs") or []
+    if "*" in verbs or set(verbs) <= set(_VERBS):
+        return []
+    return [not_supported(at.path / "verbs", verbs, _VERBS)]
 
 
-def _resource_rule(path: Path, rule: Json) -> Errors:
-    errors = _verbs(path / "verbs", rule.get("verbs") or [])
-    for field, needed, what in (
-        ("apiGroups", "api group", "api groups"), ("resources", "resource", "resources"),
-    ):  # fmt: skip
-        values = rule.get(field) or []
-        if not values:
-            errors.append(required(path / field, f"resource rules must supply at least one {needed}"))
-        errors += _alone(path / field, values, what)
-    namespaces, at = rule.get("namespaces") or [], path / "namespaces"
-    if not namespaces and not rule.get("clusterScope"):
-        text = "resource rules that are not cluster scoped must supply at least one namespace"
-        return [*errors, required(at, text)]
-    if "*" in namespaces:
-        return errors + _alone(at, namespaces, "namespaces")
-    intro = "each member of this list must be '*' or a DNS-1123 label; "
-    return errors + [
-        invalid(at[index], name, intro + text) for index, name in enumerate(namespaces) for text in dns_label(name)
-    ]
+def _namespaces(at: At) -> Errors:
+    if _has_star(at, "namespaces"):
+        return []
+    path, intro = at.path / "namespaces", "each member of this list must be '*' or a DNS-1123 label; "
+    return [
+        invalid(path[index], name, intro + text)
+        for index, name in enumerate(at.value["namespaces"] or ()) for text in dns_label(name)
+    ]  # fmt: skip
 
 
 def _url(path: Path, url: str) -> Errors:
@@ -117,53 +75,38 @@ def _url(path: Path, url: str) -> Errors:
     return []
 
 
-def _path_rule(path: Path, rule: Json) -> Errors:
-    errors, urls = _verbs(path / "verbs", rule.get("verbs") or []), rule.get("nonResourceURLs") or []
-    at = path / "nonResourceURLs"
-    if not urls:
-        return [*errors, required(at, "nonResourceURLs must contain at least one value")]
-    if "*" in urls:
-        return errors + _alone(at, urls, "non-resource URLs")
-    return errors + [error for index, url in enumerate(urls) for error in _url(at[index], url)]
+def _urls(at: At) -> Errors:
+    path = at.path / "nonResourceURLs"
+    urls = () if _has_star(at, "nonResourceURLs") else at.value["nonResourceURLs"] or ()
+    return [error for index, url in enumerate(urls) for error in _url(path[index], url)]
 
 
-def _rule(path: Path, rule: Json) -> Errors:
-    subjects = rule.get("subjects") or []
-    errors = [] if subjects else [required(path / "subjects", "subjects must contain at least one value")]
-    for index, subject in enumerate(subjects):
-        errors += _subject((path / "subjects")[index], subject)
-    if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
-        errors.append(required(path, "at least one of resourceRules and nonResourceRules has to be non-empty"))
-    for field, check in (("resourceRules", _resource_rule), ("nonResourceRules", _path_rule)):
-        for index, item in enumerate(rule.get(field) or ()):
-            errors += check((path / field)[index], item)
-    return errors
+def _method(at: At) -> Errors:
+    method, path = at.value["distinguisherMethod"], at.path / "distinguisherMethod" / "type"
+    shown = internal(FlowSchemaSpec.fields["distinguisherMethod"].type, method)
+    return [] if method.get("type", "") in _METHODS else [not_supported(path, shown, _METHODS)]
 
 
-def _whole(name: str, spec: Json) -> Errors:
-    precedence, method = spec.get("matchingPrecedence", 0), spec.get("distinguisherMethod")
-    level, at = (spec.get("priorityLevelConfiguration") or {}).get("name", ""), _SPEC / "matchingPrecedence"
-    errors: Errors = []
-    if precedence <= 0:
-        errors.append(invalid(at, precedence, "must be a positive value"))
-    if precedence > _LAST:
-        errors.append(invalid(at, precedence, f"must not be greater than {_LAST}"))
-    if precedence == 1 and name != "exempt":
-        errors.append(invalid(at, precedence, "only the schema named 'exempt' may have matchingPrecedence 1"))
-    if method is not None and method.get("type", "") not in _METHODS:
-        shown = internal(FlowSchemaSpec.fields["distinguisherMethod"].type, method)
-        errors.append(not_supported(_SPEC / "distinguisherMethod" / "type", shown, _METHODS))
-    at = _SPEC / "priorityLevelConfiguration" / "name"
-    errors += [invalid(at, level, text) for text in dns_subdomain(level)] if level else [
-        required(at, "must reference a priority level")
-    ]  # fmt: skip
-    for index, rule in enumerate(spec.get("rules") or ()):
-        errors += _rule((_SPEC / "rules")[index], rule)
-    fixed = MANDATORY_SCHEMAS.get(name)
-    if fixed is not None and not semantic_equal(FlowSchemaSpec, spec, fixed):
-        shown = internal(FlowSchemaSpec, spec)
-        errors.append(invalid(_SPEC, shown, f"spec of '{name}' must equal the fixed value"))
-    return errors
+_VERB_RULES: Final = "verbs", _alone("verbs", "verbs"), _known_verbs
+RULES.set(
+    ResourcePolicyRule, *_VERB_RULES, "apiGroups", _alone("apiGroups", "api groups"), "resources",
+    _alone("resources", "resources"), Required("namespaces", _ONE_NAMESPACE, when=differs("clusterScope", True)),
+    _alone("namespaces", "namespaces"), ("namespaces", _namespaces),
+)  # fmt: skip
+RULES.set(
+    NonResourcePolicyRule, *_VERB_RULES, "nonResourceURLs", _alone("nonResourceURLs", "non-resource URLs"),
+    ("nonResourceURLs", _urls),
+)  # fmt: skip
+#: (`env` is the name of the schema.)
+RULES.set(
+    FlowSchemaSpec,
+    "matchingPrecedence",
+    Invalid(
+        "matchingPrecedence", "only the schema named 'exempt' may have matchingPrecedence 1",
+        when=(equals("matchingPrecedence", 1), lambda at: at.env != "exempt"),
+    ),
+    ("distinguisherMethod", _method), "priorityLevelConfiguration", "rules",
+)  # fmt: skip
 
 
 class FlowControlStrategy(Strategy):
@@ -218,10 +161,15 @@ class FlowSchemaStrategy(FlowControlStrategy):
     spec_type = FlowSchemaSpec
 
     def errors(self, name: str, spec: Json) -> Errors:
-        return _whole(name, spec)
+        errors = RULES.of(FlowSchemaSpec).errors(_SPEC, spec, name)
+        fixed = MANDATORY_SCHEMAS.get(name)
+        if fixed is not None and not semantic_equal(FlowSchemaSpec, spec, fixed):
+            shown = internal(FlowSchemaSpec, spec)
+            errors.append(invalid(_SPEC, shown, f"spec of '{name}' must equal the fixed value"))
+        return errors
 
 
-def _method(obj: Json) -> str:
+def _shown_method(obj: Json) -> str:
     method = obj["spec"].get("distinguisherMethod")
     return "<none>" if method is None else method.get("type", "")
 
@@ -254,7 +202,7 @@ FLOW_SCHEMAS: Final = Resource(
         Column(name="PriorityLevel", cell=_level, description="Level of the requests that match."),
         Column(name="MatchingPrecedence", cell=lambda obj: obj["spec"].get("matchingPrecedence", 0),
             description="The lowest counts."),
-        Column(name="DistinguisherMethod", cell=_method, description="How requests are told apart."),
+        Column(name="DistinguisherMethod", cell=_shown_method, description="How requests are told apart."),
         AGE,
         Column(name="MissingPL", cell=_dangling, description="Whether the level is missing."),
     ),
