@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
+    "CHOSEN",
     "OMITTED",
     "OWN",
     "AtMost",
@@ -35,8 +36,11 @@ __all__ = [
     "When",
     "differs",
     "equals",
+    "is_any_set",
     "is_set",
     "is_unset",
+    "one_of",
+    "selector_values",
 ]
 
 
@@ -48,15 +52,16 @@ class _Shown:
         return self._name
 
 
-#: For `Invalid.shown`: the value of the field, or none.
+#: For `Invalid.shown`: the value of the field, no value, or in a `Union` the names of the members that are set.
 OWN: Final = _Shown("<own>")
 OMITTED: Final = _Shown("<omitted>")
+CHOSEN: Final = _Shown("<chosen>")
 
 
 class Condition(NamedTuple):
     """A fact about fields of a value."""
 
-    holds: Literal["set", "unset", "equal", "different"]
+    holds: Literal["set", "any", "unset", "equal", "different"]
     fields: tuple[str, ...]
     values: tuple[Any, ...] = ()
 
@@ -64,6 +69,11 @@ class Condition(NamedTuple):
 def is_set(*fields: str) -> Condition:
     """All fields are set."""
     return Condition("set", fields)
+
+
+def is_any_set(*fields: str) -> Condition:
+    """At least one of the fields is set."""
+    return Condition("any", fields)
 
 
 def is_unset(*fields: str) -> Condition:
@@ -143,6 +153,30 @@ class Union(NamedTuple):
     members: tuple[str, ...]
     none: Required | Invalid | None = None
     many: Forbidden | Invalid | None = None
+
+
+def one_of(*members: str) -> Union:
+    """Return the union in the words of upstream's generated rules."""
+    known = ", ".join(f"`{name}`" for name in members)
+    return Union(
+        members,
+        none=Invalid("", f"must specify one of: {known}", shown=""),
+        many=Invalid("", f"must specify exactly one of: {known}", shown=CHOSEN),
+    )
+
+
+def selector_values(listed: str, unlisted: str, *others: str) -> tuple[Step, ...]:
+    """Return the rules of a selector's operator and values, with the words about `values`; `others` are operators that
+    have rules of their own.
+    """
+    return (
+        Required("values", listed, when=equals("operator", "In", "NotIn")),
+        Forbidden("values", unlisted, when=equals("operator", "Exists", "DoesNotExist")),
+        Invalid(
+            "operator", "not a valid selector operator",
+            when=differs("operator", "In", "NotIn", "Exists", "DoesNotExist", *others),
+        ),
+    )  # fmt: skip
 
 
 class If(NamedTuple):

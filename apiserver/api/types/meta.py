@@ -7,6 +7,7 @@ here.
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
+from apiserver.api.markers import If, selector_values
 from apiserver.api.schema.language import (
     ANY,
     BOOL,
@@ -112,13 +113,21 @@ ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
     field("managedFields", 17, ListOf(ManagedFieldsEntry),
         doc="Which manager has set which fields; kept by the server, for server-side apply."),
 ), doc="ObjectMeta is the metadata that every object has.")
+IN_NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
+EXISTS_HAS_NO_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+#: For `env`: values of expressions may be any, since the stored object has wrong ones.
+ANY_VALUE = "any value"
 LabelSelectorRequirement = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", lambda: (
     field("key", 1, STRING, omit=False, required=True, limits=Limits(format="label-key"),
         doc="Key of the label."),
     field("operator", 2, LabelSelectorOperator, omit=False, required=True, doc="In, NotIn, Exists or DoesNotExist."),
     field("values", 3, ListOf(STRING), limits=Limits(format="label-value"),
         doc="Values to compare with: at least one for In and NotIn, none for Exists and DoesNotExist."),
-), doc="LabelSelectorRequirement is one condition on a label.")
+), doc="LabelSelectorRequirement is one condition on a label.", rules=(
+    *selector_values(IN_NEEDS_VALUES, EXISTS_HAS_NO_VALUES),
+    "key",
+    If(lambda at: at.env != ANY_VALUE, ("values",)),
+))
 LabelSelector = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", lambda: (
     field("matchLabels", 1, MapOf(STRING), limits=Limits(format="label-key", value_format="label-value"),
         doc="Labels that an object must have with these values."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
+from apiserver.api.markers import one_of
 from apiserver.api.schema.language import BOOL, INT32, STRING, ListOf, Struct, field, string
 from apiserver.api.schema.limits import FIXED, FIXED_UNSHOWN, Immutable, Limits
 from apiserver.api.types.core.pods import PreemptionPolicy
@@ -40,7 +41,10 @@ GangSchedulingPolicy = Struct(_ALPHA + "GangSchedulingPolicy", lambda: (
 PodGroupSchedulingPolicy = Struct(_ALPHA + "PodGroupSchedulingPolicy", lambda: (
     field("basic", 1, BasicSchedulingPolicy, pointer=True, doc="Pods are scheduled one by one."),
     field("gang", 2, GangSchedulingPolicy, pointer=True, doc="Enough pods are scheduled together, or none."),
-), union=("", ("basic", "gang")), doc="PodGroupSchedulingPolicy is exactly one of its members.")
+), union=("", ("basic", "gang")), doc="PodGroupSchedulingPolicy is exactly one of its members.", rules=(
+    one_of("basic", "gang"),
+    "gang",
+))
 TopologyConstraint = Struct(_ALPHA + "TopologyConstraint", lambda: (
     field("key", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="label-key"),
         doc="Key of the node label whose value all pods of a group share."),
@@ -55,7 +59,12 @@ PodGroupResourceClaim = Struct(_ALPHA + "PodGroupResourceClaim", lambda: (
         doc="A claim of the namespace; it is reserved for the group as a whole."),
     field("resourceClaimTemplateName", 3, STRING, pointer=True, limits=Limits(format="long-name"),
         doc="A template of the namespace, from which the group gets a claim of its own."),
-), doc="PodGroupResourceClaim is a claim that pods of a group share.")
+), doc="PodGroupResourceClaim is a claim that pods of a group share.", rules=(
+    one_of("resourceClaimName", "resourceClaimTemplateName"),
+    "name",
+    "resourceClaimName",
+    "resourceClaimTemplateName",
+))
 _CLAIMS = ListOf(PodGroupResourceClaim, "map", ("name",), merge_key="name", strategy="merge,retainKeys")
 PodGroupResourceClaimStatus = Struct(_ALPHA + "PodGroupResourceClaimStatus", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the entry in the spec."),
@@ -71,7 +80,10 @@ WorkloadPodGroupTemplateReference = Struct(_ALPHA + "WorkloadPodGroupTemplateRef
 ), doc="WorkloadPodGroupTemplateReference names a template of a Workload.")
 PodGroupTemplateReference = Struct(_ALPHA + "PodGroupTemplateReference", lambda: (
     field("workload", 1, WorkloadPodGroupTemplateReference, omit=False, pointer=True, doc="A template of a Workload."),
-), union=("", ("workload",)), doc="PodGroupTemplateReference names the template that a group was made from.")
+), union=("", ("workload",)), doc="PodGroupTemplateReference names the template that a group was made from.", rules=(
+    one_of("workload"),
+    "workload",
+))
 TypedLocalObjectReference = Struct(_ALPHA + "TypedLocalObjectReference", lambda: (
     field("apiGroup", 1, STRING, limits=Limits(format="long-name"),
         doc="Group of the object; empty for the core group."),

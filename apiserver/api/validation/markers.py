@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.errors.field_errors import (
-    FieldError,
-    Named,
-    Path,
-    forbidden,
-    invalid,
-    not_found,
-    not_supported,
-    required,
-)
+from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_found, not_supported, required
 from apiserver.api.markers import (
+    CHOSEN,
     OWN,
     AtMost,
     Condition,
@@ -84,7 +76,9 @@ class _Place:
 
 
 def below_marker(marker: Marker) -> tuple[Any, ...]:
-    """Return the steps that a marker holds."""
+    """Return the steps that a marker holds. A marker that lists the values of a field is its check."""
+    if isinstance(marker, Enum) or (isinstance(marker, Invalid) and any(map(_lists_values, _facts(marker.when)))):
+        return (marker.field,)
     if isinstance(marker, If):
         return *marker.then, *marker.otherwise
     return marker.steps if isinstance(marker, UntilError) else ()
@@ -121,17 +115,24 @@ def compile_marker(checks: Checks, marker: Marker) -> Compiled:
     return needs, check
 
 
-def _say(place: _Place, marker: Required | Forbidden | Invalid | Enum) -> Callable[[Path, Json], FieldError]:
-    """Return what makes the error of a marker."""
+def _say(
+    place: _Place, marker: Required | Forbidden | Invalid | Enum, chosen: tuple[str, ...] = ()
+) -> Callable[[Path, Json], FieldError]:
+    """Return what makes the error of a marker; `chosen` are the members of a union."""
     at = place.path
     if isinstance(marker, Required):
         return lambda path, value: required(at(path), marker.words)
     if isinstance(marker, Forbidden):
         return lambda path, value: forbidden(at(path), marker.words)
     if isinstance(marker, Enum):
-        return lambda path, value: not_supported(at(path), Named(place.value(value)), marker.values)
+        return lambda path, value: not_supported(at(path), place.shown(value), marker.values)
     if marker.shown is OWN:
         return lambda path, value: invalid(at(path), place.shown(value), marker.words)
+    if marker.shown is CHOSEN:
+        members = [_Place(place.struct, name) for name in chosen]
+        return lambda path, value: invalid(
+            at(path), f"{{{', '.join(member.last for member in members if member.has(value))}}}", marker.words
+        )
     return lambda path, value: invalid(at(path), marker.shown, marker.words)
 
 
@@ -141,13 +142,22 @@ def _say(place: _Place, marker: Required | Forbidden | Invalid | Enum) -> Callab
 
 def _test(checks: Checks, when: When) -> tuple[frozenset[str], _Test | None]:
     """Compile conditions. Return the fields without which none of them holds, and the test."""
-    facts = when if isinstance(when, tuple) and not isinstance(when, Condition) else (when,)
-    found = [_condition(checks.struct, each) if isinstance(each, Condition) else _code(checks, each) for each in facts]
+    found = [
+        _condition(checks.struct, each) if isinstance(each, Condition) else _code(checks, each) for each in _facts(when)
+    ]
     if len(found) < 2:
         return found[0] if found else (_ALWAYS, None)
     tests = [test for _, test in found]
     needs = next((needs for needs, _ in found if needs), _ALWAYS)
     return needs, lambda path, value, old, env: all(test(path, value, old, env) for test in tests)
+
+
+def _facts(when: When) -> tuple[Any, ...]:
+    return when if isinstance(when, tuple) and not isinstance(when, Condition) else (when,)
+
+
+def _lists_values(fact: Any) -> bool:
+    return isinstance(fact, Condition) and fact.holds == "different"
 
 
 def _code(checks: Checks, decide: Callable[[Any], bool]) -> tuple[frozenset[str], _Test]:
@@ -162,6 +172,10 @@ def _condition(struct: Struct, condition: Condition) -> tuple[frozenset[str], _T
         if len(places) == 1:
             return needs, lambda path, value, old, env: has(value)
         return needs, lambda path, value, old, env: all(place.has(value) for place in places)
+    if holds == "any":
+        return frozenset(place.first for place in places), lambda path, value, old, env: any(
+            place.has(value) for place in places
+        )
     if holds == "unset":
         return _ALWAYS, lambda path, value, old, env: not any(place.has(value) for place in places)
     if holds == "equal":
@@ -178,7 +192,7 @@ def _condition(struct: Struct, condition: Condition) -> tuple[frozenset[str], _T
 def _union(struct: Struct, marker: Union) -> Compiled:
     members, none, many = [_Place(struct, name) for name in marker.members], marker.none, marker.many
     say_none = None if none is None else _say(_Place(struct, none.field), none)
-    say_many = None if many is None else _say(_Place(struct, many.field), many)
+    say_many = None if many is None else _say(_Place(struct, many.field), many, marker.members)
 
     def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
         given = sum(member.has(value) for member in members)

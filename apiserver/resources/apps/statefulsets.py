@@ -212,7 +212,7 @@ RULES.set(
     "selector", nonempty_selector("statefulset"),
     If(has_usable_selector, (_template,), otherwise=(Invalid("selector", ""),)),
     *always_runs("StatefulSet"),
-    by_rules=("template", "volumeClaimTemplates", "podManagementPolicy"),
+    by_rules=("template", "volumeClaimTemplates"),
 )  # fmt: skip
 
 

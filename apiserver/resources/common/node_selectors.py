@@ -4,40 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, required
-from apiserver.api.values.names import dns_subdomain, label_key, label_value
+from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required
+from apiserver.api.types.core.scheduling import NodeSelectorRequirement
+from apiserver.api.types.meta import ANY_VALUE
+from apiserver.api.values.names import dns_subdomain
+from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["validate_node_selector", "validate_node_selector_term", "validate_requirement"]
 
 Json = dict[str, Any]
 
-_LISTED: Final = "must be specified when `operator` is 'In' or 'NotIn'"
-_UNLISTED: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-_COMPARED: Final = "must be specified single value when `operator` is 'Lt' or 'Gt'"
 _FIELD: Final = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
 
 
 def validate_requirement(path: Path, requirement: Json, label_values: bool = True) -> list[FieldError]:
     """One condition on a node's labels."""
-    errors: list[FieldError] = []
-    operator, values = requirement.get("operator", ""), requirement.get("values") or []
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(required(path / "values", _LISTED))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            errors.append(forbidden(path / "values", _UNLISTED))
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            errors.append(required(path / "values", _COMPARED))
-    else:
-        errors.append(invalid(path / "operator", Named(operator), "not a valid selector operator"))
-    key = requirement.get("key", "")
-    errors += [invalid(path / "key", key, text) for text in label_key(key)]
-    if label_values:
-        for index, value in enumerate(values):
-            errors += [invalid((path / "values")[index], value, text) for text in label_value(value)]
-    return errors
+    return RULES.of(NodeSelectorRequirement).errors(path, requirement, None if label_values else ANY_VALUE)
 
 
 def _field_requirement(path: Path, requirement: Json) -> list[FieldError]:

@@ -7,14 +7,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required
-from apiserver.api.types.core.quotas import ResourceQuota, ScopeSelector
+from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid
+from apiserver.api.markers import Invalid, Required, differs, equals, is_set
+from apiserver.api.types.core.quotas import ResourceQuota, ScopedResourceSelectorRequirement, ScopeSelector
 from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.quantity import Quantity
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.resource_names import quantity_value, resource_name
 from apiserver.resources.pods.defaults import round_amounts
 
@@ -58,6 +60,8 @@ _SCOPES: Final = {
 }
 _EITHER: Final = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _ONLY_EXISTS: Final = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_AT_LEAST_ONE: Final = "must be at least one value when `operator` is 'In' or 'NotIn'"
 _MUST_EXIST: Final = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating,"
     " ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
@@ -113,36 +117,17 @@ def _scopes(spec: Json) -> list[FieldError]:
     return errors + _conflicts(set(scopes), spec, path)
 
 
-def _operator(path: Path, requirement: Json) -> list[FieldError]:
-    scope, operator, values = (
-        requirement.get("scopeName", ""),
-        requirement.get("operator", ""),
-        requirement.get("values") or [],
-    )
-    errors = (
-        [invalid(path / "operator", Named(operator), _MUST_EXIST)]
-        if scope in _ONLY_EXISTS and operator != "Exists"
-        else []
-    )
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(
-                required(
-                    path / "values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-                )
-            )
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            errors.append(
-                invalid(
-                    path / "values",
-                    values,
-                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
-                )
-            )
-    else:
-        errors.append(invalid(path / "operator", Named(operator), "not a valid selector operator"))
-    return errors
+RULES.set(
+    ScopedResourceSelectorRequirement,
+    Invalid("operator", _MUST_EXIST, when=(equals("scopeName", *_ONLY_EXISTS), differs("operator", "Exists"))),
+    Required("values", f"{_AT_LEAST_ONE} for scope selector", when=equals("operator", "In", "NotIn")),
+    Invalid(
+        "values", "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+        when=(equals("operator", "Exists", "DoesNotExist"), is_set("values")),
+    ),
+    Invalid("operator", "not a valid selector operator", when=differs("operator", *_OPERATORS)),
+    by_rules=("scopeName",),
+)  # fmt: skip
 
 
 def _selector(spec: Json) -> list[FieldError]:
@@ -161,7 +146,7 @@ def _selector(spec: Json) -> list[FieldError]:
         if beyond := _beyond(scope, spec):
             shown = internal(ScopeSelector, selector)
             errors += [invalid(path, shown, "unsupported scope applied to resource") for _ in beyond]
-        errors += _operator(path, requirement)
+        errors += RULES.of(ScopedResourceSelectorRequirement).errors(path, requirement)
     return errors + _conflicts({requirement.get("scopeName", "") for requirement in requirements}, spec, path)
 
 

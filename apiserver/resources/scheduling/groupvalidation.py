@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.types.scheduling import (
-    PodGroupResourceClaim,
     PodGroupResourceClaimStatus,
-    PodGroupSchedulingPolicy,
     PodGroupStatus,
-    PodGroupTemplateReference,
 )
-from apiserver.api.validation.compile import At, Rule, Rules
+from apiserver.api.validation.compile import At, Rules
 
 __all__ = ["RULES", "claim_statuses"]
 
@@ -24,20 +21,6 @@ Json = dict[str, Any]
 
 #: Checks of Workloads and PodGroups.
 RULES: Final = Rules()
-
-
-def _one_of(*members: str) -> Rule:
-    """Exactly one of the members is there."""
-    known = ", ".join(f"`{name}`" for name in members)
-
-    def rule(at: At) -> list[FieldError]:
-        given = [name for name in members if at.value.get(name) is not None]
-        if not given:
-            return [invalid(at.path, "", f"must specify one of: {known}")]
-        shown = f"{{{', '.join(given)}}}"
-        return [invalid(at.path, shown, f"must specify exactly one of: {known}")] if len(given) > 1 else []
-
-    return rule
 
 
 def _changed_claim(at: At) -> list[FieldError]:
@@ -53,9 +36,5 @@ def claim_statuses(status: Json, old: Json) -> list[FieldError]:
     return RULES.of(PodGroupStatus).errors(Path("status"), status, None, old)
 
 
-_CLAIMS: Final = ("resourceClaimName", "resourceClaimTemplateName")
-RULES.set(PodGroupSchedulingPolicy, _one_of("basic", "gang"), "gang")
-RULES.set(PodGroupResourceClaim, _one_of(*_CLAIMS), "name", *_CLAIMS)
-RULES.set(PodGroupTemplateReference, _one_of("workload"), "workload")
 RULES.set(PodGroupResourceClaimStatus, _changed_claim, by_rules=("resourceClaimName",))
 RULES.set(PodGroupStatus, "resourceClaimStatuses", by_rules=("conditions",))

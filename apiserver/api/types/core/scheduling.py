@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from apiserver.api.markers import If, Required, equals, selector_values
 from apiserver.api.schema.language import INT32, INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits
-from apiserver.api.types.meta import LabelSelector
+from apiserver.api.types.meta import ANY_VALUE, EXISTS_HAS_NO_VALUES, IN_NEEDS_VALUES, LabelSelector
 
 #: In the order in which errors list them.
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -17,14 +18,20 @@ UnsatisfiableConstraintAction = string("v1.UnsatisfiableConstraintAction", "DoNo
 NodeInclusionPolicy = string("v1.NodeInclusionPolicy", "Honor", "Ignore")
 
 NodeSelectorRequirement = Struct("io.k8s.api.core.v1.NodeSelectorRequirement", lambda: (
-    field("key", 1, STRING, omit=False, required=True,
+    field("key", 1, STRING, omit=False, required=True, limits=Limits(format="label-key"),
         doc="Key of the label, or in matchFields the name of the field."),
     field("operator", 2, NodeSelectorOperator, omit=False, required=True,
         doc="How the value is compared: In, NotIn, Exists, DoesNotExist, or Gt and Lt for whole numbers."),
-    field("values", 3, ListOf(STRING),
+    field("values", 3, ListOf(STRING), limits=Limits(format="label-value"),
         doc="Values to compare with: at least one for In and NotIn, none for Exists and DoesNotExist, exactly one for "
             "Gt and Lt."),
-), doc="NodeSelectorRequirement is one condition on a label or field of a node.")
+), doc="NodeSelectorRequirement is one condition on a label or field of a node.", rules=(
+    *selector_values(IN_NEEDS_VALUES, EXISTS_HAS_NO_VALUES, "Gt", "Lt"),
+    Required("values", "must be specified single value when `operator` is 'Lt' or 'Gt'", anyway=True,
+        when=(equals("operator", "Gt", "Lt"), lambda at: len(at.value.get("values") or ()) != 1)),
+    "key",
+    If(lambda at: at.env != ANY_VALUE, ("values",)),
+))
 NodeSelectorTerm = Struct("io.k8s.api.core.v1.NodeSelectorTerm", lambda: (
     field("matchExpressions", 1, ListOf(NodeSelectorRequirement), doc="Conditions on the node's labels."),
     field("matchFields", 2, ListOf(NodeSelectorRequirement),
