@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.markers import Enum, Forbidden, Required, UntilError, equals
 from apiserver.api.schema.language import INT32, INT_OR_STRING, STRING, ListOf, Struct, field, string
 from apiserver.api.schema.limits import FIXED, Limits
 from apiserver.api.types.core.containers import Protocol
@@ -118,12 +119,27 @@ Ingress = Struct("io.k8s.api.networking.v1.Ingress", lambda: (
 ), gvk=("networking.k8s.io", "v1", "Ingress"),
     doc="Ingress sends HTTP requests from outside the cluster to services inside.")
 IngressClassParametersReference = Struct("io.k8s.api.networking.v1.IngressClassParametersReference", lambda: (
-    field("apiGroup", 1, STRING, pointer=True, doc="API group of the object; the core group when not set."),
-    field("kind", 2, STRING, omit=False, required=True, doc="Kind of the object."),
-    field("name", 3, STRING, omit=False, required=True, doc="Name of the object."),
+    field("apiGroup", 1, STRING, pointer=True, limits=Limits(format="subdomain"),
+        doc="API group of the object; the core group when not set."),
+    field("kind", 2, STRING, omit=False, required=True, limits=Limits(required=True, format="path-segment"),
+        doc="Kind of the object."),
+    field("name", 3, STRING, omit=False, required=True, limits=Limits(required=True, format="path-segment"),
+        doc="Name of the object."),
     field("scope", 4, STRING, omit=False, pointer=True, fills="Cluster", doc="Cluster (the default) or Namespace."),
-    field("namespace", 5, STRING, pointer=True, doc="Namespace of the object, for scope Namespace alone."),
-), doc="IngressClassParametersReference names an object with parameters of a class.")
+    field("namespace", 5, STRING, pointer=True, limits=Limits(format="dns-label"),
+        doc="Namespace of the object, for scope Namespace alone."),
+), doc="IngressClassParametersReference names an object with parameters of a class.", rules=(
+    "apiGroup",
+    "kind",
+    "name",
+    UntilError((
+        Required("scope"),
+        Enum("scope", ("Cluster", "Namespace")),
+        Forbidden("namespace", "`parameters.scope` is set to 'Cluster'", when=equals("scope", "Cluster")),
+        Required("namespace", "`parameters.scope` is set to 'Namespace'", when=equals("scope", "Namespace")),
+        "namespace",
+    )),
+))
 IngressClassSpec = Struct("io.k8s.api.networking.v1.IngressClassSpec", lambda: (
     field("controller", 1, STRING, limits=Limits(length=250, immutable=FIXED),
         doc="Controller that handles ingresses of the class, such as acme.io/ingress-controller; fixed."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.markers import Enum, If, Invalid, Required, equals, is_any_set, is_set, is_unset
 from apiserver.api.schema.language import STRING, ListOf, Struct, field
 from apiserver.api.schema.limits import Immutable, Limits
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
@@ -10,29 +11,51 @@ _GROUP = "rbac.authorization.k8s.io"
 
 PolicyRule = Struct("io.k8s.api.rbac.v1.PolicyRule", lambda: (
     field("verbs", 1, ListOf(STRING), omit=False, required=True,
+        limits=Limits(required="verbs must contain at least one value"),
         doc="Verbs that are allowed, such as get or list; * for all."),
-    field("apiGroups", 2, ListOf(STRING),
+    field("apiGroups", 2, ListOf(STRING), limits=Limits(required="resource rules must supply at least one api group"),
         doc="API groups of the resources; the empty string is the core group, * stands for all."),
-    field("resources", 3, ListOf(STRING),
+    field("resources", 3, ListOf(STRING), limits=Limits(required="resource rules must supply at least one resource"),
         doc="Plural names of resources, with a subresource as pods/status; * for all."),
     field("resourceNames", 4, ListOf(STRING), doc="Names of objects that the rule is limited to; all when empty."),
     field("nonResourceURLs", 5, ListOf(STRING),
         doc="Paths that are not of resources, in ClusterRoles only; a * as the last step stands for any further path."),
-), doc="PolicyRule allows verbs for resources, or for paths.")
+), doc="PolicyRule allows verbs for resources, or for paths.", rules=(
+    "verbs",
+    If(is_unset("nonResourceURLs"), ("apiGroups", "resources")),
+    Invalid("nonResourceURLs", "namespaced rules cannot apply to non-resource URLs",
+        when=(is_set("nonResourceURLs"), lambda at: at.env.namespaced)),
+    Invalid("nonResourceURLs", "rules cannot apply to both regular resources and non-resource URLs",
+        when=(is_set("nonResourceURLs"), is_any_set("apiGroups", "resources", "resourceNames"))),
+))
 Subject = Struct("io.k8s.api.rbac.v1.Subject", lambda: (
     field("kind", 1, STRING, omit=False, required=True, doc="User, Group or ServiceAccount."),
     field("apiGroup", 2, STRING,
         doc="API group of the subject: empty for ServiceAccount, rbac.authorization.k8s.io (the default) for User and "
             "Group."),
-    field("name", 3, STRING, omit=False, required=True, doc="Name of the user, group or service account."),
+    field("name", 3, STRING, omit=False, required=True, limits=Limits(required=True, format="subdomain"),
+        doc="Name of the user, group or service account."),
     field("namespace", 4, STRING, doc="Namespace of a service account; must be empty for users and groups."),
-), atomic=True, doc="Subject is who gets the rights of a role.")
+), atomic=True, doc="Subject is who gets the rights of a role.", rules=(
+    If(
+        equals("kind", "ServiceAccount"),
+        ("name", Enum("apiGroup", ("",)), Required("namespace", when=lambda at: not at.env.namespaced)),
+        otherwise=(Required("name"), If(equals("kind", "User", "Group"), (Enum("apiGroup", (_GROUP,)),))),
+    ),
+    Enum("kind", ("ServiceAccount", "User", "Group")),
+))
 RoleRef = Struct("io.k8s.api.rbac.v1.RoleRef", lambda: (
     field("apiGroup", 1, STRING, omit=False,
         doc="API group of the role: rbac.authorization.k8s.io, which is the default."),
     field("kind", 2, STRING, omit=False, required=True, doc="Role or ClusterRole."),
-    field("name", 3, STRING, omit=False, required=True, doc="Name of the role."),
-), atomic=True, doc="RoleRef names the role whose rights are given.")
+    field("name", 3, STRING, omit=False, required=True, limits=Limits(required=True, format="path-segment"),
+        doc="Name of the role."),
+), atomic=True, doc="RoleRef names the role whose rights are given.", rules=(
+    Enum("apiGroup", (_GROUP,)),
+    Enum("kind", ("Role", "ClusterRole"), when=lambda at: at.env.namespaced),
+    Enum("kind", ("ClusterRole",), when=lambda at: not at.env.namespaced),
+    "name",
+))
 AggregationRule = Struct("io.k8s.api.rbac.v1.AggregationRule", lambda: (
     field("clusterRoleSelectors", 1, ListOf(LabelSelector),
         doc="Labels of ClusterRoles; the rules of each that matches any selector are included."),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.helpers.ingress_classes import is_default_class
 from apiserver.api.types.networking import IngressClass, IngressClassSpec
 from apiserver.api.validation.changes import changes
-from apiserver.api.values.names import dns_label, domain_prefixed_path
+from apiserver.api.validation.compile import At
+from apiserver.api.values.names import domain_prefixed_path
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import AGE, NAME
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.workloads import count_generation
-from apiserver.resources.networking.references import reference
 
 __all__ = ["INGRESS_CLASSES"]
 
@@ -23,23 +23,13 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _CHANGES: Final = changes(IngressClassSpec)
-_SCOPES: Final = ("Cluster", "Namespace")
 
 
-def _parameters(path: Path, parameters: Json) -> list[FieldError]:
-    errors, scope, namespace = reference(path, parameters), parameters.get("scope"), parameters.get("namespace")
-    if scope is None:
-        return [*errors, required(path / "scope")]
-    if scope not in _SCOPES:
-        return [*errors, not_supported(path / "scope", scope, _SCOPES)]
-    if scope == "Cluster":
-        if namespace is not None:
-            errors.append(forbidden(path / "namespace", "`parameters.scope` is set to 'Cluster'"))
-    elif namespace is None:
-        errors.append(required(path / "namespace", "`parameters.scope` is set to 'Namespace'"))
-    else:
-        errors += [invalid(path / "namespace", namespace, text) for text in dns_label(namespace)]
-    return errors
+def _controller_form(at: At) -> list[FieldError]:
+    return domain_prefixed_path(at.path / "controller", at.value.get("controller", ""))
+
+
+RULES.set(IngressClassSpec, "controller", _controller_form, "parameters")
 
 
 class IngressClassStrategy(Strategy):
@@ -50,10 +40,7 @@ class IngressClassStrategy(Strategy):
         count_generation(IngressClassSpec, obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        spec = obj["spec"]
-        errors = RULES.of(IngressClassSpec).errors(_SPEC, spec)
-        errors += domain_prefixed_path(_SPEC / "controller", spec.get("controller", ""))
-        return errors + _parameters(_SPEC / "parameters", spec["parameters"]) if spec.get("parameters") else errors
+        return RULES.of(IngressClassSpec).errors(_SPEC, obj["spec"])
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return _CHANGES.errors(_SPEC, obj["spec"], old["spec"]) + self.validate(ctx, obj)
