@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Named, duplicate, invalid, required
+from apiserver.api.errors.field_errors import FieldError, duplicate, invalid, required
+from apiserver.api.markers import Invalid, equals
 from apiserver.api.types.core.security import (
     AppArmorProfile,
     SeccompProfile,
@@ -94,12 +95,6 @@ def _app_armor(at: At) -> list[FieldError]:
     return errors + at.field("localhostProfile")
 
 
-def _unmasked(at: At) -> list[FieldError]:
-    if at.value.get("procMount") != "Unmasked" or not at.env.host_users:
-        return []
-    return [invalid(at.path / "procMount", Named("Unmasked"), "`hostUsers` must be false to use `Unmasked`")]
-
-
 def _escalation(at: At) -> list[FieldError]:
     """Rights that cannot be gained are not given in another way."""
     if at.value.get("allowPrivilegeEscalation") is not False:
@@ -117,12 +112,16 @@ def _escalation(at: At) -> list[FieldError]:
 RULES.set(Sysctl, by_rules=("name",))
 RULES.set(SeccompProfile, "type", _seccomp)
 RULES.set(AppArmorProfile, _app_armor, by_rules=("type", "localhostProfile"))
+_UNMASKED: Final = Invalid(
+    "procMount", "`hostUsers` must be false to use `Unmasked`",
+    when=(equals("procMount", "Unmasked"), lambda at: at.env.host_users),
+)  # fmt: skip
 #: Of a pod's settings and of a container's.
 POD_SECURITY: Final = (
     "fsGroup", "runAsUser", "runAsGroup", "supplementalGroups", _shared_processes, _sysctls, "fsGroupChangePolicy",
     "seccompProfile", windows_options, "appArmorProfile", "supplementalGroupsPolicy", "seLinuxChangePolicy",
 )  # fmt: skip
 CONTAINER_SECURITY: Final = (
-    "runAsUser", "runAsGroup", "procMount", _unmasked, "seccompProfile", _escalation, windows_options,
+    "runAsUser", "runAsGroup", "procMount", _UNMASKED, "seccompProfile", _escalation, windows_options,
     "appArmorProfile",
 )  # fmt: skip

@@ -18,11 +18,11 @@ from apiserver.api.errors.field_errors import (
     not_supported,
     required,
 )
+from apiserver.api.markers import Forbidden, Invalid, Required, Union, UntilError, equals, is_unset
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import HostAlias, PodDNSConfig, PodOS, PodResourceClaim, PodSchedulingGroup, PodSpec
 from apiserver.api.types.core.security import PodSecurityContext
 from apiserver.api.validation.compile import At, known_values
-from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.networks import legacy_ip
 from apiserver.api.values.quantity import Quantity
 from apiserver.resources.common.core_rules import RULES
@@ -298,27 +298,12 @@ def _resource_claims(at: At) -> list[FieldError]:
         else:
             errors += here.field("name")
             names.update([name] if name else [])
-        chosen = [field for field in _CLAIM_SOURCES if claim.get(field) is not None]
-        if len(chosen) != 1:
-            detail = _TWO_CLAIMS if chosen else _NO_CLAIM
-            errors.append(invalid(here.path, internal(PodResourceClaim, claim), detail))
-        errors += here.fields(*_CLAIM_SOURCES)
+        errors += RULES.of(PodResourceClaim).errors(here.path, claim)
     return errors
 
 
 # --- the rest
 # ----------------------------------------------------------------------------------------------------------------------
-
-
-def _dns(at: At) -> list[FieldError]:
-    """The resolver's configuration, which must say something where the policy takes it from nowhere else."""
-    path, config = at.path / "dnsConfig", at.value.get("dnsConfig")
-    if at.value.get("dnsPolicy") == "None":
-        if config is None:
-            return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
-        if not config.get("nameservers"):
-            return [required(path / "nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None")]
-    return at.field("dnsConfig")
 
 
 def _dns_config(at: At) -> list[FieldError]:
@@ -346,16 +331,6 @@ def _alias_address(at: At) -> list[FieldError]:
     return legacy_ip(at.path / "ip", at.value.get("ip", ""), at.env.gates.strict)
 
 
-def _hostname(at: At) -> list[FieldError]:
-    """A host name of its own, which only a pod in a network of its own can have."""
-    errors = [
-        forbidden(at.path / "hostnameOverride", f"may not be specified when {field} is true")
-        for field in ("setHostnameAsFQDN", "hostNetwork")
-        if at.value.get(field)
-    ]
-    return errors + at.field("hostnameOverride")
-
-
 def _overhead(at: At) -> list[FieldError]:
     amounts = at.value.get("overhead")
     return validate_resources(at.path / "overhead", {"limits": amounts}, set()) if amounts else []
@@ -373,28 +348,44 @@ def _named_system(at: At) -> list[FieldError]:
     return at.field("os") or system_rules(at.value, at.path)
 
 
-def _group(at: At) -> list[FieldError]:
-    if at.value.get("podGroupName") is None:
-        return [invalid(at.path / "podGroupName", None, "must specify one of: `podGroupName`")]
-    return at.field("podGroupName")
-
-
 _CLAIM_SOURCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
-RULES.set(PodResourceClaim, by_rules=("name", *_CLAIM_SOURCES))
+RULES.set(
+    PodResourceClaim,
+    Union(_CLAIM_SOURCES, none=Invalid("", _NO_CLAIM), many=Invalid("", _TWO_CLAIMS)),
+    *_CLAIM_SOURCES, by_rules=("name",),
+)  # fmt: skip
 RULES.set(PodDNSConfig, _dns_config, by_rules=("nameservers", "searches"))
 RULES.set(HostAlias, ("ip", _alias_address), "hostnames")
 RULES.set(PodOS, _system, by_rules=("name",))
-RULES.set(PodSchedulingGroup, _group, by_rules=("podGroupName",))
+RULES.set(
+    PodSchedulingGroup,
+    Invalid("podGroupName", "must specify one of: `podGroupName`", when=is_unset("podGroupName"), shown=None),
+    "podGroupName",
+)
+#: The resolver's configuration must have servers where the policy takes them from nowhere else.
+_DNS: Final = UntilError((
+    Required("dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None", when=equals("dnsPolicy", "None")),
+    Required(
+        "dnsConfig.nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None",
+        when=equals("dnsPolicy", "None"),
+    ),
+    "dnsConfig",
+))  # fmt: skip
+#: Only a pod in a network of its own can have a host name of its own.
+_HOSTNAME: Final = tuple(
+    Forbidden("hostnameOverride", f"may not be specified when {field} is true", when=equals(field, True))
+    for field in ("setHostnameAsFQDN", "hostNetwork")
+)
 RULES.set(PodSecurityContext, *POD_SECURITY, by_rules=("sysctls",))
 RULES.set(
     PodSpec,
     "terminationGracePeriodSeconds", ("volumes", _volumes), ("resourceClaims", _resource_claims), _containers,
     ("initContainers", _init_containers), ("ephemeralContainers", _ephemeral_containers), ("resources", _pod_resources),
-    "restartPolicy", "dnsPolicy", "nodeSelector", "securityContext", "affinity", _dns, "readinessGates",
+    "restartPolicy", "dnsPolicy", "nodeSelector", "securityContext", "affinity", _DNS, "readinessGates",
     ("schedulingGates", _gates), ("topologySpreadConstraints", _spread),
     host_processes, host_users, "serviceAccountName", "nodeName",
     "activeDeadlineSeconds", "hostname", "subdomain", "tolerations", "hostAliases", "priorityClassName",
-    "runtimeClassName", ("hostnameOverride", _hostname), "preemptionPolicy", ("overhead", _overhead),
+    "runtimeClassName", *_HOSTNAME, "hostnameOverride", "preemptionPolicy", ("overhead", _overhead),
     ("os", _named_system), "schedulingGroup", _file_volumes,
-    by_rules=("containers", "dnsConfig"),
+    by_rules=("containers",),
 )  # fmt: skip
