@@ -39,6 +39,7 @@ __all__ = [
     "is_any_set",
     "is_set",
     "is_unset",
+    "knows",
     "one_of",
     "selector_values",
 ]
@@ -61,7 +62,7 @@ CHOSEN: Final = _Shown("<chosen>")
 class Condition(NamedTuple):
     """A fact about fields of a value."""
 
-    holds: Literal["set", "any", "unset", "equal", "different"]
+    holds: Literal["set", "any", "unset", "equal", "different", "env"]
     fields: tuple[str, ...]
     values: tuple[Any, ...] = ()
 
@@ -89,6 +90,11 @@ def equals(field: str, *values: Any) -> Condition:
 def differs(field: str, *values: Any) -> Condition:
     """The field has none of the values."""
     return Condition("different", (field,), values)
+
+
+def knows(decide: Callable[[Any], bool]) -> Condition:
+    """The code agrees about the `env` of the rules."""
+    return Condition("env", (), (decide,))
 
 
 #: Conditions that must all hold; code decides about an `At`.
@@ -155,30 +161,6 @@ class Union(NamedTuple):
     many: Forbidden | Invalid | None = None
 
 
-def one_of(*members: str) -> Union:
-    """Return the union in the words of upstream's generated rules."""
-    known = ", ".join(f"`{name}`" for name in members)
-    return Union(
-        members,
-        none=Invalid("", f"must specify one of: {known}", shown=""),
-        many=Invalid("", f"must specify exactly one of: {known}", shown=CHOSEN),
-    )
-
-
-def selector_values(listed: str, unlisted: str, *others: str) -> tuple[Step, ...]:
-    """Return the rules of a selector's operator and values, with the words about `values`; `others` are operators that
-    have rules of their own.
-    """
-    return (
-        Required("values", listed, when=equals("operator", "In", "NotIn")),
-        Forbidden("values", unlisted, when=equals("operator", "Exists", "DoesNotExist")),
-        Invalid(
-            "operator", "not a valid selector operator",
-            when=differs("operator", "In", "NotIn", "Exists", "DoesNotExist", *others),
-        ),
-    )  # fmt: skip
-
-
 class If(NamedTuple):
     """Steps for values of which the condition holds, and those for the others."""
 
@@ -196,3 +178,22 @@ class UntilError(NamedTuple):
 Marker = Required | Forbidden | Invalid | Enum | AtMost | Reference | Union | If | UntilError
 #: A field that is checked by its type, or a marker.
 Step = str | Marker
+
+
+def one_of(*members: str) -> Union:
+    """Return the union in the words of upstream's generated rules."""
+    known = ", ".join(f"`{name}`" for name in members)
+    return Union(
+        members,
+        none=Invalid("", f"must specify one of: {known}", shown=""),
+        many=Invalid("", f"must specify exactly one of: {known}", shown=CHOSEN),
+    )
+
+
+def selector_values(listed: str, unlisted: str, *others: str) -> If:
+    """Return the rules of a selector's operator and values, with the words about `values`; `others` are operators that
+    have rules of their own.
+    """
+    unknown = Invalid("operator", "not a valid selector operator", when=differs("operator", *others))
+    exists = If(equals("operator", "Exists", "DoesNotExist"), (Forbidden("values", unlisted),), otherwise=(unknown,))
+    return If(equals("operator", "In", "NotIn"), (Required("values", listed),), otherwise=(exists,))

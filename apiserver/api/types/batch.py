@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
-from apiserver.api.markers import OMITTED, Invalid, Union, equals
+from apiserver.api.markers import OMITTED, Invalid, Union, equals, knows
 from apiserver.api.schema.language import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import FIXED, Immutable, Limits
 from apiserver.api.types.core.pods import ConditionStatus, PodConditionType, PodTemplateSpec
@@ -55,7 +55,7 @@ PodFailurePolicyRule = Struct("io.k8s.api.batch.v1.PodFailurePolicyRule", lambda
 ), doc="PodFailurePolicyRule says what a failed pod means for its job; exactly one of the two conditions is set.",
     rules=(
     "action",
-    Invalid("action", _NOT_PER_INDEX, when=(equals("action", "FailIndex"), lambda at: not at.env.per_index)),
+    Invalid("action", _NOT_PER_INDEX, when=(equals("action", "FailIndex"), knows(lambda env: not env.per_index))),
     "onExitCodes",
     "onPodConditions",
     Union(("onExitCodes", "onPodConditions"), none=Invalid("", _NO_CONDITION, shown=OMITTED),

@@ -7,7 +7,7 @@ here.
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
-from apiserver.api.markers import If, selector_values
+from apiserver.api.markers import If, knows, selector_values
 from apiserver.api.schema.language import (
     ANY,
     BOOL,
@@ -124,9 +124,9 @@ LabelSelectorRequirement = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSel
     field("values", 3, ListOf(STRING), limits=Limits(format="label-value"),
         doc="Values to compare with: at least one for In and NotIn, none for Exists and DoesNotExist."),
 ), doc="LabelSelectorRequirement is one condition on a label.", rules=(
-    *selector_values(IN_NEEDS_VALUES, EXISTS_HAS_NO_VALUES),
+    selector_values(IN_NEEDS_VALUES, EXISTS_HAS_NO_VALUES),
     "key",
-    If(lambda at: at.env != ANY_VALUE, ("values",)),
+    If(knows(lambda env: env != ANY_VALUE), ("values",)),
 ))
 LabelSelector = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", lambda: (
     field("matchLabels", 1, MapOf(STRING), limits=Limits(format="label-key", value_format="label-value"),

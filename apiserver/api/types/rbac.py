@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.markers import Enum, If, Invalid, Required, equals, is_any_set, is_set, is_unset
+from apiserver.api.markers import Enum, If, Invalid, Required, equals, is_any_set, is_set, is_unset, knows
 from apiserver.api.schema.language import STRING, ListOf, Struct, field
 from apiserver.api.schema.limits import Immutable, Limits
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
@@ -24,7 +24,7 @@ PolicyRule = Struct("io.k8s.api.rbac.v1.PolicyRule", lambda: (
     "verbs",
     If(is_unset("nonResourceURLs"), ("apiGroups", "resources")),
     Invalid("nonResourceURLs", "namespaced rules cannot apply to non-resource URLs",
-        when=(is_set("nonResourceURLs"), lambda at: at.env.namespaced)),
+        when=(is_set("nonResourceURLs"), knows(lambda env: env.namespaced))),
     Invalid("nonResourceURLs", "rules cannot apply to both regular resources and non-resource URLs",
         when=(is_set("nonResourceURLs"), is_any_set("apiGroups", "resources", "resourceNames"))),
 ))
@@ -39,7 +39,7 @@ Subject = Struct("io.k8s.api.rbac.v1.Subject", lambda: (
 ), atomic=True, doc="Subject is who gets the rights of a role.", rules=(
     If(
         equals("kind", "ServiceAccount"),
-        ("name", Enum("apiGroup", ("",)), Required("namespace", when=lambda at: not at.env.namespaced)),
+        ("name", Enum("apiGroup", ("",)), Required("namespace", when=knows(lambda env: not env.namespaced))),
         otherwise=(Required("name"), If(equals("kind", "User", "Group"), (Enum("apiGroup", (_GROUP,)),))),
     ),
     Enum("kind", ("ServiceAccount", "User", "Group")),
@@ -52,8 +52,8 @@ RoleRef = Struct("io.k8s.api.rbac.v1.RoleRef", lambda: (
         doc="Name of the role."),
 ), atomic=True, doc="RoleRef names the role whose rights are given.", rules=(
     Enum("apiGroup", (_GROUP,)),
-    Enum("kind", ("Role", "ClusterRole"), when=lambda at: at.env.namespaced),
-    Enum("kind", ("ClusterRole",), when=lambda at: not at.env.namespaced),
+    Enum("kind", ("Role", "ClusterRole"), when=knows(lambda env: env.namespaced)),
+    Enum("kind", ("ClusterRole",), when=knows(lambda env: not env.namespaced)),
     "name",
 ))
 AggregationRule = Struct("io.k8s.api.rbac.v1.AggregationRule", lambda: (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_found, not_supported, required
@@ -41,38 +42,39 @@ _ALWAYS: Final[frozenset[str]] = frozenset()
 
 
 class _Place:
-    """A field that a marker names."""
+    """A field that a marker names. `path`, `value` and `has` (whether it is set) are made for its name."""
 
-    __slots__ = ("_steps", "first", "is_set", "item", "last", "nothing", "struct")
+    __slots__ = ("first", "has", "item", "name", "nothing", "path", "struct", "value")
 
     def __init__(self, struct: Struct, name: str) -> None:
-        *self._steps, self.last = name.split(".")
-        self.first = self._steps[0] if self._steps else self.last
-        for step in self._steps:
+        self.name = name
+        *steps, last = name.split(".")
+        self.first = steps[0] if steps else last
+        for step in steps:
             within = struct.fields[step].type
             assert isinstance(within, Struct), f"{struct.kind}.{step} has no fields"
             struct = within
         self.struct = struct
-        self.item: Field | None = struct.fields[self.last] if name else None
-        self.nothing = None if self.item is None else unset(self.item)
-        pointer = self.item is not None and self.item.pointer
-        self.is_set: Callable[[Any], bool] = (lambda value: value is not None) if pointer else bool
-
-    def path(self, path: Path) -> Path:
-        for step in self._steps:
-            path /= step
-        return path / self.last if self.last else path
-
-    def value(self, value: Json) -> Any:
-        for step in self._steps:
-            value = value.get(step) or {}
-        return value.get(self.last, self.nothing) if self.last else value
-
-    def has(self, value: Json) -> bool:
-        return self.is_set(self.value(value))
+        self.item: Field | None = struct.fields[last] if name else None
+        self.nothing = nothing = None if self.item is None else unset(self.item)
+        self.path: Callable[[Any], Any] = lambda path: path / last
+        self.value: Callable[[Json], Any] = lambda value: value.get(last, nothing)
+        self.has: Callable[[Json], Any] = lambda value: value.get(last)
+        if not name:
+            self.path = self.value = lambda value: value
+        elif self.item is not None and self.item.pointer:
+            self.has = lambda value: value.get(last) is not None
+        for step in reversed(steps):
+            self.value, self.has = _below(step, self.value), _below(step, self.has)
+        if steps:
+            self.path = lambda path: reduce(Path.__truediv__, [*steps, last], path)
 
     def shown(self, value: Json) -> Any:
         return shown(self.struct if self.item is None else self.item.type, self.value(value))
+
+
+def _below(step: str, read: Callable[[Json], Any]) -> Callable[[Json], Any]:
+    return lambda holder: read(holder.get(step) or {})
 
 
 def below_marker(marker: Marker) -> tuple[Any, ...]:
@@ -97,22 +99,36 @@ def compile_marker(checks: Checks, marker: Marker) -> Compiled:
     place, (needs, test) = _Place(checks.struct, marker.field), _test(checks, marker.when)
     if isinstance(marker, AtMost):
         return frozenset({place.first} if place.nothing is None else ()), _at_most(place, checks.struct, marker, test)
-    say, has = _say(place, marker), place.has
     if isinstance(marker, Forbidden):
-        needs, applies = frozenset({place.first}), has
-    elif isinstance(marker, Required) and marker.field and not marker.anyway:
-        applies = lambda value: not has(value)  # noqa: E731
-    elif isinstance(marker, Enum):
-        values, found = marker.values, place.value
-        applies = lambda value: found(value) not in values  # noqa: E731
-    else:
-        applies = None
+        needs = frozenset({place.first})
+    return needs, _cause(_say(place, marker), _applies(place, marker), test)
 
+
+def _applies(place: _Place, marker: Required | Forbidden | Invalid | Enum) -> Callable[[Json], Any] | None:
+    """Return what decides about the field of a marker itself; None where the condition alone decides."""
+    has, found = place.has, place.value
+    if isinstance(marker, Forbidden):
+        return has
+    if isinstance(marker, Enum):
+        values = marker.values
+        return lambda value: found(value) not in values
+    if isinstance(marker, Required) and marker.field and not marker.anyway:
+        return lambda value: not has(value)
+    return None
+
+
+def _cause(
+    say: Callable[[Path, Json], FieldError], applies: Callable[[Json], Any] | None, test: _Test | None
+) -> FieldCheck:
     def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
-        if (applies is None or applies(value)) and (test is None or test(path, value, old, env)):
+        if (test is None or test(path, value, old, env)) and (applies is None or applies(value)):
             errors.append(say(path, value))
 
-    return needs, check
+    def check_condition(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+        if test is None or test(path, value, old, env):
+            errors.append(say(path, value))
+
+    return check_condition if applies is None else check
 
 
 def _say(
@@ -131,7 +147,7 @@ def _say(
     if marker.shown is CHOSEN:
         members = [_Place(place.struct, name) for name in chosen]
         return lambda path, value: invalid(
-            at(path), f"{{{', '.join(member.last for member in members if member.has(value))}}}", marker.words
+            at(path), f"{{{', '.join(member.name for member in members if member.has(value))}}}", marker.words
         )
     return lambda path, value: invalid(at(path), marker.shown, marker.words)
 
@@ -147,9 +163,11 @@ def _test(checks: Checks, when: When) -> tuple[frozenset[str], _Test | None]:
     ]
     if len(found) < 2:
         return found[0] if found else (_ALWAYS, None)
-    tests = [test for _, test in found]
+    (_, first), (_, second), *others = found
     needs = next((needs for needs, _ in found if needs), _ALWAYS)
-    return needs, lambda path, value, old, env: all(test(path, value, old, env) for test in tests)
+    if not others:
+        return needs, lambda path, value, old, env: first(path, value, old, env) and second(path, value, old, env)
+    return needs, lambda path, value, old, env: all(test(path, value, old, env) for _, test in found)
 
 
 def _facts(when: When) -> tuple[Any, ...]:
@@ -165,23 +183,26 @@ def _code(checks: Checks, decide: Callable[[Any], bool]) -> tuple[frozenset[str]
 
 
 def _condition(struct: Struct, condition: Condition) -> tuple[frozenset[str], _Test]:
+    if condition.holds == "env":
+        (decide,) = condition.values
+        return _ALWAYS, lambda path, value, old, env: decide(env)
     holds, values, places = condition.holds, condition.values, [_Place(struct, name) for name in condition.fields]
-    first = places[0]
+    first, tests = places[0], [place.has for place in places]
     has, found, needs = first.has, first.value, frozenset({first.first})
     if holds == "set":
         if len(places) == 1:
             return needs, lambda path, value, old, env: has(value)
-        return needs, lambda path, value, old, env: all(place.has(value) for place in places)
+        return needs, lambda path, value, old, env: all(each(value) for each in tests)
     if holds == "any":
-        return frozenset(place.first for place in places), lambda path, value, old, env: any(
-            place.has(value) for place in places
-        )
+        any_of = frozenset(place.first for place in places)
+        return any_of, lambda path, value, old, env: any(each(value) for each in tests)
     if holds == "unset":
-        return _ALWAYS, lambda path, value, old, env: not any(place.has(value) for place in places)
+        if len(places) == 1:
+            return _ALWAYS, lambda path, value, old, env: not has(value)
+        return _ALWAYS, lambda path, value, old, env: not any(each(value) for each in tests)
     if holds == "equal":
-        return (
-            _ALWAYS if first.nothing in values else needs, lambda path, value, old, env: found(value) in values
-        )  # fmt: skip
+        wanted = _ALWAYS if first.nothing in values else needs
+        return wanted, lambda path, value, old, env: found(value) in values
     return needs if first.nothing in values else _ALWAYS, lambda path, value, old, env: found(value) not in values
 
 
@@ -193,11 +214,16 @@ def _union(struct: Struct, marker: Union) -> Compiled:
     members, none, many = [_Place(struct, name) for name in marker.members], marker.none, marker.many
     say_none = None if none is None else _say(_Place(struct, none.field), none)
     say_many = None if many is None else _say(_Place(struct, many.field), many, marker.members)
+    tests = [member.has for member in members]
 
     def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
-        given = sum(member.has(value) for member in members)
-        if not given and say_none is not None:
-            errors.append(say_none(path, value))
+        given = 0
+        for has in tests:
+            if has(value):
+                given += 1
+        if not given:
+            if say_none is not None:
+                errors.append(say_none(path, value))
         elif given > 1 and say_many is not None:
             errors.append(say_many(path, value))
 
@@ -229,13 +255,19 @@ def _reference(checks: Checks, marker: Reference) -> Compiled:
 
 def _if(checks: Checks, marker: If) -> Compiled:
     needs, test = _test(checks, marker.when)
-    then, otherwise = ([checks.step(step)[1] for step in steps] for steps in (marker.then, marker.otherwise))
+    below = [[checks.step(step) for step in steps] for steps in (marker.then, marker.otherwise)]
+    then, otherwise = ([step for _, step in steps] for steps in below)
 
     def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
         for step in then if test is None or test(path, value, old, env) else otherwise:
             step(path, value, old, env, errors)
 
-    return _ALWAYS if otherwise else needs, check
+    return _needs(below[0] + below[1]) if otherwise else needs or _needs(below[0]), check
+
+
+def _needs(steps: list[Compiled]) -> frozenset[str]:
+    """Return the fields without which none of the steps has anything to do."""
+    return frozenset().union(*(needs for needs, _ in steps)) if all(needs for needs, _ in steps) else _ALWAYS
 
 
 def _until_error(checks: Checks, marker: UntilError) -> Compiled:
@@ -249,5 +281,4 @@ def _until_error(checks: Checks, marker: UntilError) -> Compiled:
             if len(errors) > before:
                 return
 
-    needs = [names for names, _ in found]
-    return frozenset().union(*needs) if all(needs) else _ALWAYS, check
+    return _needs(found), check

@@ -174,16 +174,16 @@ _INDEXED: Final = (
         ),
     ),
 )
+_NON_INDEXED: Final = If(
+    equals("completionMode", None, "NonIndexed"),
+    tuple(Invalid(name, _NEEDS_INDEXED, when=is_set(name)) for name in _PER_INDEX),
+)
 RULES.set(
     JobSpec,
     *_COUNTS, "maxFailedIndexes",
     Required("backoffLimitPerIndex", "when maxFailedIndexes is specified", when=is_set("maxFailedIndexes")),
     ("managedBy", _manager), "completionMode",
-    If(equals("completionMode", INDEXED), _INDEXED),
-    If(
-        equals("completionMode", None, "NonIndexed"),
-        tuple(Invalid(name, _NEEDS_INDEXED, when=is_set(name)) for name in _PER_INDEX),
-    ),
+    If(equals("completionMode", INDEXED), _INDEXED, otherwise=(_NON_INDEXED,)),
     "podFailurePolicy",
     UntilError((
         Invalid("successPolicy", _NEEDS_INDEXED, when=(is_set("successPolicy"), differs("completionMode", INDEXED))),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required, too_long
-from apiserver.api.markers import If, Invalid, equals
+from apiserver.api.markers import If, Invalid, equals, is_any_set, knows
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource.device_types import ATTRIBUTE_VALUES, PROPERTIES
 from apiserver.api.types.resource.v1 import TYPES
@@ -209,12 +209,12 @@ def node_selector(at: At) -> list[FieldError]:
 
 _NODES: Final = ("nodeName", "nodeSelector", "allNodes")
 _NODE_SELECTION: Final = If(
-    lambda at: at.env.per_device,
+    knows(lambda env: env.per_device),
     (
         node_name("must not be empty"), ("nodeSelector", node_selector),
         Invalid("allNodes", UNSET_OR_TRUE, when=equals("allNodes", False)), exactly_one(*_NODES, words=_SELECTION),
     ),
-    otherwise=(Invalid("", _NO_SELECTION, when=lambda at: not at.value.keys().isdisjoint(_NODES), shown=None),),
+    otherwise=(Invalid("", _NO_SELECTION, when=is_any_set(*_NODES), shown=None),),
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, not_supported, required
-from apiserver.api.markers import Invalid, Required, differs, equals
+from apiserver.api.markers import Invalid, Required, differs, equals, knows
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.flowcontrol import FlowSchema, FlowSchemaSpec, NonResourcePolicyRule, ResourcePolicyRule
 from apiserver.api.validation.compile import At
@@ -103,7 +103,7 @@ RULES.set(
     "matchingPrecedence",
     Invalid(
         "matchingPrecedence", "only the schema named 'exempt' may have matchingPrecedence 1",
-        when=(equals("matchingPrecedence", 1), lambda at: at.env != "exempt"),
+        when=(equals("matchingPrecedence", 1), knows(lambda env: env != "exempt")),
     ),
     ("distinguisherMethod", _method), "priorityLevelConfiguration", "rules",
 )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, duplicate, invalid, required
-from apiserver.api.markers import Invalid, equals
+from apiserver.api.markers import Invalid, equals, knows
 from apiserver.api.types.core.security import (
     AppArmorProfile,
     SeccompProfile,
@@ -114,7 +114,7 @@ RULES.set(SeccompProfile, "type", _seccomp)
 RULES.set(AppArmorProfile, _app_armor, by_rules=("type", "localhostProfile"))
 _UNMASKED: Final = Invalid(
     "procMount", "`hostUsers` must be false to use `Unmasked`",
-    when=(equals("procMount", "Unmasked"), lambda at: at.env.host_users),
+    when=(equals("procMount", "Unmasked"), knows(lambda env: env.host_users)),
 )  # fmt: skip
 #: Of a pod's settings and of a container's.
 POD_SECURITY: Final = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.markers import If, Required, equals, selector_values
+from apiserver.api.markers import If, Required, equals, knows, selector_values
 from apiserver.api.schema.language import INT32, INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits
 from apiserver.api.types.meta import ANY_VALUE, EXISTS_HAS_NO_VALUES, IN_NEEDS_VALUES, LabelSelector
@@ -26,11 +26,11 @@ NodeSelectorRequirement = Struct("io.k8s.api.core.v1.NodeSelectorRequirement", l
         doc="Values to compare with: at least one for In and NotIn, none for Exists and DoesNotExist, exactly one for "
             "Gt and Lt."),
 ), doc="NodeSelectorRequirement is one condition on a label or field of a node.", rules=(
-    *selector_values(IN_NEEDS_VALUES, EXISTS_HAS_NO_VALUES, "Gt", "Lt"),
+    selector_values(IN_NEEDS_VALUES, EXISTS_HAS_NO_VALUES, "Gt", "Lt"),
     Required("values", "must be specified single value when `operator` is 'Lt' or 'Gt'", anyway=True,
         when=(equals("operator", "Gt", "Lt"), lambda at: len(at.value.get("values") or ()) != 1)),
     "key",
-    If(lambda at: at.env != ANY_VALUE, ("values",)),
+    If(knows(lambda env: env != ANY_VALUE), ("values",)),
 ))
 NodeSelectorTerm = Struct("io.k8s.api.core.v1.NodeSelectorTerm", lambda: (
     field("matchExpressions", 1, ListOf(NodeSelectorRequirement), doc="Conditions on the node's labels."),

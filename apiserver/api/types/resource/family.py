@@ -20,9 +20,11 @@ from apiserver.api.types.resource.device_types import DeviceTypes
 _RESERVED_FOR_WORKLOADS = 5194
 _ONE_WAY = "exactly one of `exactly` or `firstAvailable` is required"
 _NO_COUNT = "must not be specified when allocationMode is 'All'"
-_COUNT = UntilError(("allocationMode", If(
-    equals("allocationMode", "All"), (Invalid("count", _NO_COUNT, when=is_set("count")),), otherwise=("count",),
-)))  # fmt: skip
+_COUNT = If(
+    equals("allocationMode", "ExactCount"),
+    ("count",),
+    otherwise=(UntilError(("allocationMode", Invalid("count", _NO_COUNT, when=is_set("count")))),),
+)
 
 
 class Family(DeviceTypes):
