@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.api.errors.nesting import dumps
-from apiserver.api.markers import OMITTED
+from apiserver.api.schema.markers import OMITTED
 
 __all__ = [
     "OMITTED",

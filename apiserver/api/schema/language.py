@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from apiserver.api.features.gated_fields import Gated, gated
-from apiserver.api.markers import Step
 from apiserver.api.schema.limits import Limits
+from apiserver.api.schema.markers import Step
 
 __all__ = [
     "ANY",

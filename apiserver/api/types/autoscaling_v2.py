@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
-from apiserver.api.markers import Forbidden, Invalid, Required, differs, is_set, is_unset
 from apiserver.api.schema.language import INT32, INT64, QUANTITY, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits
+from apiserver.api.schema.markers import Forbidden, Invalid, Required, differs, is_set, is_unset
 from apiserver.api.types.core.containers import ResourceName
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
-from apiserver.api.markers import OMITTED, Invalid, Union, equals, knows
 from apiserver.api.schema.language import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import FIXED, Immutable, Limits
+from apiserver.api.schema.markers import OMITTED, Invalid, Union, equals, knows
 from apiserver.api.types.core.pods import ConditionStatus, PodConditionType, PodTemplateSpec
 from apiserver.api.types.core.references import ObjectReference
 from apiserver.api.types.meta import TYPE_META, UID, LabelSelector, ObjectMeta, list_of

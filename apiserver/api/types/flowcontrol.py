@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.markers import Enum, Forbidden, If, Required, Union, UntilError, differs, equals
 from apiserver.api.schema.language import BOOL, INT32, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits, between
+from apiserver.api.schema.markers import Enum, Forbidden, If, Required, Union, UntilError, differs, equals
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 SubjectKind = string("v1.SubjectKind")

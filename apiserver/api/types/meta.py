@@ -7,7 +7,6 @@ here.
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
-from apiserver.api.markers import If, knows, selector_values
 from apiserver.api.schema.language import (
     ANY,
     BOOL,
@@ -25,6 +24,7 @@ from apiserver.api.schema.language import (
     string,
 )
 from apiserver.api.schema.limits import FIXED, Limits
+from apiserver.api.schema.markers import If, knows, selector_values
 
 UID = string("types.UID")
 ManagedFieldsOperationType = string("v1.ManagedFieldsOperationType")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.markers import Enum, Forbidden, Required, UntilError, equals
 from apiserver.api.schema.language import INT32, INT_OR_STRING, STRING, ListOf, Struct, field, string
 from apiserver.api.schema.limits import FIXED, Limits
+from apiserver.api.schema.markers import Enum, Forbidden, Required, UntilError, equals
 from apiserver.api.types.core.containers import Protocol
 from apiserver.api.types.core.references import TypedLocalObjectReference
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.markers import Enum, If, Invalid, Required, equals, is_any_set, is_set, is_unset, knows
 from apiserver.api.schema.language import STRING, ListOf, Struct, field
 from apiserver.api.schema.limits import Immutable, Limits
+from apiserver.api.schema.markers import Enum, If, Invalid, Required, equals, is_any_set, is_set, is_unset, knows
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
 
 _GROUP = "rbac.authorization.k8s.io"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
-from apiserver.api.markers import one_of
 from apiserver.api.schema.language import BOOL, INT32, STRING, ListOf, Struct, field, string
 from apiserver.api.schema.limits import FIXED, FIXED_UNSHOWN, Immutable, Limits
+from apiserver.api.schema.markers import one_of
 from apiserver.api.types.core.pods import PreemptionPolicy
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 

@@ -6,7 +6,7 @@ crosses fields is a rule in the place where upstream has it, for the order of er
     RULES.of(TYPES.DeviceClaim).errors(path, value, env)
 
 A type's steps are names of its fields, each checked by its type and then below it, markers
-(`apiserver.api.markers`), and rules. Where all of them are data they stand in the type (`Struct.rules`). Without steps
+(`apiserver.api.schema.markers`), and rules. Where all of them are data they stand in the type (`Struct.rules`). Without steps
 all fields are checked in their order. A rule gets an `At` and may ask for a field itself (`at.field("exactly")`); a
 rule with names of fields before it, `("exactly", rule)`, takes the place of their checks where one of them is set.
 """
@@ -25,9 +25,9 @@ from apiserver.api.errors.field_errors import (
     required,
     too_many,
 )
-from apiserver.api.markers import Marker
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct
 from apiserver.api.schema.limits import Limits
+from apiserver.api.schema.markers import Marker
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.formats import FORMATS, Format
 from apiserver.api.validation.markers import Compiled, below_marker, compile_marker

@@ -1,4 +1,4 @@
-"""Checks of rules across fields, compiled from the markers of a type (`apiserver.api.markers`)."""
+"""Checks of rules across fields, compiled from the markers of a type (`apiserver.api.schema.markers`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_found, not_supported, required
-from apiserver.api.markers import (
+from apiserver.api.schema.language import Field, Struct
+from apiserver.api.schema.markers import (
     CHOSEN,
     OWN,
     AtMost,
@@ -23,7 +24,6 @@ from apiserver.api.markers import (
     UntilError,
     When,
 )
-from apiserver.api.schema.language import Field, Struct
 from apiserver.api.validation.scalars import FieldCheck, shown, unset
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, not_supported
-from apiserver.api.markers import If, Invalid, Required, UntilError, equals
 from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.schema.markers import If, Invalid, Required, UntilError, equals
 from apiserver.api.types.apps import (
     DaemonSet,
     DaemonSetSpec,

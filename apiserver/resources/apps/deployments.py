@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, not_supported
-from apiserver.api.markers import Forbidden, If, Invalid, Required, UntilError, equals, is_set
 from apiserver.api.schema.language import Struct
+from apiserver.api.schema.markers import Forbidden, If, Invalid, Required, UntilError, equals, is_set
 from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.apps import (
     Deployment,

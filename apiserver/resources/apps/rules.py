@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError
-from apiserver.api.markers import Enum, Forbidden, If, Invalid, is_set, is_unset
+from apiserver.api.schema.markers import Enum, Forbidden, If, Invalid, is_set, is_unset
 from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.validation.compile import At, Step
 from apiserver.api.values.names import PERCENT

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.features.gates import Features
-from apiserver.api.markers import Invalid, Required, UntilError, is_set, is_unset
+from apiserver.api.schema.markers import Invalid, Required, UntilError, is_set, is_unset
 from apiserver.api.types.autoscaling_v2 import (
     ONE_TARGET,
     ContainerResourceMetricSource,

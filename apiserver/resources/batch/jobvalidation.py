@@ -14,7 +14,7 @@ from apiserver.api.errors.field_errors import (
     required,
     too_long,
 )
-from apiserver.api.markers import (
+from apiserver.api.schema.markers import (
     AtMost,
     Enum,
     If,

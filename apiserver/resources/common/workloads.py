@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
-from apiserver.api.markers import AtMost
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.language import Struct, Type
+from apiserver.api.schema.markers import AtMost
 from apiserver.api.selectors.selectors import SelectorError, format_object, from_object
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
-from apiserver.api.markers import If, Required, is_set
+from apiserver.api.schema.markers import If, Required, is_set
 from apiserver.api.types.core.replication import (
     ReplicationController,
     ReplicationControllerSpec,

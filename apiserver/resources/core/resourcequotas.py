@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid
-from apiserver.api.markers import Invalid, Required, differs, equals, is_set
+from apiserver.api.schema.markers import Invalid, Required, differs, equals, is_set
 from apiserver.api.types.core.quotas import ResourceQuota, ScopedResourceSelectorRequirement, ScopeSelector
 from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.quantity import Quantity

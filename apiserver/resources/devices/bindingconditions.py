@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, duplicate, invalid
-from apiserver.api.markers import Invalid, is_set, is_unset
+from apiserver.api.schema.markers import Invalid, is_set, is_unset
 from apiserver.api.validation.compile import At, Step
 
 __all__ = ["BINDING_CONDITIONS"]

@@ -18,8 +18,8 @@ from apiserver.api.errors.field_errors import (
     invalid,
     required,
 )
-from apiserver.api.markers import Forbidden, UntilError, is_unset
 from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.schema.markers import Forbidden, UntilError, is_unset
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules
 from apiserver.api.validation.formats import FORMATS

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required, too_long
-from apiserver.api.markers import If, Invalid, equals, is_any_set, knows
 from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.schema.markers import If, Invalid, equals, is_any_set, knows
 from apiserver.api.types.resource.device_types import ATTRIBUTE_VALUES, PROPERTIES
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rule, Rules, most_bytes

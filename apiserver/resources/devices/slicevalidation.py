@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, too_many
-from apiserver.api.markers import Invalid, equals
+from apiserver.api.schema.markers import Invalid, equals
 from apiserver.api.types.core.scheduling import NodeSelectorTerm
 from apiserver.api.types.resource.device_types import ADVANCED_DEVICES
 from apiserver.api.types.resource.v1 import TYPES

@@ -6,8 +6,8 @@ import math
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
-from apiserver.api.markers import AtMost, Enum, Forbidden, If, Invalid, Required, UntilError, equals
 from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.schema.markers import AtMost, Enum, Forbidden, If, Invalid, Required, UntilError, equals
 from apiserver.api.types.flowcontrol import (
     PriorityLevelConfiguration,
     PriorityLevelConfigurationSpec,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, not_supported, required
-from apiserver.api.markers import Invalid, Required, differs, equals, knows
 from apiserver.api.schema.equality import semantic_equal
+from apiserver.api.schema.markers import Invalid, Required, differs, equals, knows
 from apiserver.api.types.flowcontrol import FlowSchema, FlowSchemaSpec, NonResourcePolicyRule, ResourcePolicyRule
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal

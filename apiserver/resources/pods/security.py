@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, duplicate, invalid, required
-from apiserver.api.markers import Invalid, equals, knows
+from apiserver.api.schema.markers import Invalid, equals, knows
 from apiserver.api.types.core.security import (
     AppArmorProfile,
     SeccompProfile,

@@ -18,7 +18,7 @@ from apiserver.api.errors.field_errors import (
     not_supported,
     required,
 )
-from apiserver.api.markers import Forbidden, Invalid, Required, Union, UntilError, equals, is_unset
+from apiserver.api.schema.markers import Forbidden, Invalid, Required, Union, UntilError, equals, is_unset
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import HostAlias, PodDNSConfig, PodOS, PodResourceClaim, PodSchedulingGroup, PodSpec
 from apiserver.api.types.core.security import PodSecurityContext

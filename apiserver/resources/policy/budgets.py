@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
-from apiserver.api.markers import Invalid, Union
+from apiserver.api.schema.markers import Invalid, Union
 from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version

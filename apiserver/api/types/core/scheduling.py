@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.api.markers import If, Required, equals, knows, selector_values
 from apiserver.api.schema.language import INT32, INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits
+from apiserver.api.schema.markers import If, Required, equals, knows, selector_values
 from apiserver.api.types.meta import ANY_VALUE, EXISTS_HAS_NO_VALUES, IN_NEEDS_VALUES, LabelSelector
 
 #: In the order in which errors list them.

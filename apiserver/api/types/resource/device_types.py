@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apiserver.api.markers import If, Invalid, Reference, Step, Union, equals
 from apiserver.api.schema.language import (
     BOOL,
     INT64,
@@ -20,6 +19,7 @@ from apiserver.api.schema.language import (
     string,
 )
 from apiserver.api.schema.limits import FIXED, Limits
+from apiserver.api.schema.markers import If, Invalid, Reference, Step, Union, equals
 from apiserver.api.types.core.scheduling import NodeSelector
 
 GROUP = "resource.k8s.io"

@@ -7,9 +7,9 @@ Types refer to each other through the family, so an override is seen everywhere.
 from __future__ import annotations
 
 from apiserver.api.features.gated_fields import gated
-from apiserver.api.markers import If, Invalid, Required, Union, UntilError, equals, is_set
 from apiserver.api.schema.language import BOOL, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, When, field
 from apiserver.api.schema.limits import FIXED, Immutable, Limits
+from apiserver.api.schema.markers import If, Invalid, Required, Union, UntilError, equals, is_set
 from apiserver.api.types.core.scheduling import NodeSelector
 from apiserver.api.types.meta import TYPE_META, UID, Condition, ObjectMeta, list_of
 from apiserver.api.types.resource.device_types import DeviceTypes
