@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
+from apiserver.api.errors.field_errors import OMITTED, ShownValue
+
 __all__ = [
     "CHOSEN",
     "OMITTED",
@@ -45,18 +47,9 @@ __all__ = [
 ]
 
 
-class _Shown:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
 #: For `Invalid.shown`: the value of the field, no value, or in a `Union` the names of the members that are set.
-OWN: Final = _Shown("<own>")
-OMITTED: Final = _Shown("<omitted>")
-CHOSEN: Final = _Shown("<chosen>")
+OWN: Final = ShownValue("<own>")
+CHOSEN: Final = ShownValue("<chosen>")
 
 
 class Condition(NamedTuple):

@@ -6,9 +6,10 @@ crosses fields is a rule in the place where upstream has it, for the order of er
     RULES.of(TYPES.DeviceClaim).errors(path, value, env)
 
 A type's steps are names of its fields, each checked by its type and then below it, markers
-(`apiserver.api.schema.markers`), and rules. Where all of them are data they stand in the type (`Struct.rules`). Without steps
-all fields are checked in their order. A rule gets an `At` and may ask for a field itself (`at.field("exactly")`); a
-rule with names of fields before it, `("exactly", rule)`, takes the place of their checks where one of them is set.
+(`apiserver.api.schema.markers`), and rules. If all of them are data they are in the type (`Struct.rules`). Without
+steps all fields are checked in their order. A rule gets an `At` and may ask for a field itself
+(`at.field("exactly")`); a rule with names of fields before it, `("exactly", rule)`, takes the place of their checks
+where one of them is set.
 """
 
 from __future__ import annotations
