@@ -25,7 +25,6 @@ from apiserver.aggregation.remotes import SLICE_LABEL, Addresses, Remote, Verdic
 from apiserver.api.errors.status import StatusError
 from apiserver.api.schema.objects import Hub
 from apiserver.api.values.times import timestamp
-from apiserver.registry.definition.options import WriteOptions
 from apiserver.registry.store.changes import set_on_change
 from apiserver.registry.store.store import Registry
 from apiserver.registry.verbs.update import update_object
@@ -244,8 +243,7 @@ class RemoteServers:
         ctx = store.context(user=self._user, version="v1", verb="update", name=name, subresource="status")
         ctx.manager = "kube-apiserver"
 
-        def func(old: Hub | None) -> Hub:
-            assert old is not None, "an update has an object"
+        def func(old: Hub) -> Hub:
             if old["metadata"]["uid"] == uid:
                 changed = before.get("status") != verdict.status
                 time = timestamp(ctx.now) if changed else before["lastTransitionTime"]
@@ -257,7 +255,7 @@ class RemoteServers:
             return old
 
         try:
-            await update_object(store, ctx, func, WriteOptions())
+            await update_object(store, ctx, func)
         except StatusError as error:
             if error.code not in (404, 409):
                 raise

@@ -55,7 +55,7 @@ def _changes(
     found: list[tuple[Store, Json, Json | None]] = []
     for obj in objects:
         metadata = obj["metadata"]
-        entry = store.cache.get(store.resource.key(metadata.get("namespace", ""), metadata["name"]))
+        entry = store.cache.get(store.key(metadata.get("namespace", ""), metadata["name"]))
         if entry is None:
             found.append((store, obj, None))
         elif (entry.obj["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "true" and (

@@ -157,10 +157,10 @@ class NodeAuthorizer:
         """Whether an object is related to the node through one of its pods."""
         if resource in self._named:
             store = self._named[resource]
-            entry = store.cache.get(store.resource.key(namespace, name))
+            entry = store.cache.get(store.key(namespace, name))
             return entry is not None and entry.obj["spec"].get("nodeName") == node
         if resource == "persistentvolumes":
-            entry = self._volumes.cache.get(self._volumes.resource.key("", name))
+            entry = self._volumes.cache.get(self._volumes.key("", name))
             return entry is not None and self._has_volume(node, entry)
         if self._pods.find(_INDEX, f"{node} {resource} {namespace} {name}").entries:
             return True

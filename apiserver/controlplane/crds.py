@@ -22,7 +22,7 @@ from apiserver.api.schema.objects import Hub, Shared
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import read
 from apiserver.registry.catalog.catalog import Catalog, CatalogError
-from apiserver.registry.definition.options import DeleteOptions, WriteOptions
+from apiserver.registry.definition.options import DeleteOptions
 from apiserver.registry.store.store import Registry, Store
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.update import update_object
@@ -96,7 +96,7 @@ class CustomResources:
         return self._registry.all_of(_GROUP, _PLURAL)
 
     def _get(self, name: str) -> Hub | None:
-        entry = self._store.cache.get(self._store.resource.key("", name))
+        entry = self._store.cache.get(self._store.key("", name))
         return None if entry is None else read(entry)
 
     async def _follow(self, since: int) -> None:
@@ -203,13 +203,12 @@ class CustomResources:
         ctx = self._store.context(user=self._user, version="v1", verb="update", name=name, subresource="status")
         ctx.manager = "kube-apiserver"
 
-        def func(old: Hub | None) -> Hub:
-            assert old is not None, "an update has an object"
+        def func(old: Hub) -> Hub:
             change(old, timestamp(ctx.now))
             return old
 
         try:
-            await update_object(self._store, ctx, func, WriteOptions())
+            await update_object(self._store, ctx, func)
         except StatusError as error:
             if error.code != 404:
                 raise

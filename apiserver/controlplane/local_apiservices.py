@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.errors.status import StatusError
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.documents.priorities import builtin, group_priority, version_priority
-from apiserver.registry.definition.options import WriteOptions
 from apiserver.registry.store.changes import set_on_change
 from apiserver.registry.verbs.server_writes import create_own, delete_own
 from apiserver.registry.verbs.update import update_object
@@ -62,9 +61,9 @@ class LocalApis:
 
     def kept(self) -> list[str]:
         """The keys of those that are there as long as the server is."""
-        resource = self._registry.stores[_SERVICES].resource
+        store = self._registry.stores[_SERVICES]
         return [
-            resource.key("", item["metadata"]["name"])
+            store.key("", item["metadata"]["name"])
             for item in self._registry.all_of(*_SERVICES)
             if _managed(item) == "onstart"
         ]
@@ -93,14 +92,13 @@ class LocalApis:
         ctx = store.context(user=ADMIN, version="v1", verb="update", name=name)
         ctx.manager = "kube-apiserver"
 
-        def func(old: Hub | None) -> Hub:
-            assert old is not None, "an update has an object"
+        def func(old: Hub) -> Hub:
             if _managed(old) == _CUSTOM:
                 old["spec"] = spec
             return old
 
         try:
-            await update_object(store, ctx, func, WriteOptions())
+            await update_object(store, ctx, func)
         except StatusError as error:
             if error.reason != "NotFound":
                 raise

@@ -79,7 +79,7 @@ class IdentityLease:
     async def clean(self) -> None:
         """Deletes leases of servers that have run out. Raises StatusError."""
         store, moment = self._registry.stores[_LEASES], self._registry.clock()
-        for entry in store.cache.list(store.resource.key(_NAMESPACE, "")).entries:
+        for entry in store.cache.list(store.key(_NAMESPACE, "")).entries:
             labels = entry.obj["metadata"].get("labels") or {}
             if labels.get(_LABEL) == _NAME and _over(entry.obj.get("spec") or {}, moment):
                 await delete_own(self._registry, ADMIN, *_LEASES, _NAMESPACE, entry.obj["metadata"]["name"])

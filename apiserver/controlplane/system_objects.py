@@ -124,9 +124,9 @@ class BuiltIn:
     def kept(self) -> list[str]:
         """Keys of what a reset leaves as it is: namespaces, and what no test of a workload has to do with."""
         stores = self._registry.stores
-        keys = [stores["", "namespaces"].resource.key("", name) for name in BUILT_IN]
+        keys = [stores["", "namespaces"].key("", name) for name in BUILT_IN]
         for plural, objects in _FLOW_CONTROL.items():
-            keys += [stores[_FLOW_GROUP, plural].resource.key("", name) for name in objects]
+            keys += [stores[_FLOW_GROUP, plural].key("", name) for name in objects]
         return keys
 
     async def _flow_control(self) -> None:

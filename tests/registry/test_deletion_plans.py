@@ -13,7 +13,8 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.schema.objects import Hub
 from apiserver.registry.definition.options import DeleteOptions, Preconditions
 from apiserver.registry.definition.strategy import Strategy
-from apiserver.registry.verbs.delete import _check_preconditions, _plan, options_of, removable
+from apiserver.registry.verbs.delete import _check_preconditions, _plan, options_of
+from apiserver.registry.verbs.pipeline import is_removable
 from apiserver.request.messages import Request, User
 
 Json = dict[str, Any]
@@ -131,14 +132,14 @@ def test_an_update_removes_an_object_that_waits_for_nothing_but_its_finalizers()
 
     resource: Any = SimpleNamespace(strategy=Kind(None))
     going = {"metadata": at(0, 0) | HELD}
-    assert removable(resource, {"metadata": at(0, 0)}, going)
+    assert is_removable(resource, {"metadata": at(0, 0)}, going)
     for new, old in (
         ({"metadata": at(0, 0) | HELD}, going),
         ({"metadata": {}}, {"metadata": HELD}),
         ({"metadata": at(0, 9)}, {"metadata": at(0, 9) | HELD}),
         ({"metadata": at(0, 0), "spec": {"finalizers": ["kubernetes"]}}, going),
     ):
-        assert not removable(resource, new, old)
+        assert not is_removable(resource, new, old)
 
 
 _STALE: Any = (

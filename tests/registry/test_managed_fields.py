@@ -16,8 +16,8 @@ from apiserver.registry.fields.managers import (
     decode,
     encode,
     fold_old_updates,
+    keep_times,
 )
-from apiserver.registry.verbs.update import _keep_times
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -239,5 +239,5 @@ def test_a_write_that_changes_the_times_of_managers_alone_changes_nothing(
     written = [_MANAGER | each for each in managers]
     metadata = {"name": "a", **({"managedFields": written} if written else {}), **more.get("metadata", {})}
     new: Json = {"data": {"k": "v"}, **more, "metadata": metadata}
-    _keep_times(new, old)
+    keep_times(new, old)
     assert new["metadata"].get("managedFields") == ([_MANAGER] if kept else written or None)

@@ -61,13 +61,13 @@ def test_who_manages_the_field_in_any_version_manages_the_projection() -> None:
         manager("f", "Apply"): owned("g/v1", "spec.count", time=None),
     }
     obj = {"metadata": {"name": "x", "managedFields": encode(managers)}, "spec": {"count": 3}}
-    made = projector().shown(obj, "g/v1", NOW)
+    made = projector().shown(obj, NOW)
     entries = {entry["manager"]: entry for entry in made["metadata"].pop("managedFields")}
     assert made == {"metadata": {"name": "x"}, "spec": {"replicas": 3}}
     assert sorted(entries) == ["a", "b", "f"]
     assert all(entry["apiVersion"] == "autoscaling/v1" and entry["fieldsV1"] == SCALED for entry in entries.values())
     assert [entries[name]["time"] for name in "abf"] == [THEN, THEN, NOW]
-    bare = projector().shown({"metadata": {"name": "x"}, "spec": {}}, "g/v1", NOW)
+    bare = projector().shown({"metadata": {"name": "x"}, "spec": {}}, NOW)
     assert bare == {"metadata": {"name": "x"}, "spec": {"replicas": 0}}
 
 

@@ -71,13 +71,13 @@ def params_of(kind: ParamKind | None, ref: Json | None, namespace: str) -> list[
 
 
 def _found(kind: ParamKind, ref: Json, namespace: str) -> list[Entry]:
-    cache, resource = kind.store.cache, kind.store.resource
+    store = kind.store
     if name := ref.get("name"):
-        entry = cache.get(resource.key(namespace, name))
+        entry = store.cache.get(store.key(namespace, name))
         return [] if entry is None else [entry]
     selector: LabelSelector = from_object(ref.get("selector"))
     return [
         entry
-        for entry in cache.list(resource.prefix(namespace)).entries
+        for entry in store.cache.list(store.resource.prefix(namespace)).entries
         if selector.matches(entry.obj["metadata"].get("labels"))
     ]

@@ -20,5 +20,5 @@ Hub = NewType("Hub", Json)
 Shared = NewType("Shared", Json)
 Versioned = NewType("Versioned", Json)
 
-#: Old object → new object. Gets a private copy of what is stored (None: nothing), and may be called several times.
-UpdateFunc = Callable[[Hub | None], Hub]
+#: Make a new object of a private copy of the stored one. Called again if another writer was first.
+UpdateFunc = Callable[[Hub], Hub]

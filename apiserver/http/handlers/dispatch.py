@@ -202,7 +202,7 @@ def _takes_long(store: Store, ctx: Context, request: Request) -> bool:
     """
     resource = store.resource
     if ctx.name:
-        entry = store.cache.get(resource.key(ctx.namespace, ctx.name))
+        entry = store.cache.get(store.key(ctx.namespace, ctx.name))
         if entry is not None and len(entry.tail) > LONG:
             return True
     if len(request.body) > _TERSE and _has_expressions(resource.hub_schema):

@@ -76,7 +76,7 @@ def read_shared(entry: Entry) -> Hub:
     """As `read`, for who only looks at it: its parts, those of the metadata as well, may be everybody's."""
     obj = entry.primed
     if obj is None:
-        return read(entry)
+        return Hub(decode_exactly(OPENING + entry.tail))
     return Hub({**obj, "metadata": {**obj["metadata"]}})
 
 

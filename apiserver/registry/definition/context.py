@@ -69,12 +69,12 @@ class Context:
     deadline: float | None = None
 
     def report_dropped(self, memory: DroppedFields, name: str) -> None:
-        """Remembers what a write of the object lost, whether it succeeded or not, and warns the writer."""
+        """Record the fields that a write of the object lost, and warn the writer once about each of them."""
         fields = tuple(dict.fromkeys(self.dropped))
         if not self.dry_run:
             memory.note(self.resource.group, self.resource.kind, self.namespace, name, self.now, fields)
         if memory.warns:
-            self.warnings += [field.warning for field in fields]
+            self.warnings += [field.warning for field in fields if field.warning not in self.warnings]
 
     def of_object(self, namespace: str, name: str) -> Context:
         """The same request, about one object (of a collection)."""

@@ -25,6 +25,8 @@ from apiserver.api.values.times import timestamp
 __all__ = [
     "FOREGROUND",
     "ORPHAN",
+    "UNCHECKED",
+    "check_identity",
     "deduplicate_owners",
     "ensure_namespace",
     "fill_system_fields",
@@ -42,6 +44,9 @@ Json = dict[str, Any]
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
+
+#: Fields that no rule checks in an update: the version, and the managed fields, which were checked when they were read.
+UNCHECKED: Final[Json] = {"resourceVersion": None, "managedFields": None}
 
 _METADATA: Final = Path("metadata")
 _ANNOTATION_LIMIT: Final = 256 * 1024
@@ -87,6 +92,16 @@ def ensure_namespace(metadata: Json, namespace: str) -> None:
         del metadata["namespace"]
     else:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def check_identity(metadata: Json, namespace: str, name: str) -> None:
+    """Set the namespace, and raise 400 if the object is not the object that the path names."""
+    ensure_namespace(metadata, namespace)
+    given = metadata.get("name", "")
+    if not given:
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    if given != name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
 
 
 def is_terminating(obj: Json) -> bool:

@@ -272,12 +272,6 @@ class Resource:
     def version(self, name: str) -> Version | None:
         return next((v for v in self.versions if v.name == name), None)
 
-    def key(self, namespace: str, name: str) -> str:
-        return (
-            f"/registry/{self.storage_prefix}/{namespace}/{name}"
-            if self.namespaced
-            else f"/registry/{self.storage_prefix}/{name}"
-        )
-
     def prefix(self, namespace: str = "") -> str:
+        """Return what the keys of all objects begin with, or of those in a namespace."""
         return f"/registry/{self.storage_prefix}/{namespace}/" if namespace else f"/registry/{self.storage_prefix}/"

@@ -10,7 +10,6 @@ Texts and rules are those of k8s.io/apimachinery (pkg/util/managedfields) and st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -18,9 +17,9 @@ import orjson
 from apiserver.api.codec.bodies import DecodeError, loads, named_version, repeated_fields
 from apiserver.api.codec.codec import decode, ordinary
 from apiserver.api.errors.nesting import dumps
-from apiserver.api.errors.status import StatusError, bad_request
+from apiserver.api.errors.status import StatusError, bad_request, conflict
 from apiserver.api.schema.language import Struct
-from apiserver.api.schema.objects import Hub, UpdateFunc
+from apiserver.api.schema.objects import Hub
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import ExpectedBody, Form, copy_of, exact_copy, to_hub
 from apiserver.registry.body.decode import warnings_of
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
     from apiserver.registry.definition.options import WriteOptions
 
-__all__ = ["apply_func"]
+__all__ = ["Apply"]
 
 Json = dict[str, Any]
 
@@ -49,34 +48,6 @@ _PRUNE: Final = "prune fields"
 _CONVERT_MERGED: Final = f"{_PRUNE}: failed to convert merged object to last applied version"
 _ADD_BACK: Final = f"{_PRUNE}: failed add back owned items"
 _ADD_BACK_AT: Final = f"{_ADD_BACK}: failed to convert {{}} object at version"
-
-
-def apply_func(
-    forms: Mapping[str, Form],
-    resets: tuple[str, ...],
-    ctx: Context,
-    expected: ExpectedBody,
-    body: bytes,
-    options: WriteOptions,
-) -> UpdateFunc:
-    """What an apply makes of a stored object; it tracks managers itself. `forms` are the versions that managers may
-    speak, `resets` the fields that this write cannot own. The body is read when there is something to apply it to:
-    where an object is missing that has to be there, it may be anything."""
-    read = cache(partial(_load, body))
-
-    def update(old: Hub | None) -> Hub:
-        applied, repeated = read()
-        kind, group_version = _text(applied.get("kind")), named_version(_text(applied.get("apiVersion")))
-        if (kind, group_version) != (expected.kind, expected.api_version):
-            raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
-        obj = _Applier(forms, resets, ctx, expected, applied).apply(old, bool(options.force))
-        if repeated and options.field_validation == "Strict":
-            raise bad_request(f"error strict decoding YAML: {', '.join(repeated)}")
-        if repeated and options.field_validation != "Ignore":
-            ctx.warnings += [text for problem in repeated for text in warnings_of(problem) if text not in ctx.warnings]
-        return obj
-
-    return update
 
 
 def _load(body: bytes) -> tuple[Json, list[str]]:
@@ -112,20 +83,54 @@ def _gvk(api_version: str, kind: str) -> str:
     return f"{group}/{version}, Kind={kind}"
 
 
-class _Applier:
-    """One apply. `schema` and `api_version` are the request's; live and applied objects are in that version."""
+class Apply:
+    """An applied configuration, and what it makes of a stored object (None: of nothing).
+
+    `schema` and `api_version` are those of the request; live and applied objects are in that version. The body is read
+    when there is something to apply it to: if the object is missing and must exist, the body may be anything.
+
+    Args:
+        forms: the versions that managers may use, by apiVersion.
+        resets: the fields that this write cannot own.
+    """
 
     def __init__(
-        self, forms: Mapping[str, Form], resets: tuple[str, ...], ctx: Context, expected: ExpectedBody, applied: Json
+        self,
+        forms: Mapping[str, Form],
+        resets: tuple[str, ...],
+        ctx: Context,
+        expected: ExpectedBody,
+        body: bytes,
+        options: WriteOptions,
     ) -> None:
-        self.forms, self.ctx, self.expected, self.applied = forms, ctx, expected, applied
+        self.forms, self.ctx, self.expected, self.body, self.options = forms, ctx, expected, body, options
         self.schema: Struct = expected.schema
         self.api_version = expected.api_version
         self.manager = Manager(ctx.manager, "Apply", "", ctx.subresource)
         self.resets = of_paths(*resets)
+        #: The configuration, and its repeated fields, once the body was read.
+        self.applied: Json = {}
+        self.repeated: list[str] | None = None
 
-    def apply(self, old: Hub | None, force: bool) -> Hub:
-        """The new object in hub form, with its managers."""
+    def __call__(self, old: Hub | None) -> Hub:
+        """Return the new object in hub form, with its managers. Raises StatusError."""
+        if self.repeated is None:
+            self.applied, self.repeated = _load(self.body)
+        kind, group_version = _text(self.applied.get("kind")), named_version(_text(self.applied.get("apiVersion")))
+        if (kind, group_version) != (self.expected.kind, self.api_version):
+            raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
+        obj = self._apply(old, bool(self.options.force))
+        if self.repeated and self.options.field_validation == "Strict":
+            raise bad_request(f"error strict decoding YAML: {', '.join(self.repeated)}")
+        if self.repeated and self.options.field_validation != "Ignore":
+            warnings = self.ctx.warnings
+            warnings += [text for each in self.repeated for text in warnings_of(each) if text not in warnings]
+        if old is None and (uid := obj["metadata"].get("uid")):
+            cause = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise conflict(self.ctx.resource.plural, self.ctx.resource.group, self.ctx.name, cause)
+        return obj
+
+    def _apply(self, old: Hub | None, force: bool) -> Hub:
         metadata = self.applied.get("metadata")
         if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")

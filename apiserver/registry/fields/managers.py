@@ -21,12 +21,13 @@ from apiserver.api.errors.nesting import copied
 from apiserver.api.errors.status import StatusError
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import Form, written
+from apiserver.registry.definition.metadata import UNCHECKED
 from apiserver.registry.definition.resource import same_form
 from apiserver.registry.fields.merge import check
 from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, union_of, without
 from apiserver.registry.fields.walk import NamelessItem, compare
 
-__all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_strictly", "encode"]
+__all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_strictly", "encode", "keep_times"]
 
 Json = dict[str, Any]
 
@@ -252,6 +253,19 @@ class FieldTracker:
                 raise NamelessItem from None
             raise
         return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
+
+
+def keep_times(new: Json, old: Json) -> None:
+    """Keep the times of the managers if nothing else has changed, so that the write changes nothing."""
+    after, before = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if not after or not before or after == before or len(after) != len(before):
+        return
+    if any({**a, "time": ""} != {**b, "time": ""} for a, b in zip(after, before, strict=True)):
+        return
+    if any(new.get(name) != old.get(name) for name in new.keys() | old.keys() if name != "metadata"):
+        return
+    if new["metadata"] | UNCHECKED == old["metadata"] | UNCHECKED:
+        new["metadata"]["managedFields"] = before
 
 
 def fold_old_updates(managers: Managers) -> None:

@@ -9,7 +9,7 @@ it has to wait for something.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from apiserver.api.errors import status
@@ -30,33 +30,17 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 class Attributes:
-    """One write. `obj` is None for DELETE, `old` for CREATE; both are in hub form, `old` read-only. What gives the old
-    object may be given instead: it is called when a plugin asks.
-    """
+    """One write. `obj` is None for DELETE, `old` for CREATE; both are in hub form, `old` read-only."""
 
-    __slots__ = (
-        "_old", "ctx", "name", "namespace", "obj", "operation", "reinvocation", "resource", "subresource",
-    )  # fmt: skip
+    __slots__ = ("ctx", "name", "namespace", "obj", "old", "operation", "reinvocation", "resource", "subresource")
 
     def __init__(
-        self,
-        operation: Operation,
-        ctx: Context,
-        name: str,
-        obj: Json | None,
-        old: Json | Callable[[], Json] | None = None,
+        self, operation: Operation, ctx: Context, name: str, obj: Json | None, old: Json | None = None
     ) -> None:
-        self.operation, self.ctx, self.name, self.obj, self._old = operation, ctx, name, obj, old
+        self.operation, self.ctx, self.name, self.obj, self.old = operation, ctx, name, obj, old
         #: set by a plugin that may want everybody to be asked again.
         self.reinvocation: Reinvocation | None = None
         self.resource, self.namespace, self.subresource = ctx.resource, ctx.namespace, ctx.subresource
-
-    @property
-    def old(self) -> Json | None:
-        old = self._old
-        if callable(old):
-            old = self._old = old()
-        return old
 
 
 class Reinvocation:

@@ -17,9 +17,9 @@ from apiserver.storage.watchcache.entry import Entry
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
-    from apiserver.registry.store.store import Store
+    from apiserver.registry.definition.resource import Resource
 
-__all__ = ["Shown", "is_outdated", "mark_of", "marked", "shown", "stored", "stored_as", "unmarked"]
+__all__ = ["Shown", "mark_of", "marked", "shown", "stored", "stored_as", "unmarked"]
 
 _KEY: Final = b',"apiVersion":"'
 _END: Final = b'"}'
@@ -40,26 +40,18 @@ class Shown(Entry):
         return self.raw.value
 
 
-async def shown(store: Store, ctx: Context, entry: Entry, *, kept: bool = False) -> Entry:
-    """An entry in the version of a request; `kept`: as it was converted before is good enough. Raises StatusError."""
-    conversion = store.resource.conversion
+async def shown(resource: Resource, ctx: Context, entry: Entry, *, kept: bool = False) -> Entry:
+    """Convert an entry to the version of a request; `kept` allows a conversion from before. Raises StatusError."""
+    conversion = resource.conversion
     if conversion is None or type(entry) is not Entry:  # what was not stored has the version of its request
         return entry
     return (await conversion.shown((entry,), ctx.version, kept=kept))[0]
 
 
-async def stored(store: Store, ctx: Context, obj: Hub) -> Hub:
-    """An object of a request as it is to be stored. Raises StatusError."""
-    conversion = store.resource.conversion
+async def stored(resource: Resource, ctx: Context, obj: Hub) -> Hub:
+    """Convert an object of a request to the storage version. Raises StatusError."""
+    conversion = resource.conversion
     return obj if conversion is None else await conversion.stored(obj, ctx.version)
-
-
-def is_outdated(store: Store, key: str, entry: Entry) -> bool:
-    """Whether an object is stored in another form than it would be now: by a schema or in a version from before. A
-    write that changes nothing then stores it anew, as upstream does; what migrates stored objects counts on it.
-    """
-    raw = entry.raw if isinstance(entry, Shown) else entry
-    return store.cache.stored_value(key, raw) != marked(Stored(unmarked(raw.value)), store.resource.stored_mark)
 
 
 # The version of a stored object. A row of a resource that was stored in several versions ends with the name of its own,

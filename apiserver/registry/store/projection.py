@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api.errors.status import conflict, invalid
-from apiserver.api.schema.objects import Hub, UpdateFunc
-from apiserver.registry.body.convert import copy_of, forms_of, read
+from apiserver.api.schema.objects import Hub
+from apiserver.registry.body.convert import forms_of, read
 from apiserver.registry.definition.resource import api_version
 from apiserver.registry.fields.managers import FieldTracker, Manager, Managers, Owned, decode_strictly, encode
 from apiserver.registry.fields.set import contains, difference, of_elements, of_paths
@@ -60,9 +60,10 @@ class Projector:
         """The request, as one about the projection."""
         return replace(ctx, resource=self.kind, version=self.version.name)
 
-    def shown(self, obj: Json, version: str, written: str | None) -> Json:
-        """The projection of an object of a version, with the managers of what it shows; the one without a time wrote
-        it at `written`."""
+    def shown(self, obj: Json, written: str | None = None) -> Json:
+        """Return the projection of an object, with the managers of its field. `written` is the time of a manager that
+        has none.
+        """
         made = self.show(Hub(obj))
         managers = self._of_projection(decode_strictly(obj["metadata"].get("managedFields")))
         entries = encode({key: owned._replace(time=owned.time or written) for key, owned in managers.items()})
@@ -79,31 +80,29 @@ class Projector:
         if self._there is not None:
             self._there(entry.obj)
 
-    def of_object(self, ctx: Context, func: UpdateFunc, *, tracked: bool) -> UpdateFunc:
-        """What changes the projection as what changes the object, which tracks managers itself; so does `func` when it
-        is `tracked`.
+    def project(self, entry: Entry) -> Hub:
+        """Return a private copy of the projection of a stored object."""
+        return Hub(self.shown(read(entry)))
+
+    def embed(self, ctx: Context, entry: Entry, new: Hub, *, tracked: bool) -> Hub:
+        """Return the stored object with a changed projection. `tracked`: the managers of the projection are to be
+        updated.
+
+        Raises:
+            StatusError: 422 for a wrong projection, 409 for one of another object.
         """
-
-        def update(obj: Hub | None) -> Hub:
-            assert obj is not None, "a projection needs an object"
-            metadata, version = obj["metadata"], api_version(ctx.resource.group, ctx.version)
-            managers = decode_strictly(metadata.get("managedFields"))
-            shown = self.show(obj)
-            if kept := encode(self._of_projection(managers)):
-                shown["metadata"]["managedFields"] = kept
-            new = func(Hub(copy_of(shown)))
-            if not tracked:
-                writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)
-                self._tracker.updated(shown, new, writer, ctx.now)
-            self._check(ctx, new, obj)
-            self.take(obj, new)
-            metadata.pop("managedFields", None)
-            entries = encode(self._of_parent(managers, decode_strictly(new["metadata"].get("managedFields")), version))
-            if entries:
-                metadata["managedFields"] = entries
-            return obj
-
-        return update
+        obj = read(entry)
+        if tracked:
+            writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)
+            self._tracker.updated(self.shown(obj), new, writer, ctx.now)
+        metadata, version = obj["metadata"], api_version(ctx.resource.group, ctx.version)
+        managers = decode_strictly(metadata.pop("managedFields", None))
+        self._check(ctx, new, obj)
+        self.take(obj, new)
+        entries = encode(self._of_parent(managers, decode_strictly(new["metadata"].get("managedFields")), version))
+        if entries:
+            metadata["managedFields"] = entries
+        return obj
 
     def _check(self, ctx: Context, new: Json, obj: Json) -> None:
         metadata, name = obj["metadata"], obj["metadata"]["name"]

@@ -25,7 +25,7 @@ from apiserver.registry.definition.random_source import Chance
 from apiserver.registry.definition.resource import Resource, api_version
 from apiserver.registry.definition.strategy import own
 from apiserver.registry.fields.managers import FieldTracker
-from apiserver.registry.store.conversion import marked, shown, stored
+from apiserver.registry.store.conversion import Shown, marked, shown, stored, unmarked
 from apiserver.registry.store.projection import Projector
 from apiserver.runtime.clock import now
 from apiserver.runtime.offload import LONG, call_on_loop, on_loop
@@ -121,7 +121,7 @@ class Registry:
         store = self.stores.get((group, plural))
         if store is None:
             return None
-        entry = store.cache.get(store.resource.key(namespace, name))
+        entry = store.cache.get(store.key(namespace, name))
         return None if entry is None else entry.obj
 
     def counts(self) -> dict[str, int]:
@@ -250,6 +250,19 @@ class Store:
             for subresource in (None, *self.variants[version.name].subresources)
         }
 
+    def key(self, namespace: str, name: str) -> str:
+        """Return the key under which an object is stored."""
+        prefix = self.cache.prefix
+        return f"{prefix}{namespace}/{name}" if self.resource.namespaced else f"{prefix}{name}"
+
+    def is_outdated(self, entry: Entry) -> bool:
+        """Whether an object is stored by a former schema or in a former version. Upstream stores such an object again
+        even if nothing changes: storage migration relies on it.
+        """
+        raw = entry.raw if isinstance(entry, Shown) else entry
+        present = marked(Stored(unmarked(raw.value)), self.resource.stored_mark)
+        return self.cache.stored_value(entry.key, raw) != present
+
     def handlers(self, operation: Operation, ctx: Context) -> Handlers:
         """The admission plugins that have something to say of such requests."""
         known, kind = self.known_handlers, (operation, ctx.version, ctx.subresource, ctx.namespace != "")
@@ -291,7 +304,7 @@ class Store:
         """
         converted = self.resource.conversion is not None
         if converted:
-            obj = await stored(self, ctx, obj)
+            obj = await stored(self.resource, ctx, obj)
         made, mark = as_stored(obj), self.resource.stored_mark
         plain = encode_plain(made) if self.cache.followers and not (converted or mark) else None
         if plain is not None and len(plain) <= LONG:
@@ -308,7 +321,7 @@ class Store:
         except BaseException:
             self.cache.take_back(key)
             raise
-        return await shown(self, ctx, entry) if converted else entry
+        return await shown(self.resource, ctx, entry) if converted else entry
 
     @on_loop
     async def append(self, write: Write) -> Entry:

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from apiserver.api.codec.codec import DecodeError, decode, interpret
-from apiserver.api.errors.status import StatusError, bad_request, conflict, not_found
+from apiserver.api.errors.status import StatusError, bad_request, conflict
 from apiserver.api.schema.objects import Hub, Json
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.api.values.durations import go_seconds
 from apiserver.api.values.times import timestamp
-from apiserver.registry.body.convert import encode_stored, read
+from apiserver.registry.body.convert import encode_stored
 from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body, unregistered
 from apiserver.registry.definition.metadata import FOREGROUND, ORPHAN
 from apiserver.registry.definition.options import DeleteOptions, Preconditions, delete_options
 from apiserver.registry.store.admission import Attributes, admit, validate
 from apiserver.registry.store.conversion import marked, shown, stored
 from apiserver.registry.store.results import DeleteResult, Unsaved
+from apiserver.registry.verbs.pipeline import Mutation, read_stored
 from apiserver.storage.log.types import KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from apiserver.request.messages import Request
     from apiserver.storage.watchcache.cache import Entry
 
-__all__ = ["delete", "delete_object", "options_of", "removable"]
+__all__ = ["delete", "delete_object", "options_of"]
 
 _COLLECTED: Final = (ORPHAN, FOREGROUND)
 
@@ -80,115 +80,97 @@ def _check_options_kind(version: str, kind: str) -> None:
 
 
 async def delete_object(store: Store, ctx: Context, options: DeleteOptions, *, admitted: bool = False) -> DeleteResult:
-    """Deletes ctx.name, as far as its kind, its finalizers and its grace period allow. `admitted`: as a part of what
-    admission has seen (an eviction). Raises StatusError.
+    """Delete ctx.name, as far as its kind, its finalizers and its grace period allow. `admitted`: admission has
+    already seen the deletion as a part of an eviction. Raises StatusError.
     """
-    resource, strategy = store.resource, store.strategy
-    key = resource.key(ctx.namespace, ctx.name)
+    m, strategy = Mutation(store, ctx, options), store.strategy
+    m.tracked = False
     while True:
-        await store.registry.turn(key)
-        entry = store.cache.get(key)
-        if entry is None:
-            raise not_found(resource.plural, resource.group, ctx.name)
-        if resource.conversion is not None:
-            entry = await shown(store, ctx, entry)
-        obj = read(entry)
-        _check_preconditions(resource, obj["metadata"], options.preconditions)
-        if strategy.starts_deletion(ctx, obj, options):
-            result = await _start(store, ctx, key, entry, obj, options)
-        elif not strategy.may_remove(obj):
-            return DeleteResult(entry, gone=False, code=_code(options))
+        await read_stored(m)
+        _check_preconditions(store.resource, m.old["metadata"], options.preconditions)
+        if strategy.starts_deletion(ctx, m.obj, options):
+            result = await _start(m, options)
+        elif not strategy.may_remove(m.obj):
+            return DeleteResult(m.entry, gone=False, code=_code(options))
         else:
-            result = await _step(store, ctx, key, entry, obj, options, admitted=admitted)
+            result = await _step(m, options, admitted=admitted)
         if result is not None:
             return result
 
 
-async def _start(
-    store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, options: DeleteOptions
-) -> DeleteResult | None:
-    """Kinds whose deletion begins with a change of their own and ends elsewhere (namespaces). None: another writer was
-    first, so start over.
-    """
-    await _admit(store, ctx, entry)
-    if store.strategy.begins_with_finalizers:
-        _set_finalizers(obj["metadata"], _finalizers(store.strategy.garbage_collection, obj["metadata"], options))
-    written = await _write(store, ctx, key, entry, obj, options.dry_run)
+async def _start(m: Mutation, options: DeleteOptions) -> DeleteResult | None:
+    """Store the first step of a deletion that ends elsewhere (namespaces). Return None if another writer was first."""
+    strategy, metadata = m.store.strategy, m.obj["metadata"]
+    await _admit(m)
+    if strategy.begins_with_finalizers:
+        _set_finalizers(metadata, _finalizers(strategy.garbage_collection, metadata, options))
+    written = await _write(m)
     return None if written is None else DeleteResult(written, gone=False, code=_code(options))
 
 
-async def _step(
-    store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, options: DeleteOptions, *, admitted: bool
-) -> DeleteResult | None:
-    """Deletes, as far as finalizers and the grace period allow. None: another writer was first, so start over."""
-    step = _plan(ctx, obj, options)
+async def _step(m: Mutation, options: DeleteOptions, *, admitted: bool) -> DeleteResult | None:
+    """Delete, as far as finalizers and the grace period allow. Return None if another writer was first."""
+    store, entry = m.store, m.entry
+    step = _plan(m.ctx, m.obj, options)
     if step.then == "pending":
         return replace(_answer(store, entry, gone=False), code=_code(options))
     if not admitted:
-        await _admit(store, ctx, entry)
-    current = entry
-    if step.obj is not None:
-        written = await _write(store, ctx, key, entry, step.obj, options.dry_run)
+        await _admit(m)
+    changed = step.obj is not None
+    if changed:
+        written = await _write(m)
         if written is None:
             return None
-        current = written
+        entry = written
     if step.then == "keep":
-        return DeleteResult(current, gone=False, code=_code(options))
+        return DeleteResult(entry, gone=False, code=_code(options))
     if options.dry_run:
-        return _dry(store, current, step)
-    result = await _remove(store, key, current, written=step.obj is not None)
+        return DeleteResult(entry, gone=True) if changed else _answer(store, entry, gone=True)
+    result = await _remove(m, entry, written=changed)
     if result is not None and store.reservations is not None:
-        await store.reservations.release(ctx, current.obj)
+        await store.reservations.release(m.ctx, entry.obj)
     return result
 
 
 def _code(options: DeleteOptions) -> int:
-    """Dependents are to go in the background and the object stays for a while: accepted."""
+    """Return 202 if the object stays for a while until its dependents are deleted in the background."""
     return 202 if options.orphan is False else 200
 
 
-def _dry(store: Store, entry: Entry, step: _Step) -> DeleteResult:
-    return DeleteResult(entry, gone=True) if step.obj is not None else _answer(store, entry, gone=True)
+async def _admit(m: Mutation) -> None:
+    handlers = m.store.handlers("DELETE", m.ctx)
+    name = "" if m.ctx.verb == "deletecollection" else m.ctx.name
+    attributes = Attributes("DELETE", m.ctx, name, None, m.old)
+    await admit(handlers, attributes)
+    await validate(handlers, attributes)
 
 
-async def _admit(store: Store, ctx: Context, entry: Entry) -> None:
-    handlers = store.handlers("DELETE", ctx)
-    if not any(handlers):
-        return
-    name = "" if ctx.verb == "deletecollection" else ctx.name
-    attributes = Attributes("DELETE", ctx, name, None, partial(read, entry))
-    if handlers.admitting:
-        await admit(handlers, attributes)
-    if handlers.validating:
-        await validate(handlers, attributes)
-
-
-async def _write(store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, dry_run: bool) -> Entry | None:
-    """Stores the object as it is now being deleted; unchanged, it keeps its version."""
-    obj["metadata"].pop("resourceVersion", None)
-    before = read(entry)
-    del before["metadata"]["resourceVersion"]
-    if obj == before:
-        return entry
-    if dry_run:
-        return Unsaved(key, obj, entry.revision)
-    value = marked(encode_stored(await stored(store, ctx, obj)), store.resource.stored_mark)
+async def _write(m: Mutation) -> Entry | None:
+    """Store the terminating object. An unchanged object keeps its version."""
+    m.obj["metadata"].pop("resourceVersion", None)
+    del m.old["metadata"]["resourceVersion"]
+    if m.obj == m.old:
+        return m.entry
+    if m.options.dry_run:
+        return Unsaved(m.key, m.obj, m.entry.revision)
+    store, resource, ctx = m.store, m.resource, m.ctx
+    value = marked(encode_stored(await stored(resource, ctx, m.obj)), resource.stored_mark)
     try:
-        return await shown(store, ctx, await store.append(Write(key, value, entry.revision, frees=True)))
+        return await shown(resource, ctx, await store.append(Write(m.key, value, m.entry.revision, frees=True)))
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None
 
 
-async def _remove(store: Store, key: str, entry: Entry, *, written: bool) -> DeleteResult | None:
+async def _remove(m: Mutation, entry: Entry, *, written: bool) -> DeleteResult | None:
     try:
-        last = await store.append(Write(key, entry.value, entry.revision, deleted=True))
+        last = await m.store.append(Write(m.key, entry.value, entry.revision, deleted=True))
     except (RevisionConflict, KeyMissing) as refused:
         if not written or isinstance(refused, RevisionConflict):
-            await store.registry.catch_up(refused)
+            await m.store.registry.catch_up(refused)
             return None
         last = entry
-    return _answer(store, last, gone=True)
+    return _answer(m.store, last, gone=True)
 
 
 def _answer(store: Store, entry: Entry, *, gone: bool) -> DeleteResult:
@@ -331,18 +313,6 @@ def _set_finalizers(metadata: Json, finalizers: list[str]) -> bool:
     else:
         metadata.pop("finalizers", None)
     return True
-
-
-def removable(resource: Resource, new: Json, old: Json) -> bool:
-    """Whether an update took the last finalizer of an object whose deletion waits for nothing else."""
-    before = old["metadata"]
-    if (
-        new["metadata"].get("finalizers")
-        or "deletionTimestamp" not in before
-        or before.get("deletionGracePeriodSeconds")
-    ):
-        return False
-    return resource.strategy.may_remove(new)
 
 
 def _success(resource: Resource, metadata: Json) -> Json:

@@ -34,13 +34,13 @@ async def get(store: Store, ctx: Context, request: Request) -> Entry:
     else:
         await store.registry.consistent()
     # Upstream answers the newest out of etcd, and converts it; whoever names a version is answered out of its cache.
-    return await shown(store, ctx, get_present(store, ctx.namespace, ctx.name), kept=bool(wanted))
+    return await shown(store.resource, ctx, get_present(store, ctx.namespace, ctx.name), kept=bool(wanted))
 
 
 async def _shown_now(store: Store, ctx: Context) -> Entry:
     """An object of a kind that stores none."""
     for entry in await shown_entries(store, ctx):
-        if entry.key == store.resource.key(ctx.namespace, ctx.name):
+        if entry.key == store.key(ctx.namespace, ctx.name):
             return entry
     raise not_found(store.resource.singular, store.resource.group, ctx.name)
 
@@ -48,14 +48,14 @@ async def _shown_now(store: Store, ctx: Context) -> Entry:
 async def shown_entries(store: Store, ctx: Context) -> list[Entry]:
     """All objects of a kind that stores none."""
     assert store.resource.shown is not None
-    key = store.resource.key
+    key = store.key
     objects = await store.resource.shown(store, ctx)
     return [Unsaved(key("", obj["metadata"]["name"]), Hub(obj), 0) for obj in objects]
 
 
 def get_present(store: Store, namespace: str, name: str) -> Entry:
     """The state of one object as this server's cache holds it. Raises 404."""
-    entry = store.cache.get(store.resource.key(namespace, name))
+    entry = store.cache.get(store.key(namespace, name))
     if entry is None:
         raise not_found(store.resource.plural, store.resource.group, name)
     return entry

@@ -1,5 +1,5 @@
-"""PATCH in the request's content type, and server-side apply: what the patch makes of the object is written as by a
-PUT, from `apiserver.registry.verbs.update` on.
+"""PATCH in the request's content type, and server-side apply. The steps of a write are in
+`apiserver.registry.verbs.pipeline`; what a patch makes of the stored object is here:
 
     stored → version → patched → decoded (unknown fields) → defaults → hub
 
@@ -18,7 +18,7 @@ from apiserver.api.codec.bodies import Body, DecodeError, claimed_kind, loads, r
 from apiserver.api.codec.codec import Decoded, decode, decode_changed, ordinary_changes
 from apiserver.api.errors.field_errors import Path, go_quote, invalid
 from apiserver.api.errors.nesting import LEVELS, TooDeep, bounded, may_be_deep
-from apiserver.api.errors.status import StatusError, bad_request, conflict, internal_error
+from apiserver.api.errors.status import StatusError, bad_request, internal_error
 from apiserver.api.errors.status import invalid as invalid_status
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
@@ -29,10 +29,10 @@ from apiserver.api.values.go_json import unmarshal_error
 from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
 from apiserver.registry.body.decode import other_kind, scheme_of, unregistered, unsupported_media_type, warnings_of
 from apiserver.registry.body.unstructured import Misfit, restored_changes
-from apiserver.registry.definition.metadata import ensure_namespace, manager_name
+from apiserver.registry.definition.metadata import check_identity, manager_name
 from apiserver.registry.definition.options import patch_options
 from apiserver.registry.store.results import Result
-from apiserver.registry.verbs.update import check_name, update_object
+from apiserver.registry.verbs.pipeline import Mutation, admit_object, read_stored, store_object
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
@@ -62,29 +62,26 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
     ctx.dry_run, ctx.options = options.dry_run, options
     expected = store.bodies[ctx.version, ctx.subresource]
-    projector = store.projectors.get((ctx.version, ctx.subresource))
-    about = ctx if projector is None else projector.context(ctx)
-    if not apply:
-        patched = _PATCHES[media](about, expected, request.body, options.field_validation or "Warn")
-        return await update_object(store, ctx, patched, options)
-    from apiserver.registry.fields.apply import apply_func
+    mutation = Mutation(store, ctx, options, creates=apply, applied=apply)
+    about = ctx if mutation.projector is None else mutation.projector.context(ctx)
+    change: Callable[[Any], Hub]
+    if apply:
+        from apiserver.registry.fields.apply import Apply
 
-    forms, resets = store.forms, store.strategy.reset_fields_of(ctx.subresource)
-    if projector is not None:
-        forms, resets = projector.forms, ()
-    applied = apply_func(forms, resets, about, expected, request.body, options)
-
-    def update(old: Hub | None) -> Hub:
-        obj = applied(old)
-        metadata = obj["metadata"]
-        if old is None and (uid := metadata.get("uid")):
-            cause = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            raise conflict(store.resource.plural, store.resource.group, ctx.name, cause)
-        ensure_namespace(metadata, ctx.namespace)
-        check_name(ctx, metadata)
-        return obj
-
-    return await update_object(store, ctx, update, options, create=True, tracked=True)
+        forms, resets = store.forms, store.strategy.reset_fields_of(ctx.subresource)
+        if mutation.projector is not None:
+            forms, resets = mutation.projector.forms, ()
+        change = Apply(forms, resets, about, expected, request.body, options)
+    else:
+        change = _PATCHES[media](about, expected, request.body, options.field_validation or "Warn")
+    while True:
+        await read_stored(mutation)
+        mutation.obj = change(mutation.obj)
+        check_identity(mutation.obj["metadata"], ctx.namespace, ctx.name)
+        await admit_object(mutation)
+        result = await store_object(mutation)
+        if result is not None:
+            return result
 
 
 def check_patch_type(request: Request, *, custom: bool) -> str:
@@ -107,8 +104,8 @@ class Patch:
         self.patch: Any = None
         self.repeated: list[str] | None = None
 
-    def __call__(self, old: Hub | None) -> Hub:
-        assert old is not None, "a patch needs an object"
+    def __call__(self, old: Hub) -> Hub:
+        """Return the patched object in hub form. Raises StatusError."""
         if self.repeated is None:
             self.repeated = self.read()
         self.document = to_version(self.ctx.resource, self.expected.of, old)
@@ -203,13 +200,9 @@ class Patch:
         if self.repeated or decoded.problems:
             self.report([*(self.repeated or ()), *decoded.problems])
         try:
-            obj = to_hub(self.ctx, expected, decoded.obj, reset=reset)
+            return to_hub(self.ctx, expected, decoded.obj, reset=reset)
         except DecodeError as error:
             raise self.refuse(str(error)) from None
-        metadata = obj["metadata"]
-        ensure_namespace(metadata, self.ctx.namespace)
-        check_name(self.ctx, metadata)
-        return obj
 
     def report(self, found: list[str]) -> None:
         """Unknown and repeated fields: an error, warnings, or nothing."""

@@ -86,7 +86,7 @@ def select(resource: Resource, version: str, namespace: str, options: ListOption
         exact_name, exact_namespace = fields.exact("metadata.name"), fields.exact("metadata.namespace")
     if exact_namespace and not namespace and resource.namespaced:
         namespace = exact_namespace
-    key = resource.key(namespace, exact_name) if exact_name and (namespace or not resource.namespaced) else None
+    key = resource.prefix(namespace) + exact_name if exact_name and (namespace or not resource.namespaced) else None
     index, term = _narrowed(resource, labels, fields)
     count = (len(labels.requirements) if labels is not None else 0) + (
         len(fields.requirements) if fields is not None else 0

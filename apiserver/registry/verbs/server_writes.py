@@ -88,9 +88,12 @@ async def rewrite_own(
     """
     store = registry.stores[group, plural]
     version = store.resource.versions[0].name
-    ctx = store.context(user=user, version=version, verb="update", namespace=namespace, name=name)
+    ctx = store.context(
+        user=user, version=version, verb="update", namespace=namespace, name=name, subresource=subresource
+    )
+    ctx.manager = _MANAGER
     try:
-        await replace_object(store, ctx, func, manager=_MANAGER, subresource=subresource)
+        await replace_object(store, ctx, func, tracked=True)
     except StatusError as error:
         if error.reason != "NotFound":
             raise

@@ -50,7 +50,7 @@ def _check_create(store: Store, ctx: Context) -> None:
 
 
 def _pod(store: Store, ctx: Context) -> Json:
-    entry = store.cache.get(store.resource.key(ctx.namespace, ctx.name))
+    entry = store.cache.get(store.key(ctx.namespace, ctx.name))
     if entry is None:
         raise not_found("pods", "", ctx.name)
     pod: Json = entry.obj

@@ -68,7 +68,7 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
     deletion, dry_run = _options(body, options.dry_run)
     await validate(handlers, attributes)
     await store.registry.consistent()
-    entry = store.cache.get(store.resource.key(ctx.namespace, name))
+    entry = store.cache.get(store.key(ctx.namespace, name))
     if entry is None:
         raise not_found("pods", "", name)
     pod, budget = entry.obj, None
@@ -158,8 +158,7 @@ async def _take_disruption(store: Store, ctx: Context, pod: str, name: str, dry_
     )
     about.manager = _MANAGER
 
-    def take(budget: Hub | None) -> Hub:
-        assert budget is not None, "the budget was found"
+    def take(budget: Hub) -> Hub:
         _check(budget)
         status, now = budget["status"], timestamp(ctx.now)
         status["disruptionsAllowed"] -= 1
@@ -168,7 +167,7 @@ async def _take_disruption(store: Store, ctx: Context, pod: str, name: str, dry_
         status.setdefault("disruptedPods", {})[pod] = now
         return budget
 
-    await update_object(budgets, about, take, WriteOptions(dry_run=dry_run))
+    await update_object(budgets, about, take, dry_run=dry_run)
 
 
 def _check(budget: Json) -> None:

@@ -47,7 +47,7 @@ async def _followed(
     store: Store, pod: Json, name: str, run: Json, text: bytes, options: LogOptions, stream: Stream
 ) -> AsyncIterator[bytes]:
     """What is there, and once the container ends that it did."""
-    key = store.resource.key(pod["metadata"]["namespace"], pod["metadata"]["name"])
+    key = store.key(pod["metadata"]["namespace"], pod["metadata"]["name"])
     cursor = store.cache.cursor(store.cache.revision)
     try:
         if text:

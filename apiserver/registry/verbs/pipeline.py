@@ -1,0 +1,391 @@
+"""The write pipeline: every step of a write of an object, in upstream's order.
+
+    read_stored     wait for the write in progress → read the stored object → compare the UID
+    (the verb)      set the new object: the body of a POST or PUT, or what a patch makes of the stored object
+    admit_object    managed fields → mutating admission → duplicate owners → guard of the resource → resource version
+    store_object    uid, time, generated name → reserve → prepare → validate → warn → canonicalize → normalize →
+                    validating admission → append
+
+A POST reads nothing, and repeats `store_object` while its generated name is taken. PUT, PATCH and apply repeat all
+steps if another writer was first. DELETE has steps of its own between reading and appending: `verbs/delete.py`.
+Nothing waits between reading and appending unless a plugin does. Writes of one key run one after the other.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.errors.status import MODIFIED, StatusError, conflict, forbidden, not_found
+from apiserver.api.errors.status import invalid as invalid_status
+from apiserver.api.schema.objects import Hub, Json
+from apiserver.api.values.numbers import parse_uint64
+from apiserver.registry.body.convert import holds_empty, read, read_compact, read_shared
+from apiserver.registry.definition.metadata import (
+    UNCHECKED,
+    deduplicate_owners,
+    ensure_namespace,
+    fill_system_fields,
+    generate_name,
+    validate_metadata,
+    validate_metadata_update,
+)
+from apiserver.registry.fields.managers import Manager, keep_times
+from apiserver.registry.store.admission import Attributes, Handlers, admit, validate
+from apiserver.registry.store.conversion import shown
+from apiserver.registry.store.results import Result, Unsaved
+from apiserver.storage.log.types import KeyExists, KeyMissing, RevisionConflict, Write
+
+if TYPE_CHECKING:
+    from apiserver.registry.definition.context import Context
+    from apiserver.registry.definition.options import DeleteOptions, WriteOptions
+    from apiserver.registry.definition.resource import Resource
+    from apiserver.registry.store.store import Store
+    from apiserver.storage.watchcache.cache import Entry
+
+__all__ = [
+    "Mutation", "admit_object", "append_changed", "is_removable", "precondition_failed", "read_stored", "store_object",
+]  # fmt: skip
+
+
+class Mutation(Attributes):
+    """One write of an object: the request, and what the steps have read and made so far. Admission sees it, too.
+
+    Attributes:
+        key: the key in the log; of a POST only known when the object is appended.
+        entry: the stored state; not set while the operation is CREATE.
+        old: the object of `entry`, read-only; None while the operation is CREATE.
+        obj: the new object, private to this write.
+        uid: the UID that the stored object must have.
+        creates: whether a PUT or apply creates a missing object.
+        part: the subresource whose rules apply; "" for the whole object, and for the object of a projection.
+        tracked: whether `admit_object` updates the managed fields; an apply and a projection do that themselves.
+        keeps_managers: whether an object that is too large is refused instead of losing its managed fields.
+    """
+
+    __slots__ = (
+        "creates", "entry", "handlers", "keeps_managers", "key", "options", "part", "projector", "store", "tracked",
+        "uid",
+    )  # fmt: skip
+    entry: Entry
+    handlers: Handlers
+    obj: Hub
+    old: Any
+
+    def __init__(
+        self,
+        store: Store,
+        ctx: Context,
+        options: WriteOptions | DeleteOptions,
+        *,
+        uid: str | None = None,
+        creates: bool = False,
+        applied: bool = False,
+    ) -> None:
+        super().__init__("UPDATE", ctx, ctx.name, None)
+        self.store, self.resource, self.options, self.uid = store, store.resource, options, uid
+        self.creates = creates and not ctx.subresource
+        self.key = store.key(ctx.namespace, ctx.name)
+        projector = self.projector = store.projectors.get((ctx.version, ctx.subresource))
+        self.part = ctx.subresource if projector is None else ""
+        self.tracked, self.keeps_managers = not applied, applied or projector is not None
+
+
+# Reading
+
+
+async def read_stored(m: Mutation, *, copy: bool = True) -> None:
+    """Wait for the write of the same object that is in progress. Set `entry`, `old` and `operation`, and set `obj` to
+    a private copy if there is to be a `copy`.
+
+    Raises:
+        StatusError: 404 for a missing object that the request does not create, 409 for an object with another UID.
+    """
+    store, key = m.store, m.key
+    if store.registry.shared or key in store.registry.busy:
+        await store.registry.turn(key)
+    entry = store.cache.get(key)
+    if entry is None:
+        if not m.creates:
+            raise not_found(m.resource.plural, m.resource.group, m.name)
+        if m.uid:
+            raise precondition_failed(m, "UID", m.uid, "")
+        m.operation, m.old, m.obj = "CREATE", None, None  # type: ignore[assignment]  # nothing to change
+        return
+    if m.resource.conversion is not None:
+        entry = await shown(m.resource, m.ctx, entry)
+    m.operation, m.entry, m.old = "UPDATE", entry, read_shared(entry)
+    if m.uid and m.uid != m.old["metadata"]["uid"]:
+        raise precondition_failed(m, "UID", m.uid, m.old["metadata"]["uid"])
+    if not copy:
+        return
+    if m.projector is not None:
+        m.obj = m.projector.project(entry)
+    else:
+        m.obj = read_compact(entry) if m.tracked else read(entry)
+
+
+def precondition_failed(m: Mutation, what: str, wanted: str, found: str) -> StatusError:
+    """Return a 409 in the storage's words. A dry run does not know the prefix of its keys."""
+    key = m.key.removeprefix("/registry") if m.ctx.dry_run else m.key
+    cause = (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+    )
+    return conflict(m.resource.plural, m.resource.group, m.name, cause)
+
+
+# Admission
+
+
+async def admit_object(m: Mutation) -> None:
+    """Update the managed fields, call mutating admission and check the resource version. Raises StatusError."""
+    store, ctx, creating = m.store, m.ctx, m.operation == "CREATE"
+    if m.projector is not None:
+        m.obj = m.projector.embed(ctx, m.entry, m.obj, tracked=m.tracked)
+    elif m.tracked:
+        writer = Manager(ctx.manager, "Update", store.bodies[ctx.version, ""].api_version, m.part)
+        if creating:
+            store.tracker.created(m.obj, writer, ctx.now)
+        else:
+            store.tracker.updated(m.old, m.obj, writer, ctx.now)
+    handlers = m.handlers = store.handlers(m.operation, ctx)
+    m.reinvocation = None
+    if handlers.admitting:
+        await admit(handlers, m)
+    metadata = m.obj["metadata"]
+    if "ownerReferences" in metadata:
+        deduplicate_owners(metadata, ctx.warnings, after_admission=True)
+    if m.resource.guard is not None:
+        m.resource.guard(store, ctx, m.obj, m.old)
+    if not creating:
+        given = metadata.pop("resourceVersion", "")
+        if given != str(m.entry.revision):
+            _check_version(m, given)
+    elif m.creates:
+        _parse_version(metadata.get("resourceVersion", ""))
+
+
+def _parse_version(text: str) -> int:
+    """Parse a resource version; "" is 0. Raises 500."""
+    try:
+        return parse_uint64(text) if text else 0
+    except ValueError as error:
+        raise StatusError(500, "", str(error)) from None
+
+
+def _check_version(m: Mutation, text: str) -> None:
+    """Raise 409 for a version that is not the stored one, and 422 for a missing version that the kind requires."""
+    resource, given = m.resource, _parse_version(text)
+    if given == m.entry.revision:
+        return
+    if given:
+        raise conflict(resource.plural, resource.group, m.name, MODIFIED)
+    if not resource.unconditional_update:
+        missing = invalid(Path("metadata") / "resourceVersion", 0, "must be specified for an update")
+        raise invalid_status(resource.plural, resource.group, m.name, [missing])
+
+
+# Storing
+
+
+async def store_object(m: Mutation) -> Result | None:
+    """Prepare, validate and append the admitted object. Return None if another writer was first. Raises StatusError."""
+    store, ctx, obj, creating = m.store, m.ctx, m.obj, m.operation == "CREATE"
+    entry = held = None
+    if creating:
+        _fill_identity(m)
+    if store.reservations is not None and not m.part:
+        held = await store.reservations.reserve(ctx, obj, m.old)
+    try:
+        errors = _prepare_new(m) if creating else _prepare_changed(m)
+        if errors:
+            kind, name = obj.get("kind", m.resource.kind), obj["metadata"].get("name", "")
+            raise invalid_status(kind, store.kind_group, name, errors)
+        ctx.warnings += _warnings(m)
+        if store.canonicalize is not None:
+            store.canonicalize(ctx, obj)
+        if store.normalize is not None and holds_empty(obj):
+            store.normalize(obj)
+        if not creating:
+            keep_times(obj, m.old)
+        elif m.creates:
+            _authorize_creation(m)
+        if m.handlers.validating:
+            await _validate_admission(m)
+        if store.before_storing is not None:
+            store.before_storing(ctx, obj)
+        entry = await (_append_new(m) if creating else append_changed(m))
+    finally:
+        if held is not None:
+            await held.settle(stored=entry is not None)
+        if ctx.dropped:
+            ctx.report_dropped(store.registry.dropped, ctx.name or obj["metadata"].get("name", ""))
+    if entry is None:
+        return None
+    return Result(entry, created=creating) if m.projector is None else Result(m.projector.answer(entry))
+
+
+def _fill_identity(m: Mutation) -> None:
+    """Give a new object its uid, its time and, if it only has the beginning of a name, a name."""
+    metadata, registry = m.obj["metadata"], m.store.registry
+    fill_system_fields(metadata, registry.new_uid(), m.ctx.now)
+    if metadata.get("generateName") and not metadata.get("name"):
+        metadata["name"] = generate_name(metadata["generateName"], registry.new_suffix())
+
+
+def _prepare_new(m: Mutation) -> list[FieldError]:
+    """Prepare a new object and return what is wrong with it (upstream's BeforeCreate)."""
+    strategy, ctx, obj, namespaced = m.store.strategy, m.ctx, m.obj, m.resource.namespaced
+    ensure_namespace(obj["metadata"], ctx.namespace)
+    strategy.prepare_for_create(ctx, obj)
+    metadata = obj["metadata"]
+    errors = strategy.validate_first(ctx, obj, None)
+    if strategy.checks_metadata and "kind" not in obj:  # the wrong kind of an object (`to_hub`) is the first error
+        errors += strategy.validate_metadata(ctx, metadata, namespaced)
+    errors += strategy.validate(ctx, obj)
+    if not errors and not strategy.checks_metadata:
+        errors = validate_metadata(metadata, namespaced, "path-segment", kind_rules=False)
+    return errors
+
+
+def _prepare_changed(m: Mutation) -> list[FieldError]:
+    """Prepare a changed object and return what is wrong with it (upstream's BeforeUpdate)."""
+    strategy, ctx, part, obj, old = m.store.strategy, m.ctx, m.part, m.obj, m.old
+    metadata, before = obj["metadata"], old["metadata"]
+    ensure_namespace(metadata, ctx.namespace)
+    metadata.pop("generation", None)
+    if "generation" in before:
+        metadata["generation"] = before["generation"]
+    if part == "status":
+        strategy.prepare_for_status_update(ctx, obj, old)
+    elif part:
+        strategy.prepare_for_subresource(ctx, part, obj, old)
+    else:
+        strategy.prepare_for_update(ctx, obj, old)
+    metadata = obj["metadata"]
+    metadata.pop("resourceVersion", None)
+    metadata.setdefault("uid", before.get("uid", ""))
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if name in before:
+            metadata[name] = before[name]
+    if "deletionGracePeriodSeconds" in before:
+        metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
+    errors = strategy.validate_first(ctx, obj, old)
+    if metadata | UNCHECKED != before | UNCHECKED:
+        errors = _changed_metadata_errors(m, errors)
+    if part == "status":
+        return errors + strategy.validate_status_update(ctx, obj, old)
+    if part:
+        return errors + strategy.validate_subresource(ctx, part, obj, old)
+    return errors + strategy.validate_update(ctx, obj, old)
+
+
+def _changed_metadata_errors(m: Mutation, first: list[FieldError]) -> list[FieldError]:
+    """Return the errors of changed metadata. Each layer that finds an error adds a cause of its own."""
+    strategy, namespaced = m.store.strategy, m.resource.namespaced
+    metadata, before = m.obj["metadata"], m.old["metadata"]
+    errors = validate_metadata(metadata, namespaced, "path-segment", kind_rules=False)
+    errors += validate_metadata_update(metadata, before, kind_rules=False)
+    errors += first
+    if strategy.checks_metadata and (m.part != "status" or strategy.checks_status_metadata):
+        if not m.part and strategy.revalidates_metadata:
+            errors += strategy.validate_metadata(m.ctx, metadata, namespaced)
+        if m.part or strategy.compares_metadata:
+            errors += validate_metadata_update(metadata, before, kind_rules=strategy.checks_finalizer_names)
+    return errors
+
+
+def _warnings(m: Mutation) -> list[str]:
+    """Return what the kind warns of in a valid object."""
+    store, ctx = m.store, m.ctx
+    if m.operation == "CREATE":
+        return store.strategy.warnings_on_create(ctx, m.obj)
+    if not m.part:
+        return store.strategy.warnings_on_update(ctx, m.obj, m.old)
+    if m.part == "status" and store.warnings_on_status_update is not None:
+        return store.warnings_on_status_update(ctx, m.obj, m.old)
+    return []
+
+
+def _authorize_creation(m: Mutation) -> None:
+    """Raise 403 if the user may not create the object, which the path of a PUT or apply does not say."""
+    ctx, resource = m.ctx, m.resource
+    if not ctx.authorize("create", resource.group, resource.plural, ctx.subresource, ctx.namespace, m.name):
+        where = f' in the namespace "{ctx.namespace}"' if ctx.namespace else " at the cluster scope"
+        cause = (
+            f'User "{ctx.user.name}" cannot create resource "{resource.plural}" in API group "{resource.group}"{where}'
+        )
+        raise forbidden(resource.plural, resource.group, m.name, cause)
+
+
+async def _validate_admission(m: Mutation) -> None:
+    """Call validating admission. It sees the old resource version in a changed object. Raises StatusError."""
+    metadata = m.obj["metadata"]
+    if m.operation == "CREATE":
+        m.name = m.ctx.name or metadata["name"]
+        await validate(m.handlers, m)
+        return
+    metadata["resourceVersion"] = m.old["metadata"]["resourceVersion"]
+    await validate(m.handlers, m)
+    del metadata["resourceVersion"]
+
+
+async def _append_new(m: Mutation) -> Entry | None:
+    """Append a new object. Return None if there is one of its name."""
+    store, registry, metadata, dry_run = m.store, m.store.registry, m.obj["metadata"], m.options.dry_run
+    m.key = key = store.key(metadata.get("namespace", ""), metadata["name"])
+    if key in registry.busy:
+        await registry.free(key)
+    if dry_run and store.cache.get(key) is not None:
+        return None
+    version = metadata.pop("resourceVersion", "")
+    if dry_run:
+        return Unsaved(key, m.obj, 0, version)
+    with suppress(ValueError):  # 0 counts as no version, and so does what is no number
+        if not m.creates and version and parse_uint64(version):
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    try:
+        return await store.put(m.ctx, key, m.obj, 0, keep_managers=m.keeps_managers)
+    except KeyExists as refused:
+        await registry.catch_up(refused)
+        return None
+
+
+async def append_changed(m: Mutation) -> Entry | None:
+    """Append a changed object, or delete it if its last finalizer is gone. Return None if another writer was first."""
+    store, obj, old, entry = m.store, m.obj, m.old, m.entry
+    terminating, dry_run = "deletionTimestamp" in old["metadata"], m.options.dry_run
+    try:
+        if terminating and is_removable(m.resource, obj, old):
+            if not dry_run:
+                with suppress(KeyMissing):
+                    await store.append(Write(m.key, entry.value, entry.revision, deleted=True))
+                if store.reservations is not None:
+                    await store.reservations.release(m.ctx, obj)
+            return Unsaved(m.key, obj, entry.revision)
+        old["metadata"].pop("resourceVersion", None)
+        if not dry_run:
+            obj["metadata"].pop("selfLink", None)  # a field that storing drops
+        if obj == old and (dry_run or not m.resource.custom or not store.is_outdated(entry)):
+            return entry
+        if dry_run:
+            return Unsaved(m.key, obj, entry.revision)
+        # A write of a terminating object is part of its deletion, so a full disk does not refuse it.
+        return await store.put(m.ctx, m.key, obj, entry.revision, keep_managers=m.keeps_managers, frees=terminating)
+    except (RevisionConflict, KeyMissing) as refused:
+        await store.registry.catch_up(refused)
+        return None
+
+
+def is_removable(resource: Resource, new: Json, old: Json) -> bool:
+    """Whether an update removed the last finalizer of an object whose deletion waits for nothing else."""
+    before = old["metadata"]
+    if (
+        new["metadata"].get("finalizers")
+        or "deletionTimestamp" not in before
+        or before.get("deletionGracePeriodSeconds")
+    ):
+        return False
+    return resource.strategy.may_remove(new)
