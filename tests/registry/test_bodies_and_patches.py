@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from apiserver.api.codec.bodies import loads
 from apiserver.api.errors.status import StatusError
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema.language import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
@@ -259,7 +260,8 @@ def test_a_json_patch_says_what_is_wrong_operation_by_operation() -> None:
     first = '{"Op":"x","op":"add","path":"/data","value":{"a":"b","a":"c"},"foo":{"a":1,"a":2}}'
     second = '{"path":"/x","path":"/data/b","op":"add","value":"b","u":1}'
     nobody: Any = None
-    assert JsonPatch(nobody, nobody, f"[{first},{second}]".encode(), "Strict").read() == [
+    body = f"[{first},{second}]".encode()
+    assert JsonPatch(nobody, nobody, body, "Strict").read(loads(body)) == [
         'json patch unknown field "[0].Op"',
         'json patch duplicate field "[0].value.a"',
         'json patch unknown field "[0].foo"',

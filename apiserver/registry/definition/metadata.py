@@ -96,7 +96,8 @@ def ensure_namespace(metadata: Json, namespace: str) -> None:
 
 def check_identity(metadata: Json, namespace: str, name: str) -> None:
     """Set the namespace, and raise 400 if the object is not the object that the path names."""
-    ensure_namespace(metadata, namespace)
+    if metadata.get("namespace", "") != namespace:
+        ensure_namespace(metadata, namespace)
     given = metadata.get("name", "")
     if not given:
         raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from apiserver.request.messages import Request
 
 __all__ = [
+    "NO_OPTIONS",
     "DeleteOptions",
     "GetOptions",
     "ListOptions",
@@ -102,7 +103,8 @@ _NO_PARAMS: Final[Params] = {}
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
 #: Options without a query are most requests' options.
-_PLAIN_WRITE: Final = WriteOptions()
+#: The options of a write without a query.
+NO_OPTIONS: Final = WriteOptions()
 _PLAIN_LIST: Final = ListOptions()
 _PLAIN_GET: Final = GetOptions()
 _PLAIN_DELETE: Final = DeleteOptions()
@@ -238,13 +240,11 @@ def _watch_errors(match: str, token: str, initial: bool | None, watch_list: bool
 
 def write_options(request: Request, kind: str) -> WriteOptions:
     """The options of a create ("CreateOptions") or update ("UpdateOptions")."""
-    return _write_options(request.params, kind) if request.query else _PLAIN_WRITE
+    return _write_options(request.params, kind)
 
 
 def patch_options(request: Request, *, apply: bool) -> WriteOptions:
     """The options of a patch; an apply has to name its manager, and it alone may force."""
-    if not request.query and not apply:
-        return _PLAIN_WRITE
     errors = []
     force = _flag(request.params, "force")
     if apply:

@@ -202,13 +202,15 @@ class FieldTracker:
                 del managers[key]
                 continue
             gained, lost = change
-            if gained or lost:
+            if not (owned.fields.keys().isdisjoint(gained) and owned.fields.keys().isdisjoint(lost)):
                 owned = owned._replace(fields=difference(difference(owned.fields, gained), lost))
                 managers[key] = owned
             if not owned.fields:
                 del managers[key]
         own = changes[writer.version]
-        gained = difference(own[0], STRIPPED) if own is not None else {}
+        gained = own[0] if own is not None else {}
+        if not gained.keys().isdisjoint(STRIPPED):
+            gained = difference(gained, STRIPPED)
         if gained:
             had = managers.get(writer)
             fields = ordered(union(gained, had.fields)) if had else gained

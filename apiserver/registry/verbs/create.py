@@ -18,7 +18,7 @@ from apiserver.registry.definition.metadata import (
     manager_name,
     wipe_system_fields,
 )
-from apiserver.registry.definition.options import write_options
+from apiserver.registry.definition.options import NO_OPTIONS, write_options
 from apiserver.registry.store.results import Result
 from apiserver.registry.verbs.pipeline import Mutation, admit_object, store_object
 from apiserver.registry.verbs.unstored import begin
@@ -39,7 +39,7 @@ NAME_ATTEMPTS: Final = 8
 async def create(store: Store, ctx: Context, request: Request) -> Result:
     """POST of an object, or of ctx.subresource (binding, eviction, token). Raises StatusError."""
     check_media_type(request.headers.get("content-type", ""))
-    options = write_options(request, "CreateOptions")
+    options = write_options(request, "CreateOptions") if request.query else NO_OPTIONS
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
     ctx.dry_run, ctx.options = options.dry_run, options
     expected = store.bodies[ctx.version, ctx.subresource]

@@ -30,7 +30,7 @@ from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
 from apiserver.registry.body.decode import other_kind, scheme_of, unregistered, unsupported_media_type, warnings_of
 from apiserver.registry.body.unstructured import Misfit, restored_changes
 from apiserver.registry.definition.metadata import check_identity, manager_name
-from apiserver.registry.definition.options import patch_options
+from apiserver.registry.definition.options import NO_OPTIONS, patch_options
 from apiserver.registry.store.results import Result
 from apiserver.registry.verbs.pipeline import Mutation, admit_object, read_stored, store_object
 
@@ -58,20 +58,22 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     """PATCH of an object or of ctx.subresource; an apply makes it when it is missing. Raises StatusError."""
     media = check_patch_type(request, custom=store.resource.custom)
     apply = media == APPLY
-    options = patch_options(request, apply=apply)
+    options = patch_options(request, apply=apply) if apply or request.query else NO_OPTIONS
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
     ctx.dry_run, ctx.options = options.dry_run, options
     expected = store.bodies[ctx.version, ctx.subresource]
-    mutation = Mutation(store, ctx, options, creates=apply, applied=apply)
-    about = ctx if mutation.projector is None else mutation.projector.context(ctx)
+    mutation = Mutation(store, ctx, options)
+    projector = mutation.projector
+    about = ctx if projector is None else projector.context(ctx)
     change: Callable[[Any], Hub]
     if apply:
         from apiserver.registry.fields.apply import Apply
 
         forms, resets = store.forms, store.strategy.reset_fields_of(ctx.subresource)
-        if mutation.projector is not None:
-            forms, resets = mutation.projector.forms, ()
+        if projector is not None:
+            forms, resets = projector.forms, ()
         change = Apply(forms, resets, about, expected, request.body, options)
+        mutation.creates, mutation.tracked, mutation.keeps_managers = not ctx.subresource, False, True
     else:
         change = _PATCHES[media](about, expected, request.body, options.field_validation or "Warn")
     while True:
@@ -87,9 +89,8 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
 def check_patch_type(request: Request, *, custom: bool) -> str:
     """The media type of a patch; `custom` objects are not merged strategically. Raises StatusError (415)."""
     media = request.headers.get("content-type", "").partition(";")[0]
-    accepted = [name for name in PATCH_TYPES if not custom or name != STRATEGIC]
-    if media not in accepted:
-        raise unsupported_media_type(accepted)
+    if media not in PATCH_TYPES or (custom and media == STRATEGIC):
+        raise unsupported_media_type(name for name in PATCH_TYPES if not custom or name != STRATEGIC)
     return media
 
 
@@ -107,7 +108,11 @@ class Patch:
     def __call__(self, old: Hub) -> Hub:
         """Return the patched object in hub form. Raises StatusError."""
         if self.repeated is None:
-            self.repeated = self.read()
+            try:
+                self.repeated = self.read(loads(self.body))
+            except DecodeError as error:
+                prefix = self.undecodable if self.validation != "Ignore" else ""
+                raise bad_request(f"{prefix}{error}") from None
         self.document = to_version(self.ctx.resource, self.expected.of, old)
         try:
             patched = self.apply(self.document, self.patch)
@@ -117,8 +122,11 @@ class Patch:
             patched = _bounded(patched)
         return self.decode(patched)
 
-    def read(self) -> list[str]:
-        """Sets `patch`. Gives what is said of repeated fields. Raises StatusError."""
+    #: How the error of a body begins that cannot be decoded.
+    undecodable = "error decoding patch: "
+
+    def read(self, loaded: Body) -> list[str]:
+        """Set `patch` and return the errors of a strict reader. Raises StatusError."""
         raise NotImplementedError
 
     #: Makes the patched document of a document and the patch. Raises PatchError.
@@ -131,12 +139,6 @@ class Patch:
     def refuse(self, error: str) -> StatusError:
         """422 on the patch, which shows what it made."""
         return invalid_patch(self.shown(), error)
-
-    def load(self) -> Body:
-        try:
-            return loads(self.body)
-        except DecodeError as error:
-            raise bad_request(f"error decoding patch: {error}" if self.validation != "Ignore" else str(error)) from None
 
     def decode(self, patched: Any) -> Hub:
         """The object that a patched document says. Raises StatusError."""
@@ -214,8 +216,7 @@ class Patch:
 
 
 class MergePatch(Patch):
-    def read(self) -> list[str]:
-        loaded = self.load()
+    def read(self, loaded: Body) -> list[str]:
         if loaded.value is None:
             raise bad_request("Invalid JSON Patch")
         if not isinstance(loaded.value, dict):
@@ -231,8 +232,7 @@ class MergePatch(Patch):
 
 
 class JsonPatch(Patch):
-    def read(self) -> list[str]:
-        loaded = self.load()
+    def read(self, loaded: Body) -> list[str]:
         operations = loaded.value
         if self.validation == "Ignore":
             if operations is not None and not isinstance(operations, list):
@@ -258,11 +258,9 @@ class JsonPatch(Patch):
 class StrategicMerge(Patch):
     """Merges fields of the object, not of its JSON."""
 
-    def read(self) -> list[str]:
-        try:
-            loaded = loads(self.body)
-        except DecodeError as error:
-            raise bad_request(str(error)) from None
+    undecodable = ""
+
+    def read(self, loaded: Body) -> list[str]:
         if loaded.value is not None and not isinstance(loaded.value, dict):
             raise bad_request(unmarshal_error(loaded.value, "map[string]interface {}"))
         self.patch = loaded.value or {}

@@ -50,46 +50,34 @@ __all__ = [
 
 
 class Mutation(Attributes):
-    """One write of an object: the request, and what the steps have read and made so far. Admission sees it, too.
+    """One write of one object: the request, and what the steps have read and made so far. Admission sees it, too."""
 
-    Attributes:
-        key: the key in the log; of a POST only known when the object is appended.
-        entry: the stored state; not set while the operation is CREATE.
-        old: the object of `entry`, read-only; None while the operation is CREATE.
-        obj: the new object, private to this write.
-        uid: the UID that the stored object must have.
-        creates: whether a PUT or apply creates a missing object.
-        part: the subresource whose rules apply; "" for the whole object, and for the object of a projection.
-        tracked: whether `admit_object` updates the managed fields; an apply and a projection do that themselves.
-        keeps_managers: whether an object that is too large is refused instead of losing its managed fields.
-    """
-
-    __slots__ = (
-        "creates", "entry", "handlers", "keeps_managers", "key", "options", "part", "projector", "store", "tracked",
-        "uid",
-    )  # fmt: skip
+    #: The UID that the stored object must have.
+    uid: str | None = None
+    #: A PUT or apply creates a missing object.
+    creates = False
+    #: `admit_object` updates the managed fields. An apply does that itself.
+    tracked = True
+    #: An object that is too large is refused. If not, it is stored without its managed fields if that helps.
+    keeps_managers = False
+    #: The stored state; not set while the operation is CREATE.
     entry: Entry
-    handlers: Handlers
-    obj: Hub
+    #: The object of `entry`, read-only; None while the operation is CREATE.
     old: Any
+    #: The new object, private to this write.
+    obj: Hub
+    #: The admission plugins that see this write.
+    handlers: Handlers
 
-    def __init__(
-        self,
-        store: Store,
-        ctx: Context,
-        options: WriteOptions | DeleteOptions,
-        *,
-        uid: str | None = None,
-        creates: bool = False,
-        applied: bool = False,
-    ) -> None:
-        super().__init__("UPDATE", ctx, ctx.name, None)
-        self.store, self.resource, self.options, self.uid = store, store.resource, options, uid
-        self.creates = creates and not ctx.subresource
+    def __init__(self, store: Store, ctx: Context, options: WriteOptions | DeleteOptions) -> None:
+        self.store, self.resource, self.ctx, self.options = store, store.resource, ctx, options
+        self.name, self.namespace, self.subresource, self.old = ctx.name, ctx.namespace, ctx.subresource, None
+        #: The key in the log; of a POST only known when the object is appended.
         self.key = store.key(ctx.namespace, ctx.name)
-        projector = self.projector = store.projectors.get((ctx.version, ctx.subresource))
-        self.part = ctx.subresource if projector is None else ""
-        self.tracked, self.keeps_managers = not applied, applied or projector is not None
+        #: Shows the object as another kind (scale), as which it is changed.
+        self.projector = store.projectors.get((ctx.version, ctx.subresource))
+        #: The subresource whose rules apply; "" for the whole object, and for the object of a projection.
+        self.part = ctx.subresource if self.projector is None else ""
 
 
 # Reading
@@ -203,7 +191,12 @@ async def store_object(m: Mutation) -> Result | None:
         if errors:
             kind, name = obj.get("kind", m.resource.kind), obj["metadata"].get("name", "")
             raise invalid_status(kind, store.kind_group, name, errors)
-        ctx.warnings += _warnings(m)
+        if creating:
+            ctx.warnings += store.strategy.warnings_on_create(ctx, obj)
+        elif not m.part:
+            ctx.warnings += store.strategy.warnings_on_update(ctx, obj, m.old)
+        elif m.part == "status" and store.warnings_on_status_update is not None:
+            ctx.warnings += store.warnings_on_status_update(ctx, obj, m.old)
         if store.canonicalize is not None:
             store.canonicalize(ctx, obj)
         if store.normalize is not None and holds_empty(obj):
@@ -254,7 +247,8 @@ def _prepare_changed(m: Mutation) -> list[FieldError]:
     """Prepare a changed object and return what is wrong with it (upstream's BeforeUpdate)."""
     strategy, ctx, part, obj, old = m.store.strategy, m.ctx, m.part, m.obj, m.old
     metadata, before = obj["metadata"], old["metadata"]
-    ensure_namespace(metadata, ctx.namespace)
+    if metadata.get("namespace", "") != ctx.namespace:
+        ensure_namespace(metadata, ctx.namespace)
     metadata.pop("generation", None)
     if "generation" in before:
         metadata["generation"] = before["generation"]
@@ -295,18 +289,6 @@ def _changed_metadata_errors(m: Mutation, first: list[FieldError]) -> list[Field
         if m.part or strategy.compares_metadata:
             errors += validate_metadata_update(metadata, before, kind_rules=strategy.checks_finalizer_names)
     return errors
-
-
-def _warnings(m: Mutation) -> list[str]:
-    """Return what the kind warns of in a valid object."""
-    store, ctx = m.store, m.ctx
-    if m.operation == "CREATE":
-        return store.strategy.warnings_on_create(ctx, m.obj)
-    if not m.part:
-        return store.strategy.warnings_on_update(ctx, m.obj, m.old)
-    if m.part == "status" and store.warnings_on_status_update is not None:
-        return store.warnings_on_status_update(ctx, m.obj, m.old)
-    return []
 
 
 def _authorize_creation(m: Mutation) -> None:

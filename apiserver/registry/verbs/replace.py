@@ -32,8 +32,8 @@ async def replace_object(
     `uid` and `resource_version` are preconditions. If `tracked`, ctx.manager manages the changes as an update of
     ctx.subresource; if not, managed fields stay as they are. Raises StatusError.
     """
-    m = Mutation(store, ctx, WriteOptions(dry_run=dry_run), uid=uid)
-    m.tracked = tracked
+    m = Mutation(store, ctx, WriteOptions(dry_run=dry_run))
+    m.uid, m.tracked = uid, tracked
     writer = Manager(ctx.manager, "Update", store.bodies[ctx.version, ""].api_version, ctx.subresource)
     while True:
         await read_stored(m)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from apiserver.api.schema.objects import Hub, UpdateFunc
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.definition.metadata import check_identity, deduplicate_owners, manager_name
-from apiserver.registry.definition.options import WriteOptions, write_options
+from apiserver.registry.definition.options import NO_OPTIONS, WriteOptions, write_options
 from apiserver.registry.store.results import Result
 from apiserver.registry.verbs.pipeline import Mutation, admit_object, read_stored, store_object
 
@@ -21,12 +21,13 @@ __all__ = ["update", "update_object"]
 
 async def update(store: Store, ctx: Context, request: Request) -> Result:
     """PUT the object or ctx.subresource. Raises StatusError."""
-    options = write_options(request, "UpdateOptions")
+    options = write_options(request, "UpdateOptions") if request.query else NO_OPTIONS
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
     ctx.dry_run, ctx.options = options.dry_run, options
     obj = _decode(store, ctx, request, options)
-    creates = store.resource.create_on_update
-    mutation = Mutation(store, ctx, options, uid=obj["metadata"].get("uid"), creates=creates)
+    mutation = Mutation(store, ctx, options)
+    mutation.uid = obj["metadata"].get("uid")
+    mutation.creates = store.resource.create_on_update and not ctx.subresource
     while True:
         await read_stored(mutation, copy=False)
         mutation.obj = obj
