@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apiserver.registry.definition.resource import Resource
 
 __all__ = [
-    "Attributes", "Chain", "Handlers", "Operation", "Plugin", "Reinvocation", "admit", "forbidden", "validate",
+    "Attributes", "Chain", "Handlers", "Operation", "Plugin", "Reinvocation", "forbidden",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -148,25 +148,6 @@ class Chain:
             tuple(plugin for plugin in asked if type(plugin).admit is not Plugin.admit),
             tuple(plugin for plugin in asked if type(plugin).validate is not Plugin.validate),
         )
-
-
-async def admit(handlers: Handlers, attributes: Attributes) -> None:
-    """Asks every plugin, and where one of them wants it all of them once more."""
-    for plugin in handlers.admitting:
-        waiting = plugin.admit(attributes)
-        if waiting is not None:
-            await waiting
-    reinvocation = attributes.reinvocation
-    if reinvocation is not None and reinvocation.asked and not reinvocation.again:
-        reinvocation.again = True
-        await admit(handlers, attributes)
-
-
-async def validate(handlers: Handlers, attributes: Attributes) -> None:
-    for plugin in handlers.validating:
-        waiting = plugin.validate(attributes)
-        if waiting is not None:
-            await waiting
 
 
 def forbidden(attributes: Attributes, cause: str) -> StatusError:

@@ -7,6 +7,7 @@ A store reads from its resource's watch cache and appends to the log. What happe
 from __future__ import annotations
 
 import asyncio
+from asyncio.events import _get_running_loop
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import partial
@@ -220,6 +221,7 @@ class Store:
     ) -> None:
         self.registry, self.resource, self.cache, self.strategy = registry, resource, cache, resource.strategy
         self.forms, self.kind_group = forms, kind_group
+        self._prefix, self._namespaced = cache.prefix, resource.namespaced
         self.reservations = registry.reservations.get((resource.group, resource.plural))
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
         #: who is asked, by operation, version, subresource and whether it is in a namespace; another dict as soon as
@@ -252,8 +254,7 @@ class Store:
 
     def key(self, namespace: str, name: str) -> str:
         """Return the key under which an object is stored."""
-        prefix = self.cache.prefix
-        return f"{prefix}{namespace}/{name}" if self.resource.namespaced else f"{prefix}{name}"
+        return f"{self._prefix}{namespace}/{name}" if self._namespaced else f"{self._prefix}{name}"
 
     def is_outdated(self, entry: Entry) -> bool:
         """Whether an object is stored by a former schema or in a former version. Upstream stores such an object again
@@ -323,12 +324,14 @@ class Store:
             raise
         return await shown(self.resource, ctx, entry) if converted else entry
 
-    @on_loop
     async def append(self, write: Write) -> Entry:
-        """Commits one write and gives the state that it made: for a deletion, the last one with the deletion's
+        """Commit one write and return the state that it made: for a deletion, the last one with the deletion's
         version. Afterwards the caches show it. Raises WriteRefused, and StatusError (503).
         """
-        done = asyncio.get_running_loop().create_future()
+        loop = _get_running_loop()
+        if loop is None:  # in a thread for long requests
+            return await on_loop(self.append)(write)
+        done = loop.create_future()
         busy, key = self.registry.busy, write.key
         busy[key] = done
         try:

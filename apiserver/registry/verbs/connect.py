@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apiserver.api.errors.status import bad_request
-from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.registry.store.admission import Attributes
+from apiserver.registry.verbs.pipeline import admit, validate
 from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:

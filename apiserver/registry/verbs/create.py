@@ -70,9 +70,8 @@ async def _create_object(store: Store, ctx: Context, obj: Hub, options: WriteOpt
     deduplicate_owners(metadata, ctx.warnings)
     if store.registry.shared:  # admission reads other objects, which other servers may just have written
         await store.registry.consistent()
-    mutation = Mutation(store, ctx, options)
-    mutation.operation, mutation.obj = "CREATE", obj
-    mutation.name = ctx.name or metadata.get("name", "")
+    mutation = Mutation(store, ctx, options, "CREATE")
+    mutation.obj, mutation.name = obj, ctx.name or metadata.get("name", "")
     await admit_object(mutation)
     attempts = NAME_ATTEMPTS if metadata.get("generateName") and not metadata.get("name") else 1
     # An attempt changes the object, and there is hardly ever a second one.

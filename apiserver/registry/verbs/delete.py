@@ -17,14 +17,14 @@ from apiserver.api.schema.objects import Hub, Json
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.api.values.durations import go_seconds
 from apiserver.api.values.times import timestamp
-from apiserver.registry.body.convert import encode_stored
+from apiserver.registry.body.convert import encode_stored, read_shared
 from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body, unregistered
 from apiserver.registry.definition.metadata import FOREGROUND, ORPHAN
 from apiserver.registry.definition.options import DeleteOptions, Preconditions, delete_options
-from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.registry.store.admission import Attributes
 from apiserver.registry.store.conversion import marked, shown, stored
 from apiserver.registry.store.results import DeleteResult, Unsaved
-from apiserver.registry.verbs.pipeline import Mutation, read_stored
+from apiserver.registry.verbs.pipeline import Mutation, admit, read_stored, validate
 from apiserver.storage.log.types import KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
@@ -83,11 +83,10 @@ async def delete_object(store: Store, ctx: Context, options: DeleteOptions, *, a
     """Delete ctx.name, as far as its kind, its finalizers and its grace period allow. `admitted`: admission has
     already seen the deletion as a part of an eviction. Raises StatusError.
     """
-    m, strategy = Mutation(store, ctx, options), store.strategy
-    m.tracked = False
+    m, strategy = Mutation(store, ctx, options, "DELETE"), store.strategy
     while True:
         await read_stored(m)
-        _check_preconditions(store.resource, m.old["metadata"], options.preconditions)
+        _check_preconditions(store.resource, m.obj["metadata"], options.preconditions)
         if strategy.starts_deletion(ctx, m.obj, options):
             result = await _start(m, options)
         elif not strategy.may_remove(m.obj):
@@ -139,17 +138,19 @@ def _code(options: DeleteOptions) -> int:
 
 async def _admit(m: Mutation) -> None:
     handlers = m.store.handlers("DELETE", m.ctx)
-    name = "" if m.ctx.verb == "deletecollection" else m.ctx.name
-    attributes = Attributes("DELETE", m.ctx, name, None, m.old)
-    await admit(handlers, attributes)
-    await validate(handlers, attributes)
+    if any(handlers):
+        name = "" if m.ctx.verb == "deletecollection" else m.ctx.name
+        attributes = Attributes("DELETE", m.ctx, name, None, read_shared(m.entry))
+        await admit(handlers, attributes)
+        await validate(handlers, attributes)
 
 
 async def _write(m: Mutation) -> Entry | None:
     """Store the terminating object. An unchanged object keeps its version."""
-    m.obj["metadata"].pop("resourceVersion", None)
-    del m.old["metadata"]["resourceVersion"]
-    if m.obj == m.old:
+    before = read_shared(m.entry)
+    for obj in (before, m.obj):
+        obj["metadata"].pop("resourceVersion", None)
+    if m.obj == before:
         return m.entry
     if m.options.dry_run:
         return Unsaved(m.key, m.obj, m.entry.revision)

@@ -56,8 +56,10 @@ _OPERATION: Final = _TEXTS | {"value"}
 
 async def patch(store: Store, ctx: Context, request: Request) -> Result:
     """PATCH of an object or of ctx.subresource; an apply makes it when it is missing. Raises StatusError."""
-    media = check_patch_type(request, custom=store.resource.custom)
+    media = request.headers.get("content-type", "").partition(";")[0]
     apply = media == APPLY
+    if not apply and (store.resource.custom or media not in _PATCHES):
+        check_patch_type(request, custom=store.resource.custom)
     options = patch_options(request, apply=apply) if apply or request.query else NO_OPTIONS
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
     ctx.dry_run, ctx.options = options.dry_run, options
@@ -86,12 +88,11 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
             return result
 
 
-def check_patch_type(request: Request, *, custom: bool) -> str:
-    """The media type of a patch; `custom` objects are not merged strategically. Raises StatusError (415)."""
-    media = request.headers.get("content-type", "").partition(";")[0]
-    if media not in PATCH_TYPES or (custom and media == STRATEGIC):
-        raise unsupported_media_type(name for name in PATCH_TYPES if not custom or name != STRATEGIC)
-    return media
+def check_patch_type(request: Request, *, custom: bool) -> None:
+    """Raise 415 for an unknown media type. `custom` objects are not merged strategically."""
+    accepted = [name for name in PATCH_TYPES if not custom or name != STRATEGIC]
+    if request.headers.get("content-type", "").partition(";")[0] not in accepted:
+        raise unsupported_media_type(accepted)
 
 
 class Patch:
@@ -109,18 +110,27 @@ class Patch:
         """Return the patched object in hub form. Raises StatusError."""
         if self.repeated is None:
             try:
-                self.repeated = self.read(loads(self.body))
+                loaded = loads(self.body)
             except DecodeError as error:
                 prefix = self.undecodable if self.validation != "Ignore" else ""
                 raise bad_request(f"{prefix}{error}") from None
-        self.document = to_version(self.ctx.resource, self.expected.of, old)
+            self.repeated = self.read(loaded)
+        document = self.document = to_version(self.ctx.resource, self.expected.of, old)
         try:
-            patched = self.apply(self.document, self.patch)
+            patched = self.apply(document, self.patch)
         except PatchError as error:
             raise _failed(error) from None
         if len(self.body) > LEVELS and (may_be_deep(self.body) or self.body.count(b"/") > LEVELS):
             patched = _bounded(patched)
-        return self.decode(patched)
+        expected, decoded = self.decode(patched)
+        if self.repeated or decoded.problems:
+            self.report([*self.repeated, *decoded.problems])
+        metadata = patched.get("metadata")
+        reset = not expected.custom and isinstance(metadata, dict) and metadata.get("managedFields") == []
+        try:
+            return to_hub(self.ctx, expected, decoded.obj, reset=reset)
+        except DecodeError as error:
+            raise self.refuse(str(error)) from None
 
     #: How the error of a body begins that cannot be decoded.
     undecodable = "error decoding patch: "
@@ -140,24 +150,20 @@ class Patch:
         """422 on the patch, which shows what it made."""
         return invalid_patch(self.shown(), error)
 
-    def decode(self, patched: Any) -> Hub:
-        """The object that a patched document says. Raises StatusError."""
+    def decode(self, patched: Any) -> tuple[ExpectedBody, Decoded]:
+        """Decode a patched document as what it claims to be. Raises StatusError."""
         expected = self.expected
         if not isinstance(patched, dict):
             raise self.refuse(unmarshal_error(patched, "map[string]interface {}"))
-        if patched.get("apiVersion") == expected.api_version and patched.get("kind") == expected.kind:
-            given = expected
-        else:
+        given = expected
+        if patched.get("apiVersion") != expected.api_version or patched.get("kind") != expected.kind:
             given = self._claimed(patched)
         try:
-            decoded = (
-                decode_changed(expected.schema, patched, self.document)
-                if given is expected
-                else decode(given.schema, patched)
-            )
+            if given is expected:
+                return expected, decode_changed(expected.schema, patched, self.document)
+            return given, decode(given.schema, patched)
         except DecodeError as error:
             raise self.refuse(str(error)) from None
-        return self.finish(given, decoded, patched)
 
     def _claimed(self, patched: Json) -> ExpectedBody:
         """What a document says that it is where the patch changed that. Raises StatusError."""
@@ -194,17 +200,6 @@ class Patch:
         self.report([f"unknown field {go_quote(name)}" for name in sorted(patched) if name not in _HUB_FIELDS])
         name = self.ctx.name
         return bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
-
-    def finish(self, expected: ExpectedBody, decoded: Decoded, patched: Json) -> Hub:
-        """The object in hub form. Raises StatusError."""
-        metadata = patched.get("metadata")
-        reset = not expected.custom and isinstance(metadata, dict) and metadata.get("managedFields") == []
-        if self.repeated or decoded.problems:
-            self.report([*(self.repeated or ()), *decoded.problems])
-        try:
-            return to_hub(self.ctx, expected, decoded.obj, reset=reset)
-        except DecodeError as error:
-            raise self.refuse(str(error)) from None
 
     def report(self, found: list[str]) -> None:
         """Unknown and repeated fields: an error, warnings, or nothing."""
@@ -269,18 +264,18 @@ class StrategicMerge(Patch):
     def apply(self, document: Any, patch: Any) -> Any:
         return strategic_merge_patch(self.expected.schema, document, patch)
 
-    def decode(self, patched: Any) -> Hub:
+    def decode(self, patched: Any) -> tuple[ExpectedBody, Decoded]:
         schema, unknown = self.expected.schema, list[str]()
         made = ordinary_changes(schema, patched, self.document)
         if made is not None:
-            return self.finish(self.expected, Decoded(made, [], [], []), patched)
+            return self.expected, Decoded(made, [], [], [])
         try:
             fitting = restored_changes(schema, patched, self.document, unknown)
             decoded = decode_changed(schema, fitting, self.document)
         except (Misfit, DecodeError) as error:
             raise self.refuse(str(error)) from None
         decoded.problems = [f'unknown field "{path}"' for path in sorted(unknown)] + decoded.problems
-        return self.finish(self.expected, decoded, patched)
+        return self.expected, decoded
 
     def refuse(self, error: str) -> StatusError:
         return invalid_patch(go_format(self.patch), error)

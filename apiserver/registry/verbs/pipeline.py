@@ -32,7 +32,7 @@ from apiserver.registry.definition.metadata import (
     validate_metadata_update,
 )
 from apiserver.registry.fields.managers import Manager, keep_times
-from apiserver.registry.store.admission import Attributes, Handlers, admit, validate
+from apiserver.registry.store.admission import Attributes, Handlers, Operation
 from apiserver.registry.store.conversion import shown
 from apiserver.registry.store.results import Result, Unsaved
 from apiserver.storage.log.types import KeyExists, KeyMissing, RevisionConflict, Write
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from apiserver.storage.watchcache.cache import Entry
 
 __all__ = [
-    "Mutation", "admit_object", "append_changed", "is_removable", "precondition_failed", "read_stored", "store_object",
+    "Mutation", "admit", "admit_object", "append_changed", "is_removable", "precondition_failed", "read_stored",
+    "store_object", "validate",
 ]  # fmt: skip
 
 
@@ -69,9 +70,12 @@ class Mutation(Attributes):
     #: The admission plugins that see this write.
     handlers: Handlers
 
-    def __init__(self, store: Store, ctx: Context, options: WriteOptions | DeleteOptions) -> None:
+    def __init__(
+        self, store: Store, ctx: Context, options: WriteOptions | DeleteOptions, operation: Operation = "UPDATE"
+    ) -> None:
         self.store, self.resource, self.ctx, self.options = store, store.resource, ctx, options
-        self.name, self.namespace, self.subresource, self.old = ctx.name, ctx.namespace, ctx.subresource, None
+        self.name, self.namespace, self.subresource = ctx.name, ctx.namespace, ctx.subresource
+        self.operation, self.old = operation, None
         #: The key in the log; of a POST only known when the object is appended.
         self.key = store.key(ctx.namespace, ctx.name)
         #: Shows the object as another kind (scale), as which it is changed.
@@ -84,8 +88,8 @@ class Mutation(Attributes):
 
 
 async def read_stored(m: Mutation, *, copy: bool = True) -> None:
-    """Wait for the write of the same object that is in progress. Set `entry`, `old` and `operation`, and set `obj` to
-    a private copy if there is to be a `copy`.
+    """Wait for the write of the same object that is in progress. Set `entry`, `old` and `operation`, and `obj` to a
+    private copy if there is to be a `copy`. A deletion needs only the copy.
 
     Raises:
         StatusError: 404 for a missing object that the request does not create, 409 for an object with another UID.
@@ -103,7 +107,11 @@ async def read_stored(m: Mutation, *, copy: bool = True) -> None:
         return
     if m.resource.conversion is not None:
         entry = await shown(m.resource, m.ctx, entry)
-    m.operation, m.entry, m.old = "UPDATE", entry, read_shared(entry)
+    m.entry = entry
+    if m.operation == "DELETE":
+        m.obj = read(entry)
+        return
+    m.operation, m.old = "UPDATE", read_shared(entry)
     if m.uid and m.uid != m.old["metadata"]["uid"]:
         raise precondition_failed(m, "UID", m.uid, m.old["metadata"]["uid"])
     if not copy:
@@ -125,6 +133,26 @@ def precondition_failed(m: Mutation, what: str, wanted: str, found: str) -> Stat
 
 
 # Admission
+
+
+async def admit(handlers: Handlers, attributes: Attributes) -> None:
+    """Call every mutating plugin, and all of them once more if one of them asks for that. Raises StatusError."""
+    for plugin in handlers.admitting:
+        waiting = plugin.admit(attributes)
+        if waiting is not None:
+            await waiting
+    reinvocation = attributes.reinvocation
+    if reinvocation is not None and reinvocation.asked and not reinvocation.again:
+        reinvocation.again = True
+        await admit(handlers, attributes)
+
+
+async def validate(handlers: Handlers, attributes: Attributes) -> None:
+    """Call every validating plugin. Raises StatusError."""
+    for plugin in handlers.validating:
+        waiting = plugin.validate(attributes)
+        if waiting is not None:
+            await waiting
 
 
 async def admit_object(m: Mutation) -> None:
@@ -325,14 +353,20 @@ async def _append_new(m: Mutation) -> Entry | None:
     version = metadata.pop("resourceVersion", "")
     if dry_run:
         return Unsaved(key, m.obj, 0, version)
-    with suppress(ValueError):  # 0 counts as no version, and so does what is no number
-        if not m.creates and version and parse_uint64(version):
-            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    if version and not m.creates:
+        _check_no_version(version)
     try:
         return await store.put(m.ctx, key, m.obj, 0, keep_managers=m.keeps_managers)
     except KeyExists as refused:
         await registry.catch_up(refused)
         return None
+
+
+def _check_no_version(text: str) -> None:
+    """Raise 500 if a POST names a version. 0 is none, and neither is what is no number."""
+    with suppress(ValueError):
+        if parse_uint64(text):
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
 async def append_changed(m: Mutation) -> Entry | None:

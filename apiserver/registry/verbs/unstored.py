@@ -12,7 +12,8 @@ from apiserver.registry.body.convert import Form
 from apiserver.registry.definition.metadata import ensure_namespace, wipe_system_fields
 from apiserver.registry.definition.resource import same_form
 from apiserver.registry.fields.managers import FieldTracker, Manager
-from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.registry.store.admission import Attributes
+from apiserver.registry.verbs.pipeline import admit, validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

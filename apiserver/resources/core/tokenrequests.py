@@ -13,7 +13,8 @@ from apiserver.api.errors import status
 from apiserver.api.errors.field_errors import FieldError, Path, go_quote, invalid
 from apiserver.api.types.authentication import TokenRequest
 from apiserver.api.values.times import timestamp
-from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.registry.store.admission import Attributes
+from apiserver.registry.verbs.pipeline import admit, validate
 from apiserver.registry.verbs.unstored import noting
 
 if TYPE_CHECKING:

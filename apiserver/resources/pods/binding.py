@@ -8,7 +8,8 @@ from apiserver.api.errors.field_errors import FieldError, Path, aggregate, not_s
 from apiserver.api.errors.status import StatusError, bad_request, conflict
 from apiserver.api.types.core.pods import Binding
 from apiserver.api.values.times import timestamp
-from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.registry.store.admission import Attributes
+from apiserver.registry.verbs.pipeline import admit, validate
 from apiserver.registry.verbs.replace import replace_object
 from apiserver.registry.verbs.unstored import judge, noting
 from apiserver.resources.pods.conditions import set_condition

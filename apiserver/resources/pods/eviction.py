@@ -24,8 +24,9 @@ from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.policy import Eviction
 from apiserver.api.values.times import timestamp
 from apiserver.registry.definition.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
-from apiserver.registry.store.admission import Attributes, admit, validate
+from apiserver.registry.store.admission import Attributes
 from apiserver.registry.verbs.delete import delete_object
+from apiserver.registry.verbs.pipeline import admit, validate
 from apiserver.registry.verbs.replace import replace_object
 from apiserver.registry.verbs.unstored import noting
 from apiserver.registry.verbs.update import update_object

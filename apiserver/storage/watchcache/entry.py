@@ -29,7 +29,7 @@ class Entry:
     Not a dataclass: one is made for each write, and a frozen one takes five times as long to make.
     """
 
-    __slots__ = ("_decode", "_encodings", "_obj", "_primed", "create_revision", "key", "revision", "tail")
+    __slots__ = ("_decode", "_encodings", "_obj", "create_revision", "key", "primed", "revision", "tail")
 
     def __init__(self, record: Record, decode: Decode) -> None:
         self.key = record.key
@@ -43,7 +43,8 @@ class Entry:
         self.tail = b'"resourceVersion":"%d"%b' % (record.revision, comma) + value[_SKIP:]
         self._decode = decode
         self._obj: Any = None
-        self._primed = False
+        #: The object from its writer, which says all that the bytes say; None if there is none.
+        self.primed: Any = None
         self._encodings: dict[Any, Any] | None = None
 
     @property
@@ -62,12 +63,7 @@ class Entry:
     def prime(self, obj: Any) -> None:
         """Hands over the object, where the writer has it at hand already; it must be what `obj` would decode."""
         if self._obj is None:
-            self._obj, self._primed = obj, True
-
-    @property
-    def primed(self) -> Any:
-        """The object as its writer handed it over, so that it says all that the bytes say; None where nobody did."""
-        return self._obj if self._primed else None
+            self._obj = self.primed = obj
 
     @property
     def encodings(self) -> dict[Any, Any]:
@@ -78,8 +74,7 @@ class Entry:
 
     def forget(self) -> None:
         """Drops all that can be made again."""
-        self._obj = self._encodings = None
-        self._primed = False
+        self._obj = self._encodings = self.primed = None
 
     def moved(self, revision: int) -> Entry:
         """The same state bearing another revision."""
