@@ -14,7 +14,6 @@ from apiserver.api.schema.objects import Hub
 from apiserver.registry.definition.options import DeleteOptions, Preconditions
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.registry.verbs.delete import _check_preconditions, _plan, options_of
-from apiserver.registry.verbs.pipeline import is_removable
 from apiserver.request.messages import Request, User
 
 Json = dict[str, Any]
@@ -130,16 +129,16 @@ def test_an_update_removes_an_object_that_waits_for_nothing_but_its_finalizers()
         def may_remove(self, obj: Json) -> bool:
             return not obj.get("spec")
 
-    resource: Any = SimpleNamespace(strategy=Kind(None))
+    rules = Kind(None)
     going = {"metadata": at(0, 0) | HELD}
-    assert is_removable(resource, {"metadata": at(0, 0)}, going)
+    assert rules.is_finalized({"metadata": at(0, 0)}, going)
     for new, old in (
         ({"metadata": at(0, 0) | HELD}, going),
         ({"metadata": {}}, {"metadata": HELD}),
         ({"metadata": at(0, 9)}, {"metadata": at(0, 9) | HELD}),
         ({"metadata": at(0, 0), "spec": {"finalizers": ["kubernetes"]}}, going),
     ):
-        assert not is_removable(resource, new, old)
+        assert not rules.is_finalized(new, old)
 
 
 _STALE: Any = (

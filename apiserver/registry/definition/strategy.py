@@ -157,3 +157,9 @@ class Strategy:
     def may_remove(self, obj: Json) -> bool:
         """Whether an object without metadata.finalizers may leave the store (namespaces: spec.finalizers is empty)."""
         return True
+
+    def is_finalized(self, obj: Json, old: Json) -> bool:
+        """Whether an update removed the last finalizer of an object whose deletion waits for nothing else."""
+        before = old["metadata"]
+        held = obj["metadata"].get("finalizers") or before.get("deletionGracePeriodSeconds")
+        return "deletionTimestamp" in before and not held and self.may_remove(obj)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.errors.status import MODIFIED, StatusError, conflict, forbidden, not_found
 from apiserver.api.errors.status import invalid as invalid_status
-from apiserver.api.schema.objects import Hub, Json
+from apiserver.api.schema.objects import Hub
 from apiserver.api.values.numbers import parse_uint64
 from apiserver.registry.body.convert import holds_empty, read, read_compact, read_shared
 from apiserver.registry.definition.metadata import (
@@ -40,12 +40,11 @@ from apiserver.storage.log.types import KeyExists, KeyMissing, RevisionConflict,
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
     from apiserver.registry.definition.options import DeleteOptions, WriteOptions
-    from apiserver.registry.definition.resource import Resource
     from apiserver.registry.store.store import Store
     from apiserver.storage.watchcache.cache import Entry
 
 __all__ = [
-    "Mutation", "admit", "admit_object", "append_changed", "is_removable", "precondition_failed", "read_stored",
+    "Mutation", "admit", "admit_object", "append_changed", "precondition_failed", "read_stored",
     "store_object", "validate",
 ]  # fmt: skip
 
@@ -159,7 +158,7 @@ async def admit_object(m: Mutation) -> None:
     """Update the managed fields, call mutating admission and check the resource version. Raises StatusError."""
     store, ctx, creating = m.store, m.ctx, m.operation == "CREATE"
     if m.projector is not None:
-        m.obj = m.projector.embed(ctx, m.entry, m.obj, tracked=m.tracked)
+        m.obj, m.keeps_managers = m.projector.embed(ctx, m.entry, m.obj, tracked=m.tracked), True
     elif m.tracked:
         writer = Manager(ctx.manager, "Update", store.bodies[ctx.version, ""].api_version, m.part)
         if creating:
@@ -374,7 +373,7 @@ async def append_changed(m: Mutation) -> Entry | None:
     store, obj, old, entry = m.store, m.obj, m.old, m.entry
     terminating, dry_run = "deletionTimestamp" in old["metadata"], m.options.dry_run
     try:
-        if terminating and is_removable(m.resource, obj, old):
+        if terminating and store.strategy.is_finalized(obj, old):
             if not dry_run:
                 with suppress(KeyMissing):
                     await store.append(Write(m.key, entry.value, entry.revision, deleted=True))
@@ -393,15 +392,3 @@ async def append_changed(m: Mutation) -> Entry | None:
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None
-
-
-def is_removable(resource: Resource, new: Json, old: Json) -> bool:
-    """Whether an update removed the last finalizer of an object whose deletion waits for nothing else."""
-    before = old["metadata"]
-    if (
-        new["metadata"].get("finalizers")
-        or "deletionTimestamp" not in before
-        or before.get("deletionGracePeriodSeconds")
-    ):
-        return False
-    return resource.strategy.may_remove(new)

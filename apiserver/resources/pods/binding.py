@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, aggregate, not_supported, required
 from apiserver.api.errors.status import StatusError, bad_request, conflict
+from apiserver.api.schema.objects import Hub
 from apiserver.api.types.core.pods import Binding
 from apiserver.api.values.times import timestamp
 from apiserver.registry.store.admission import Attributes
@@ -42,7 +43,7 @@ def _check(body: Json) -> None:
         raise StatusError(500, "", aggregate(errors))
 
 
-def assign(ctx: Context, body: Json, pod: Json) -> Json:
+def assign(ctx: Context, body: Json, pod: Hub) -> Hub:
     """The pod on its node; raises when its state does not allow that."""
     name = pod["metadata"]["name"]
     cause = ""

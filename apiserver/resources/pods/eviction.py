@@ -261,7 +261,7 @@ async def _delete(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: 
     await delete_object(store, ctx, deletion, admitted=True)
 
 
-def _disrupted(ctx: Context, pod: Json, preconditions: Preconditions | None) -> Json:
+def _disrupted(ctx: Context, pod: Hub, preconditions: Preconditions | None) -> Hub:
     """The pod with the reason of its end, if it still is the one that is meant."""
     metadata = pod["metadata"]
     if preconditions is not None:
