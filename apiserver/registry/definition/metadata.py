@@ -49,6 +49,9 @@ FOREGROUND: Final = "foregroundDeletion"
 UNCHECKED: Final[Json] = {"resourceVersion": None, "managedFields": None}
 
 _METADATA: Final = Path("metadata")
+_SYSTEM_FIELDS: Final = frozenset({
+    "creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+})  # fmt: skip
 _ANNOTATION_LIMIT: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _MANAGER_LIMIT: Final = 128
@@ -71,9 +74,9 @@ def generate_name(base: str, suffix: str) -> str:
 
 
 def wipe_system_fields(metadata: Json) -> None:
-    """Drops what a client may send but only the server sets."""
-    for name in ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
-        metadata.pop(name, None)
+    """Drop the fields that a client may send but only the server sets."""
+    for name in _SYSTEM_FIELDS.intersection(metadata):
+        del metadata[name]
 
 
 def fill_system_fields(metadata: Json, uid: str, now: datetime) -> None:

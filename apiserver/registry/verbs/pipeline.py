@@ -75,8 +75,8 @@ class Mutation(Attributes):
         self.store, self.resource, self.ctx, self.options = store, store.resource, ctx, options
         self.name, self.namespace, self.subresource = ctx.name, ctx.namespace, ctx.subresource
         self.operation, self.old = operation, None
-        #: The key in the log; of a POST only known when the object is appended.
-        self.key = store.key(ctx.namespace, ctx.name)
+        #: The key in the log; "" for a POST until the object is appended.
+        self.key = store.key(ctx.namespace, ctx.name) if operation != "CREATE" else ""
         #: Shows the object as another kind (scale), as which it is changed.
         self.projector = store.projectors.get((ctx.version, ctx.subresource))
         #: The subresource whose rules apply; "" for the whole object, and for the object of a projection.
@@ -258,7 +258,8 @@ def _fill_identity(m: Mutation) -> None:
 def _prepare_new(m: Mutation) -> list[FieldError]:
     """Prepare a new object and return what is wrong with it (upstream's BeforeCreate)."""
     strategy, ctx, obj, namespaced = m.store.strategy, m.ctx, m.obj, m.resource.namespaced
-    ensure_namespace(obj["metadata"], ctx.namespace)
+    if obj["metadata"].get("namespace", "") != ctx.namespace:
+        ensure_namespace(obj["metadata"], ctx.namespace)
     strategy.prepare_for_create(ctx, obj)
     metadata = obj["metadata"]
     errors = strategy.validate_first(ctx, obj, None)
