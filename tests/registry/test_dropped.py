@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
+from apiserver.api.features.gates import Features
 from apiserver.api.schema.dropping import DroppedField
+from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.dropped_fields import MOST_FIELDS, DroppedFields
+from apiserver.request.messages import User
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 FIELD = DroppedField("spec.a", "Gate")
@@ -43,3 +48,14 @@ def test_so_many_fields_of_a_loss_are_remembered_and_the_writer_reads_of_each() 
     (loss,) = dropped.losses()
     assert (len(loss.fields), loss.when) == (MOST_FIELDS, NOW)
     assert FIELD.warning == "spec.a: dropped, the feature gate Gate is disabled"
+
+
+def test_a_write_that_is_repeated_warns_once_of_each_field() -> None:
+    resource: Any = SimpleNamespace(group="g", kind="Kind")
+    ctx = Context(now=NOW, user=User("alice"), features=Features(), resource=resource, version="v1")
+    memory = DroppedFields(warns=True)
+    for _ in range(2):
+        ctx.dropped.append(FIELD)
+        ctx.report_dropped(memory, "a")
+    assert ctx.warnings == [FIELD.warning]
+    assert [loss.name for loss in memory.losses()] == ["a"]
