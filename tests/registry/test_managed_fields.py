@@ -68,6 +68,16 @@ def test_a_write_takes_changed_fields_from_others(play: Play) -> None:
     play(scenario)
 
 
+def test_an_update_owns_no_field_of_the_server_even_if_it_sends_one(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=first")
+        made["data"]["b"], made["metadata"]["creationTimestamp"] = "2", "2020-01-01T00:00:00Z"
+        changed = await world.update("configmaps", "a", made, "fieldManager=second")
+        assert owners(changed)["second"] == {"f:data": {"f:b": {}}}
+
+    play(scenario)
+
+
 def test_status_is_managed_apart_and_reset_fields_are_nobodys(play: Play) -> None:
     async def scenario(world: Any) -> None:
         claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "r"}]}}}

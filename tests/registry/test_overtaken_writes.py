@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.registry.store.admission import Attributes, Handlers, Plugin, Reinvocation
 from apiserver.registry.verbs.replace import replace_object
 from apiserver.request.messages import User
 from apiserver.storage.log.types import KeyMissing, RevisionConflict
@@ -50,6 +51,30 @@ def test_a_write_that_is_overtaken_is_made_again_on_what_is_there_now(play: Play
         await world.merge("configmaps", "a", {"metadata": {"finalizers": ["example.com/f"]}})
         overtake(world, "configmaps", other)
         assert (await world.delete("configmaps", "a")).gone, "the finalizer that held it went meanwhile"
+
+    play(scenario)
+
+
+class Reinvoking(Plugin):
+    """Asks that all plugins are called again, and records whether a call is the second one."""
+
+    def __init__(self) -> None:
+        self.calls: list[bool] = []
+
+    def admit(self, attributes: Attributes) -> None:
+        reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
+        reinvocation.asked = True
+        self.calls.append(reinvocation.again)
+
+
+def test_plugins_see_a_write_that_is_overtaken_as_a_new_one(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}})
+        plugin = Reinvoking()
+        overtake(world, "configmaps", lambda: world.merge("configmaps", "a", {"data": {"other": "1"}}))
+        world.store("configmaps").handlers = lambda *_: Handlers((plugin,), ())
+        await world.merge("configmaps", "a", {"data": {"mine": "1"}})
+        assert plugin.calls == [False, True] * 3, "the first attempt, the other write, the second attempt"
 
     play(scenario)
 
