@@ -1,16 +1,15 @@
-"""The rules of a kind: a few hooks with defaults, called by the generic store in upstream's order.
+"""The rules of a kind: hooks with defaults. `apiserver.registry.verbs.pipeline` has all steps of a write in order.
 
-    create   decode + default → to_hub → admit → system metadata → prepare_for_create → validate → metadata rules →
-             warnings → append
-    update   old → change (PUT body, patch) → admit → resourceVersion check → prepare_for_update → metadata rules →
-             validate_update → append
-    status   as update, with prepare_for_status_update / validate_status_update
-    other    subresources that are written as the object: prepare_for_subresource / validate_subresource
-    delete   preconditions → starts_deletion → deletion_grace → finalizers → admit → append
+    create   prepare_for_create → validate_first → validate_metadata → validate → warnings_on_create
+    update   prepare_for_update → validate_first → validate_metadata → validate_update → warnings_on_update
+    status   as update, with prepare_for_status_update, validate_status_update and warnings_on_status_update
+    other    subresources that are written as the object: prepare_for_subresource, validate_subresource
+    all      canonicalize, and before_storing after validating admission
+    delete   check_delete → starts_deletion or may_remove → deletion_grace
 
-The store validates metadata before it asks the kind (`name_rule`, `checks_finalizer_names`), so `validate*` is about
-the rest. metadata.generation, resourceVersion, uid, creation and deletion times are restored by the store around
-`prepare_*`; a kind that counts its generation does so in `prepare_*`.
+The pipeline validates metadata before the kind (`name_rule`, `checks_finalizer_names`), so `validate*` is about the
+rest. It restores metadata.generation, resourceVersion, uid, creation and deletion times around `prepare_*`; a kind that
+counts its generation does so in `prepare_*`.
 
 Objects are dicts in hub form. `prepare_*` may change `obj` in place; `validate*` must not. Nothing here does I/O: what
 a rule needs of other objects (a namespace's labels) comes through `Context.lookup`.

@@ -1,4 +1,4 @@
-"""Admission: what a plugin is asked of a write, how it answers, and the chain that asks them in order.
+"""Admission: what plugins see of a write, and which plugins see it. `apiserver.registry.verbs.pipeline` calls them.
 
     admit     may change `obj` in place (before the kind's own preparation)
     validate  may only refuse (after validation, before the write)
