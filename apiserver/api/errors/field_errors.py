@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.api.errors.nesting import dumps
+from apiserver.api.errors.shown_values import OMITTED
 
 __all__ = [
     "OMITTED",
     "FieldError",
     "Named",
     "Path",
-    "ShownValue",
     "aggregate",
     "duplicate",
     "forbidden",
@@ -29,20 +29,6 @@ __all__ = [
     "too_long",
     "too_many",
 ]
-
-
-class ShownValue:
-    """A placeholder for the value that an error shows."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-#: The error shows no value.
-OMITTED: Final = ShownValue("<omitted>")
 
 
 class Named(str):

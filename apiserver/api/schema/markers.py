@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
-from apiserver.api.errors.field_errors import OMITTED, ShownValue
+from apiserver.api.errors.shown_values import OMITTED, ShownValue
 
 __all__ = [
     "CHOSEN",
