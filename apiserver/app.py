@@ -8,9 +8,9 @@ await server.close()
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from apiserver.api.errors.nesting import loads_stored
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features
 from apiserver.authentication.authenticator import ADMIN
+from apiserver.components.components import Components
 from apiserver.controlplane.about import (
     about_of,
     address_of,
@@ -50,32 +51,28 @@ from apiserver.http.documents.startup import checks_of
 from apiserver.http.fairness.handler import Fairness
 from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.authentication import Authentication
-from apiserver.http.handlers.authorization import Authorization
-from apiserver.http.handlers.chain import Errors, HandlerChain, Link
+from apiserver.http.handlers.build import ChainConfig, build_handler_chain
 from apiserver.http.handlers.dispatch import Dispatch
-from apiserver.http.handlers.fixed_headers import EveryAnswer
 from apiserver.http.handlers.routes import Routes
 from apiserver.http.kubelet.network import KubeletEndpoints
 from apiserver.http.kubelet.sockets import KUBELETS, Kubelets
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
-from apiserver.http.sinks.jsonlines import JsonLines
-from apiserver.http.sinks.metrics import Metrics, Served
+from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
 from apiserver.options.settings import Settings
-from apiserver.registry.catalog.catalog import Catalog, CatalogEvent
+from apiserver.registry.catalog.catalog import Catalog, CatalogEvent, Served
 from apiserver.registry.catalog.served import deprecation, known, served
 from apiserver.registry.definition.random_source import Chance
 from apiserver.registry.store.store import Registry, allow_all
 from apiserver.registry.verbs.server_writes import rewrite_own
-from apiserver.request.info import RequestInfo
 from apiserver.resources import CATALOG
 from apiserver.resources.core.events import CORE_EVENTS
 from apiserver.resources.services.network import ServiceNetwork
 from apiserver.resources.services.ranges import PortRange
 from apiserver.runtime.clock import now, teller
-from apiserver.security import Access
+from apiserver.security import Access, open_keys
 from apiserver.storage import (
     DamagedRow,
     RevisionLog,
@@ -89,211 +86,239 @@ from apiserver.storage.sqlite.size import bytes_of
 from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:
+    from apiserver.authentication.tokens.service_account_keys import Keys
+    from apiserver.http.handlers.chain import HandlerChain
     from apiserver.http.handlers.faults import Faults
+    from apiserver.http.sinks.jsonlines import JsonLines
     from apiserver.http.tracing.export import Exporter
+    from apiserver.registry.store.store import Store
+    from apiserver.runtime.metrics import Family
 
-Json = dict[str, Any]
-log = logging.getLogger(__name__)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a process gives its server besides the settings."""
+
+    components: Components = field(default_factory=Components)
+    #: Whether the process has told its clients of the server, as far as that is its task.
+    announced: Callable[[], bool] = lambda: True
+    #: Where records of requests and the audit log are written; the server closes them.
+    request_log: JsonLines | None = None
+    audit_log: JsonLines | None = None
 
 
 class Server:
     """One API server without its socket."""
 
-    def __init__(self, settings: Settings, log: RevisionLog, cache: WatchCache) -> None:
+    def __init__(
+        self, settings: Settings, log: RevisionLog, cache: WatchCache, keys: Keys, surroundings: Surroundings
+    ) -> None:
+        """Make and connect the parts, each with all that it needs. Some of them are called by others that are made
+        before them: those get a method of the server, which finds the part when it is called.
+        """
         self.settings, self.log, self.cache = settings, log, cache
+        self._surroundings, self._components = surroundings, surroundings.components
         self._stopping = False
-        #: Whether those who wait for the server have been told of it, as far as that is anybody's task.
-        self.announced = True
         self._upkeep: list[asyncio.Task[None]] = []
-        self._lease: IdentityLease | None = None
         # With a seed not even the machine makes a difference.
         self._host = socket.gethostname() if settings.seed is None else "kubedra"
-        #: Makes again what the process made at its start besides (`--nodes`).
-        self.after_reset: Callable[[], Awaitable[None]] | None = None
-        #: Explains a pod, claim or node (kind, namespace, name), where components run in the process.
-        self.explain: Callable[[str, str, str], Awaitable[dict[str, Any]]] | None = None
-        self._access = access = Access(settings)
-        self._exporter: Exporter | None = None
+
+        # The objects, and the rules about them.
+        self.webhooks = Webhooks(settings.service_addresses, self._has_service)
+        self.registry = self._make_registry()
+        network = ServiceNetwork(
+            self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
+        )
+        self.catalog = self._make_catalog(network)
+        self._access = Access(settings, self.registry, self.webhooks, keys)
+
+        # What the server keeps up by itself.
         self._fairness = Fairness(settings.traffic.seats)
-        self._assemble_registry()
-        self._access.use(self.registry, self.webhooks)
-        # Where access is open there is one server, which nobody looks for.
-        if settings.tokens is not None and settings.features.enabled("APIServerIdentity"):
-            self._lease = IdentityLease(self.registry, self._host)
-        self.metrics = Metrics(
-            self.registry.counts, settings.features.stages, lambda: [*self._dispatch.streams.values()], self._serves,
-            version_info(settings), lambda: bytes_of(settings.storage, settings.data_dir), settings.metrics,
-        )  # fmt: skip
-        self.metrics.include(lambda: [*self.registry.counted, *access.families(self._host), *self.chain.families()])
-        self.metrics.include(self._fairness.families)
+        self.built_in = BuiltIn(self.registry, settings, network, self._access.certificates)
+        self._apis = LocalApis(self.registry, self.catalog.served)
+        self._flows = DanglingSchemas(self.registry, self._fairness.configure)
+        self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._issued = IssuedCertificates(self.registry)
-        self.metrics.include(self._issued.families)
+        self._followed = tuple(self._access.followed(self._host))
+        # Where access is open there is one server, which nobody looks for.
+        leased = settings.tokens is not None and settings.features.enabled("APIServerIdentity")
+        self._lease = IdentityLease(self.registry, self._host) if leased else None
+
+        # Requests, from the chain of handlers to the front end.
+        self._routes = Routes()
+        self.metrics = self._make_metrics()
         self.requests = Ring()
-        self._logs: list[JsonLines] = []
-        self._audit_log: JsonLines | None = None
-        self._faults: Faults | None = None
         self._discovery = Discovery(self.catalog.served(), settings.features.release, address_of(settings))
         self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()), settings.features.release)
         self._documents = self._make_documents()
-        self._dispatch = Dispatch(self._routes(), self._documents, now)
-        self.rest = Rest(self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now)
-        self.chain = HandlerChain(
-            *self._links(), last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add]
+        self._dispatch = Dispatch(self._routes, self._documents, now, self._components.unattended)
+        self.rest = Rest(
+            self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now, self._components
         )
-        self.registry.components = ComponentHealth(self.rest.names, self._storage)
+        constrained = settings.features.enabled("ConstrainedImpersonation")
+        self._authentication = Authentication(
+            self._access.authenticator, self._access.authorizer, constrained=constrained
+        )
+        self._exporter = self._make_exporter()
+        self.chain = self._make_chain()
+        self._aggregation = Aggregation(self.registry, settings, ADMIN, self.chain, self._show_remotes)
+        self._faults: Faults | None = None
         # Where access is open nothing else asks who sends a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
         self.front = FrontEnd(self.chain, self._make_admin, pages, self._access.certificates, settings.identity.claims)
         self.catalog.subscribe(self._follow_catalog)
 
-    def _assemble_registry(self) -> None:
-        """The stores of all kinds, and what is asked about their objects besides the rules."""
+    def _make_registry(self) -> Registry:
         settings = self.settings
-        self.registry = Registry(
+        return Registry(
             self.log,
             self.cache,
-            admission=build(settings.enable_plugins, settings.disable_plugins, settings.admission.plugins()),
+            admission=partial(
+                build,
+                enable=settings.enable_plugins,
+                disable=settings.disable_plugins,
+                configured=settings.admission.plugins(),
+            ),
             features=settings.features,
             clock=teller(),
             chance=Chance(None if settings.seed is None else f"{settings.seed}/{self.log.revision}"),
-            authorize=self._access.authorizer.allows if self._access.authorizer.needed else allow_all,
+            authorize=self._authorize if settings.access.restricted else allow_all,
+            access=lambda: self._access,
+            rewrite=self._rewrite,
+            webhooks=self.webhooks,
+            components=ComponentHealth(lambda: self._components.names, self._storage),
+            kubelets=Kubelets(settings.data_dir / KUBELETS),
+            kubelet_endpoints=KubeletEndpoints(settings.kubelets),
             shared=not (settings.memory or settings.storage == "sqlite"),
+            watch_seconds=settings.network.watch_seconds,
             warn_dropped=settings.warn_dropped_fields,
         )
-        self.registry.rewrite = partial(rewrite_own, self.registry, ADMIN)
-        self.registry.watch_seconds = settings.network.watch_seconds
-        network = ServiceNetwork(
-            self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
+
+    def _has_service(self, namespace: str, name: str) -> bool:
+        return self.registry.lookup("", "services", namespace, name) is not None
+
+    def _authorize(self, *question: Any) -> bool:
+        return self._access.authorizer.allows(*question)
+
+    async def _rewrite(self, *args: Any, **options: Any) -> None:
+        await rewrite_own(self.registry, ADMIN, *args, **options)
+
+    def _make_metrics(self) -> Metrics:
+        settings = self.settings
+        return Metrics(
+            self.registry.counts, settings.features.stages, lambda: [*self._dispatch.streams.values()],
+            self._routes.serves, version_info(settings), lambda: bytes_of(settings.storage, settings.data_dir),
+            self._families, settings.metrics,
+        )  # fmt: skip
+
+    async def _families(self) -> list[Family]:
+        """Return the metric families of all parts but the front end."""
+        return [
+            *self.registry.admission.families(), *self._access.families(self._host), *self.chain.families(),
+            *self._fairness.families(), *self._issued.families(),
+            *(family for each in self._followed for family in each.families()), *await self._components.counted(),
+        ]  # fmt: skip
+
+    def _make_exporter(self) -> Exporter | None:
+        tracing = self.settings.tracing
+        if tracing is None:
+            return None
+        from apiserver.http.tracing.export import Exporter
+
+        resource = {"service.name": "apiserver", "service.instance.id": server_id(self._host)}
+        return Exporter(tracing.endpoint, resource)
+
+    def _make_chain(self) -> HandlerChain:
+        log = self._surroundings.request_log
+        return build_handler_chain(
+            ChainConfig(
+                settings=self.settings,
+                authentication=self._authentication,
+                authorizer=self._access.authorizer,
+                fairness=self._fairness,
+                dispatch=self._dispatch,
+                routes=self._routes,
+                kinds=self.registry.kinds,
+                audit=self._audit,
+                exporter=self._exporter,
+                count=self.metrics.count,
+                sinks=[self.requests.add] if log is None else [self.requests.add, log.add],
+            )
         )
-        self.registry.reservations["", "services"] = network
-        self.built_in = BuiltIn(self.registry, settings, network, self._access.certificates)
-        self.registry.kubelets = Kubelets(settings.data_dir / KUBELETS)
-        self.registry.kubelet_endpoints = KubeletEndpoints(settings.kubelets)
-        self.catalog = self._make_catalog()
-        self._apis = LocalApis(self.registry, self.catalog.served)
-        self._flows = DanglingSchemas(self.registry, self._fairness.configure)
-        self.webhooks = Webhooks(
-            settings.service_addresses,
-            lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
-        )
-        self._aggregation = Aggregation(self.registry, settings, ADMIN, self._show_remotes)
-        self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
 
-    def _links(self) -> list[Link]:
-        """What a request passes before it is dispatched."""
-        settings, authorizer = self.settings, self._access.authorizer
-        constrained = settings.features.enabled("ConstrainedImpersonation")
-        self._authentication = Authentication(self._access.authenticator, authorizer, constrained=constrained)
-        links: list[Link] = [Errors(), self._authentication]
-        if settings.audit_policy is not None:
-            from apiserver.http.audit.handler import Audit, AuditOfStrangers
-
-            strangers = AuditOfStrangers(settings.audit_policy, self.registry.kinds, self._audit)
-            audit = Audit(settings.audit_policy, self.registry.kinds, authorizer, self._audit)
-            links = [Errors(), strangers, self._authentication, audit]
-        if settings.tracing is not None:
-            from apiserver.http.tracing.export import Exporter
-            from apiserver.http.tracing.handler import Tracing
-
-            resource = {"service.name": "apiserver", "service.instance.id": server_id(self._host)}
-            self._exporter = Exporter(settings.tracing.endpoint, resource)
-            links.append(Tracing(self._exporter, settings.tracing.per_million))
-        if settings.traffic.seats:
-            links.append(self._fairness)
-        if authorizer.needed:
-            links.append(Authorization(authorizer))
-        if settings.features.enabled("CBORServingAndStorage"):
-            from apiserver.http.handlers.cbor import Cbor
-
-            links.append(Cbor(self._dispatch))
-        if settings.network.transport_security:
-            links.insert(0, EveryAnswer(("Strict-Transport-Security", settings.network.transport_security)))
-        return links
-
-    def warn_of(self, unattended: Mapping[tuple[str, str], Callable[[dict[str, Any]], list[str]]]) -> None:
-        """From now on whoever creates an object of these groups and resources gets these warnings."""
-        self._dispatch.unattended = unattended
-
-    def _make_catalog(self) -> Catalog:
+    def _make_catalog(self, network: ServiceNetwork) -> Catalog:
         versions = {
             (resource.group, resource.plural, version.name)
             for resource, version in served(CATALOG, self.settings.features, self.settings.runtime_config)
         }
         catalog = Catalog(
-            self.registry, lambda resource, version: (resource.group, resource.plural, version.name) in versions
+            self.registry,
+            lambda resource, version: (resource.group, resource.plural, version.name) in versions,
+            reservations={("", "services"): network},
         )
         catalog.open(known(CATALOG, self.settings.features))
         return catalog
 
     def _make_documents(self) -> Documents:
         roles = "RBAC" in self.settings.access.modes
-        health = Health(checks_of(self._storage, lambda: self.announced, lambda: self._stopping, roles=roles))
+        announced = self._surroundings.announced
+        health = Health(checks_of(self._storage, announced, lambda: self._stopping, roles=roles))
         version = version_info(self.settings)
         accounts = self._access.accounts
         issuer = Issuer(accounts.issuers[0], keys_address(self.settings), accounts.public_keys, accounts.fresh)
         pages, this = pages_of(self.settings), about_of(self.settings)
         return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this)
 
-    def record_requests(self, sink: JsonLines) -> None:
-        """Write records of requests there too, until the server closes."""
-        self._logs.append(sink)
-        self.chain.record_to(sink.add)
-
-    def audit_requests(self, sink: JsonLines) -> None:
-        """Write the audit log there, until the server closes."""
-        self._logs.append(sink)
-        self._audit_log = sink
-
     def _audit(self, event: dict[str, Any]) -> None:
-        if self._audit_log is not None:
-            self._audit_log.write(event)
-            self._audit_log.flush()  # who reads an answer finds it in the log
+        sink = self._surroundings.audit_log
+        if sink is not None:
+            sink.write(event)
+            sink.flush()  # who reads an answer finds it in the log
 
     @classmethod
-    async def open(cls, settings: Settings) -> Server:
-        """A server on its opened store, with the built-in namespaces. Raises UnusableDatabase, RuntimeConfigError."""
+    async def open(cls, settings: Settings, surroundings: Surroundings = Surroundings()) -> Server:
+        """Open the store and start a server on it. Raise UnusableDatabase, RuntimeConfigError and KeyFileError."""
         served(CATALOG, settings.features, settings.runtime_config)
         target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
         log = await open_log(target, durability=settings.durability)
-        cache = WatchCache(log, loads_stored)
-        server = cls(settings, log, cache)
+        server: Server | None = None
         try:
-            await cache.start()
-            if any(hides_of(version, cache[resource.prefix()]) for resource, version in server.catalog.served()):
-                server._dispatch.routes = server._routes()
-            await server._access.start(log)
-            await server.built_in.ensure()
-            server._flows.tell()
-            await server._apis.ensure()
-            if server._lease is not None:
-                await server._lease.renew()
-            # Not before: what every server has does not wait for webhooks, which may come up after it.
-            server.registry.webhooks = server.webhooks
-            await server._custom.start()
-            await server._aggregation.start(server.chain)
+            keys = await open_keys(settings.identity.accounts, log)
+            server = cls(settings, log, WatchCache(log, loads_stored), keys, surroundings)
+            await server._start()
         except DamagedRow as error:
-            await server.close()
+            await (server or log).close()
             where = settings.data_dir if settings.storage == "sqlite" else "the database"
             raise UnusableDatabase(f"{where}: {error}; see `kubedra data check`") from error
         except (StorageUnavailable, StatusError) as error:
-            await server.close()
+            await (server or log).close()
             raise UnusableDatabase(f"the database went away during the start: {error}") from error
         except BaseException:
-            await server.close()
+            await (server or log).close()
             raise
-        server._begin_upkeep()
         return server
+
+    async def _start(self) -> None:
+        """Read what is stored, store what every server has, and serve what was added to it."""
+        await self.cache.start()
+        self._routes.show(map(self._route, self.catalog.served()))
+        await self.built_in.ensure()
+        self._flows.tell()
+        await self._apis.ensure()
+        if self._lease is not None:
+            await self._lease.renew()
+        self.webhooks.start()
+        await self._custom.start()
+        await self._aggregation.start()
+        self._begin_upkeep()
 
     def _begin_upkeep(self) -> None:
         """Starts what follows changes and keeps things up to date while the server runs."""
         running: list[Coroutine[Any, Any, None]] = [
             self._apis.follow(), self._flows.follow(), self.built_in.authentication.follow(),
-            Elections(self.registry).follow(), self._issued.follow(),
+            Elections(self.registry).follow(), self._issued.follow(), self._access.follow_keys(),
+            *(each.follow() for each in self._followed),
         ]  # fmt: skip
-        running += [each.follow() for each in self._access.followers()]
-        for reloaded in self._access.followed(self._host):
-            self.metrics.include(reloaded.families)
-            running.append(reloaded.follow())
         if self._exporter is not None:
             running.append(self._exporter.follow())
         if self._lease is not None:
@@ -307,8 +332,9 @@ class Server:
         self._upkeep += map(asyncio.create_task, running)
 
     async def reset(self) -> tuple[int, int]:
-        """Empty everything but what the server was started with: the built-in namespaces (as new), and what
-        `after_reset` makes again. Faults and records of requests go, too. (Objects gone, version now.)"""
+        """Empty everything but what the server was started with: the built-in namespaces (as new), and what the
+        components make again (`--nodes`). Faults and records of requests go, too. (Objects gone, version now.)
+        """
         deleted = await self.log.reset(self.built_in.kept() + self._apis.kept())
         self.registry.dropped.clear()
         if self._faults is not None:
@@ -318,8 +344,7 @@ class Server:
         await self._apis.ensure()
         if self._lease is not None:
             await self._lease.renew()
-        if self.after_reset is not None:
-            await self.after_reset()
+        await self._components.begin_anew()
         return deleted, self.log.revision
 
     def stop_watches(self) -> None:
@@ -340,14 +365,15 @@ class Server:
         if self._exporter is not None:
             await self._exporter.close()
         await self.log.close()
-        for file in self._logs:
-            file.close()
+        for file in (self._surroundings.request_log, self._surroundings.audit_log):
+            if file is not None:
+                file.close()
 
     def _follow_catalog(self, _: CatalogEvent) -> None:
-        """What is derived from the catalog, after a change of it."""
+        """Derive routes and documents from the changed catalog."""
         found = self.catalog.served()
         self._apis.changed()
-        self._dispatch.routes = self._routes()
+        self._routes.show(map(self._route, found))
         self._discovery.show(found)
         self._documents.forget()
         self._openapi.show(found)
@@ -359,13 +385,12 @@ class Server:
         self._documents.forget()
         self._openapi.show_remote(servers)
 
-    def _routes(self) -> Routes:
-        routes = Routes()
-        for resource, version in self.catalog.served():
-            store = self.registry.stores[resource.group, resource.plural]
-            view = View(resource, version, hides=hides_of(version, store.cache))
-            routes.add(store, view, version.warning or deprecation(resource, version, RELEASES[-1]))
-        return routes
+    def _route(self, found: Served) -> tuple[Store, View, str]:
+        """Return the store of a resource in a version, its view, and the warning that goes with every answer."""
+        resource, version = found
+        store = self.registry.stores[resource.group, resource.plural]
+        view = View(resource, version, hides=hides_of(version, store.cache))
+        return store, view, version.warning or deprecation(resource, version, RELEASES[-1])
 
     async def _storage(self) -> str:
         try:
@@ -373,9 +398,6 @@ class Server:
         except StorageError as error:
             return str(error)
         return self.log.problem()
-
-    def _serves(self, info: RequestInfo) -> Served | None:
-        return self._dispatch.routes.serves(info)
 
     def _make_admin(self) -> AsgiApp:
         from apiserver.http.admin.application import create_admin
@@ -391,7 +413,7 @@ class Server:
                 reset=self.reset,
                 dropped=self.registry.dropped.losses,
                 rest=self.rest.look,
-                explain=lambda: self.explain,
+                explain=lambda: self._components.explain,
                 requests=self.requests,
                 faults=self._faults,
             )

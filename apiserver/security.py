@@ -27,7 +27,8 @@ from apiserver.runtime.reloading import Followed, Reloaded
 from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
-    from apiserver.authentication.tokens.external_signer import ExternalKeys
+    from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
+    from apiserver.options.authentication import AccountKeys
     from apiserver.options.settings import Settings
     from apiserver.registry.store.store import Registry
     from apiserver.request.messages import Request, User
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from apiserver.storage import RevisionLog
     from apiserver.webhooks.client import Webhooks
 
-__all__ = ["Access"]
+__all__ = ["Access", "open_keys"]
 
 log = logging.getLogger(__name__)
 
@@ -45,54 +46,100 @@ _KEPT_BEFORE: Final = "service-account-key"
 _OF_KEYS: Final = "StructuredAuthenticationConfigurationJWKSMetrics"
 
 
+async def open_keys(settings: AccountKeys, store: RevisionLog) -> Keys:
+    """Find the keys that sign the tokens of service accounts. Raise KeyFileError."""
+    if settings.endpoint:
+        return await _open_signer(settings)
+    if settings.signing is not None:
+        return read_key_files(settings.signing, settings.keys)
+
+    async def kept() -> bytes:
+        """The private key that all servers of the store sign with, in PEM."""
+        key = await store.recall(_KEPT_PAIR)
+        if key is None:
+            with outside():
+                made = await asyncio.to_thread(make_key)
+            key = await store.remember(_KEPT_PAIR, made)
+        return key
+
+    return StoreKeys(await store.remember(_KEPT_BEFORE, secrets.token_bytes(32)), kept)
+
+
+async def _open_signer(settings: AccountKeys) -> Keys:
+    """Connect to the external signer, whose tokens last no longer than it allows. Raise KeyFileError."""
+    from apiserver.authentication.tokens.external_signer import ExternalKeys
+
+    signer = ExternalKeys(settings.endpoint)
+    await signer.start()
+    if settings.longest > signer.longest:
+        await signer.close()
+        raise KeyFileError(
+            "service-account-max-token-expiration cannot be set longer than the token expiration supported by"
+            f" service-account-signing-endpoint: {settings.longest}s > {signer.longest}s"
+        )
+    return signer
+
+
 class Access:
-    """`authenticator` says who sends a request, `authorizer` what that user may do. `certificates` says whom those of
-    clients name; None where none count. `accounts`, the tokens of service accounts, is there once `use` was called, and
-    knows its keys after `start`.
+    """`authenticator` names the user of a request, `authorizer` decides what that user may do. `certificates` knows the
+    users that clients' certificates name; None where none count. `accounts` are the tokens of service accounts.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        """Raises CertificateError."""
-        identity, access = settings.identity, settings.access
-        # As upstream: where everything is allowed to everybody, nobody may come without a token.
-        anonymous = "AlwaysAllow" not in access.modes if identity.anonymous is None else identity.anonymous
-        self._settings = settings
-        self.authenticator = Authenticator(settings.tokens, anonymous=anonymous, proxy=identity.proxy)
+    def __init__(self, settings: Settings, registry: Registry, webhooks: Webhooks, keys: Keys) -> None:
+        """`registry` has its stores; `keys` sign the tokens of service accounts. Raises CertificateError and
+        KubeconfigError.
+        """
+        identity, access, others = settings.identity, settings.access, settings.others
+        accounts = identity.accounts
+        self._settings, self._registry, self._webhooks, self._keys = settings, registry, webhooks, keys
         uid = settings.features.enabled("AllowParsingUserUIDFromCertAuth")
         self.certificates = ClientCertificates(identity, with_uid=uid) if identity.certificates else None
-        self.authorizer = Authorizer(access.authorizers, access.policies, changes=access.file is not None)
-        self.accounts: AccountTokens
-        self._signer: ExternalKeys | None = None
+        self.authorizer = Authorizer(
+            access.authorizers, registry.stores, settings.features, webhooks, policies=access.policies
+        )
+        self.accounts = AccountTokens(
+            registry.lookup, now, keys, accounts.issuers or (ISSUER,), accounts.audiences, self._label_secret
+        )
+        self.authenticator = Authenticator(
+            settings.tokens,
+            self.accounts,
+            # As upstream: where everything is allowed to everybody, nobody may come without a token.
+            anonymous="AlwaysAllow" not in access.modes if identity.anonymous is None else identity.anonymous,
+            proxy=identity.proxy,
+            audiences=accounts.audiences or self.accounts.issuers,
+            longest=accounts.longest or keys.longest,
+            bootstrap=self._bootstrap_tokens(),
+            configured=others.authenticators,
+            webhook=self._webhook_tokens(),
+        )
 
-    def use(self, registry: Registry, webhooks: Webhooks) -> None:
-        """The objects that rights and accounts are read from, and whom to ask besides. Raises KubeconfigError."""
-        self._registry, self._webhooks = registry, webhooks
-        accounts = self._settings.identity.accounts
-        self.authorizer.use(registry.stores, self._settings.features, webhooks)
-        self.accounts = AccountTokens(registry.lookup, now, accounts.issuers or (ISSUER,))
-        self.accounts.note_use, self.accounts.audiences = self._label_secret, accounts.audiences
-        self.authenticator.accounts, self.authenticator.longest = self.accounts, accounts.longest
-        self.authenticator.audiences = accounts.audiences or self.accounts.issuers
-        if accounts.endpoint:
-            from apiserver.authentication.tokens.external_signer import ExternalKeys
+    def _bootstrap_tokens(self) -> BootstrapTokens | None:
+        if not self._settings.others.bootstrap:
+            return None
+        from apiserver.authentication.tokens.token_reviewers import BootstrapTokens
 
-            self._signer = ExternalKeys(accounts.endpoint, self.accounts.forget)
-        self._know_others()
-        registry.authority, registry.identity = self.authorizer, self.authenticator
+        return BootstrapTokens(self._registry.lookup)
 
-    async def start(self, store: RevisionLog) -> None:
-        """Finds the keys of service accounts' tokens. Raises KeyFileError."""
-        if self._signer is not None:
-            self._limit(await self._signer.start())
-        self.accounts.keys = self._signer or await self._account_keys(store)
+    def _webhook_tokens(self) -> WebhookTokens | None:
+        """Raises KubeconfigError."""
+        said = self._settings.others.webhook
+        if said is None:
+            return None
+        from kubedra.kubeconfig.reader import read_kubeconfig
+        from apiserver.api.types.authentication import TokenReview
+        from apiserver.authentication.tokens.token_reviewers import WebhookTokens
+        from apiserver.webhooks.reviewers import Reviewer
 
-    def followers(self) -> list[ExternalKeys]:
-        """What is to be followed as long as the server runs."""
-        return [self._signer] if self._signer is not None else []
+        where = read_kubeconfig(said.kubeconfig)
+        reviewer = Reviewer(self._webhooks, where, "authentication.k8s.io", TokenReview)
+        return WebhookTokens(reviewer, said.version, said.lasts)
+
+    async def follow_keys(self) -> None:
+        """Keep the keys of service accounts up to date until cancelled."""
+        await self._keys.follow()
 
     async def close(self) -> None:
-        if self._signer is not None:
-            await self._signer.close()
+        await self._keys.close()
 
     def followed(self, host: str) -> Iterator[Followed]:
         """The files to read again when they change: configurations, authorities of clients' certificates, and policies
@@ -111,7 +158,7 @@ class Access:
             from apiserver.authentication.oidc.configuration import read_again
 
             def take(text: bytes) -> None:
-                self.authenticator.take(read_again(text, first, settings.features, self.accounts.issuers))
+                self.authenticator.configure(read_again(text, first, settings.features, self.accounts.issuers))
 
             yield Reloaded("authentication", settings.others.file, server_id(host), take)
         for manifests in settings.admission.manifests.values():
@@ -121,9 +168,7 @@ class Access:
 
     def families(self, host: str) -> list[Family]:
         """What is counted of who comes, and of what they may do."""
-        found = [*self.authorizer.families(), self.authenticator.remaining]
-        if self._signer is not None:
-            found += self._signer.families()
+        found = [*self.authorizer.families(), self.authenticator.remaining, *self._keys.families()]
         if self._settings.others.any and self._settings.features.enabled(_OF_KEYS):
             from apiserver.authentication.oidc.metrics import key_families
 
@@ -144,51 +189,6 @@ class Access:
                 return str(error)
 
         return judged
-
-    def _know_others(self) -> None:
-        """Whose tokens are known to others. Raises KubeconfigError."""
-        others, authenticator = self._settings.others, self.authenticator
-        if others.authenticators is not None:
-            authenticator.take(others.authenticators)
-        if others.webhook is None and not others.bootstrap:
-            return
-        from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
-
-        if others.bootstrap:
-            authenticator.bootstrap = BootstrapTokens(self._registry.lookup)
-        if others.webhook is not None:
-            from apiserver.api.types.authentication import TokenReview
-            from apiserver.webhooks.reviewers import Reviewer
-            from kubedra.kubeconfig.reader import read_kubeconfig
-
-            where = read_kubeconfig(others.webhook.kubeconfig)
-            reviewer = Reviewer(self._webhooks, where, "authentication.k8s.io", TokenReview)
-            authenticator.webhook = WebhookTokens(reviewer, others.webhook.version, others.webhook.lasts)
-
-    def _limit(self, longest: int) -> None:
-        """Tokens are good for no longer than whoever signs them wants. Raises KeyFileError."""
-        if self.authenticator.longest > longest:
-            raise KeyFileError(
-                "service-account-max-token-expiration cannot be set longer than the token expiration supported by"
-                f" service-account-signing-endpoint: {self.authenticator.longest}s > {longest}s"
-            )
-        self.authenticator.longest = self.authenticator.longest or longest
-
-    async def _account_keys(self, store: RevisionLog) -> Keys:
-        accounts = self._settings.identity.accounts
-        if accounts.signing is not None:
-            return read_key_files(accounts.signing, accounts.keys)
-
-        async def kept() -> bytes:
-            """The private key that all servers of the store sign with, in PEM."""
-            key = await store.recall(_KEPT_PAIR)
-            if key is None:
-                with outside():
-                    made = await asyncio.to_thread(make_key)
-                key = await store.remember(_KEPT_PAIR, made)
-            return key
-
-        return StoreKeys(await store.remember(_KEPT_BEFORE, secrets.token_bytes(32)), kept)
 
     async def _label_secret(self, namespace: str, name: str, label: str, value: str) -> None:
         """Sets a label of a secret. Whoever waits for it goes on even where that is not possible."""

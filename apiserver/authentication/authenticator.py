@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.status import unauthorized
-from apiserver.authentication.tokens.service_account_tokens import ISSUER, AccountTokens, TokenError
+from apiserver.authentication.tokens.service_account_tokens import AccountTokens, TokenError
 from apiserver.authentication.x509.client_certificates import proxied_user
 from apiserver.registry.definition.authority import Identified
 from apiserver.request.messages import Peer, Request, User
@@ -71,32 +71,49 @@ def _authenticated(user: User) -> User:
 
 
 class Authenticator:
-    """Names the user of a request. `tokens` None: open access. `anonymous`: whether a request may come without
-    credentials. `accounts` knows the tokens of service accounts, once it is set. `nobody` is who sends no credentials,
-    None where that is not allowed."""
-
-    #: Whom tokens are for that are sent to this server.
-    audiences: tuple[str, ...] = (ISSUER,)
-    #: Seconds that tokens of service accounts last at most; 0 for any time.
-    longest: int = 0
-    #: Who else knows tokens, asked in this order.
-    bootstrap: BootstrapTokens | None = None
-    issuers: Sequence[JwtAuthenticator] = ()
-    webhook: WebhookTokens | None = None
-    #: Paths that may be asked for without credentials where that is not allowed for all.
-    open_paths: frozenset[str] = frozenset()
+    """Names the user of a request."""
 
     def __init__(
-        self, tokens: Mapping[str, User] | None, *, anonymous: bool = True, proxy: ProxySettings | None = None
+        self,
+        tokens: Mapping[str, User] | None,
+        accounts: AccountTokens,
+        *,
+        anonymous: bool,
+        proxy: ProxySettings | None,
+        audiences: tuple[str, ...],
+        longest: int,
+        bootstrap: BootstrapTokens | None,
+        configured: Authenticators | None,
+        webhook: WebhookTokens | None,
     ) -> None:
-        self._tokens, self._proxy = tokens, proxy
+        """Connect the sources of users.
+
+        Args:
+            tokens: Those of the token file; None for open access.
+            accounts: The tokens of service accounts. The sources below follow in their order.
+            anonymous: Whether a request may come without credentials.
+            proxy: The headers of front proxies.
+            audiences: Those of tokens for this server.
+            longest: Seconds that tokens of service accounts last at most; 0 for any time.
+            bootstrap: The bootstrap tokens of kube-system.
+            configured: The issuers of an AuthenticationConfiguration.
+            webhook: The webhook of --authentication-token-webhook-config-file.
+        """
+        self._tokens, self._accounts, self._proxy = tokens, accounts, proxy
+        self.audiences, self.longest = audiences, longest
+        self._bootstrap, self._webhook = bootstrap, webhook
+        self.issuers: Sequence[JwtAuthenticator] = ()
+        #: Paths that may be asked for without credentials where that is not allowed for all.
+        self._open_paths: frozenset[str] = frozenset()
         #: How long the certificates will last by which users are known (pkg/authentication/request/x509).
         self.remaining = Histogram(
             "apiserver_client_certificate_expiration_seconds", "How long certificates of clients will last.", (),
             _LASTING,
         )  # fmt: skip
+        #: The user without credentials; None where that is not allowed.
         self.nobody = ADMIN if tokens is None else ANONYMOUS if anonymous else None
-        self.accounts: AccountTokens | None = None
+        if configured is not None:
+            self.configure(configured)
 
     @property
     def open(self) -> bool:
@@ -119,7 +136,7 @@ class Authenticator:
         else:
             refused = peer is not None and peer.refused
             user = self.nobody if not refused else None
-            if user is None and not refused and request.path in self.open_paths:
+            if user is None and not refused and request.path in self._open_paths:
                 user = ANONYMOUS
         if user is None:
             raise unauthorized()
@@ -152,12 +169,12 @@ class Authenticator:
 
     def _of_account(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
         try:
-            return self.accounts.identify(token, wanted) if self.accounts is not None else None
+            return self._accounts.identify(token, wanted)
         except TokenError as error:
             return Identified(None, (), str(error))
 
     def _of_bootstrap(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
-        user = self.bootstrap.identify(token) if self.bootstrap is not None else None
+        user = self._bootstrap.identify(token) if self._bootstrap is not None else None
         return None if user is None else self._for_us(user, wanted)
 
     def _of_issuer(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
@@ -171,9 +188,9 @@ class Authenticator:
         return None
 
     def _of_webhook(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
-        if self.webhook is None:
+        if self._webhook is None:
             return None
-        found = self.webhook.identify(token, wanted, self.audiences)
+        found = self._webhook.identify(token, wanted, self.audiences)
         return found if found.user is None else Identified(_authenticated(found.user), found.audiences)
 
     def _for_us(self, user: User, wanted: tuple[str, ...]) -> Identified:
@@ -181,14 +198,13 @@ class Authenticator:
         good_for = tuple(audience for audience in wanted if audience in self.audiences)
         return Identified(_authenticated(user), good_for) if good_for else Identified(None)
 
-    def take(self, found: Authenticators) -> None:
-        """Takes over what a configuration says."""
+    def configure(self, found: Authenticators) -> None:
+        """Take the issuers and the rule on anonymous requests of an AuthenticationConfiguration."""
         self.issuers = found.issuers
         if found.anonymous is not None and self._tokens is not None:
             everywhere = found.anonymous.enabled and not found.anonymous.paths
             self.nobody = ANONYMOUS if everywhere else None
-            self.open_paths = found.anonymous.paths if found.anonymous.enabled else frozenset()
+            self._open_paths = found.anonymous.paths if found.anonymous.enabled else frozenset()
 
     async def issue(self, claims: Json) -> str:
-        assert self.accounts is not None, "a server has a key"
-        return await self.accounts.issue(claims)
+        return await self._accounts.issue(claims)

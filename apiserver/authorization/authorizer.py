@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from apiserver.authorization.configuration import Configured, of_modes
+from apiserver.authorization.configuration import Configured
 from apiserver.authorization.webhook import Decisions, WebhookAuthorizer
 from apiserver.registry.definition.authority import Decision, Failure, Opinion, Question, Rules
 
@@ -126,51 +126,32 @@ def aggregate(errors: Sequence[str]) -> str:
 
 
 class Authorizer:
-    """Answers for a list of authorizers. `use` gives it the stores that Node and RBAC read; before that they allow
-    nothing.
+    """Answers for a list of authorizers. Node and RBAC read `stores`, those of the registry by group and plural;
+    `webhooks` calls the Webhook authorizers; `policies` are those of ABAC.
     """
 
     def __init__(
         self,
-        authorizers: Sequence[Configured] = of_modes(("AlwaysAllow",)),
+        authorizers: Sequence[Configured],
+        stores: Mapping[tuple[str, str], Store],
+        features: Features,
+        webhooks: Webhooks,
         policies: Policies | None = None,
-        *,
-        changes: bool = False,
     ) -> None:
-        """`policies` are those of ABAC. `changes`: others may take the place of these authorizers."""
-        self._policies, self._changes = policies, changes
-        self._members: tuple[_Member, ...] = ()
+        """Raises KubeconfigError."""
+        self._stores, self._features, self._webhooks, self._policies = stores, features, webhooks, policies
         self._index: RoleIndex | None = None
-        self._stores: Mapping[tuple[str, str], Store] = {}
-        self._webhooks: Webhooks | None = None
         self._counted = Decisions()
-        self._configured = tuple(authorizers)
-        self.modes = tuple(each.type for each in self._configured)
-        self.allows_all = self.modes[0] == "AlwaysAllow"
-        if all(mode.startswith("Always") for mode in self.modes):
-            self._members = tuple(_Always(allow=mode == "AlwaysAllow") for mode in self.modes)
-
-    @property
-    def needed(self) -> bool:
-        """Whether requests have to be judged: all may do everything for good otherwise."""
-        return self._changes or not self.allows_all
+        self.replace(authorizers)
 
     @property
     def asks(self) -> bool:
         """Whether anybody outside decides, too."""
         return "Webhook" in self.modes
 
-    def use(self, stores: Mapping[tuple[str, str], Store], features: Features, webhooks: Webhooks) -> None:
-        """Reads roles, bindings and pods from the registry's stores from now on, and asks webhooks. Raises
-        KubeconfigError.
-        """
-        self._stores, self._features, self._webhooks = stores, features, webhooks
-        self.replace(self._configured)
-
     def replace(self, configured: Sequence[Configured]) -> None:
-        """Other authorizers from now on. Raises KubeconfigError."""
-        members = tuple(self._make(each) for each in configured)
-        self._configured, self._members = tuple(configured), members
+        """Take other authorizers from now on. Raise KubeconfigError."""
+        self._members = tuple(self._make(each) for each in configured)
         self.modes = tuple(each.type for each in configured)
         self.allows_all = self.modes[0] == "AlwaysAllow"
 
@@ -197,7 +178,6 @@ class Authorizer:
 
         said = configured.webhook
         assert said is not None, "settings hold this"
-        assert self._webhooks is not None, "it is given with the stores"
         where = read_kubeconfig(said.kubeconfig)
         reviewer = Reviewer(self._webhooks, where, "authorization.k8s.io", SubjectAccessReview)
         return WebhookAuthorizer(configured.name, reviewer, said.asking, said.conditions, self._counted)

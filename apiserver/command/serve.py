@@ -12,11 +12,10 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from apiserver.command import kubeconfig
-from apiserver.components.components import Components, Files, in_process, maker
+from apiserver.components.components import Components, Files
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.runtime import gc_tuning as garbage
@@ -28,7 +27,6 @@ from kubedra.runtime.server_record import ServerRecord
 
 if TYPE_CHECKING:
     from apiserver.app import Server
-    from apiserver.components.child_process import Apart
     from apiserver.http.server.web import Web
     from apiserver.http.sinks.jsonlines import JsonLines
 
@@ -62,19 +60,16 @@ def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files
 class Process:
     """One run of the server."""
 
-    def __init__(
-        self, settings: Settings, listener: socket.socket, files: Files, names: Sequence[str], apart: Apart | None
-    ) -> None:
-        """`files`: the certificate for https. `names` are the components that run with the server, `apart` those in a
-        process of their own.
-        """
-        self._listener, self._files, self._names, self._apart = listener, files, names, apart
+    def __init__(self, settings: Settings, listener: socket.socket, files: Files, components: Components) -> None:
+        """`files`: the certificate for https."""
+        self._listener, self._files, self._components = listener, files, components
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
         # The service `kubernetes` leads to the port that is really listened on.
         self._settings = replace(settings, port=port)
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
         self._stopping = asyncio.Event()
+        self._announced = False
         self._https: Https | None = None
         self._record = ServerRecord(settings.data_dir)
         #: When virtual time begins; None for real time.
@@ -82,22 +77,21 @@ class Process:
 
     async def run(self) -> None:
         """Start, say so, wait for the end, stop."""
-        from apiserver.app import Server
+        from apiserver.app import Server, Surroundings
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, self._signalled)
-        request_log = self._log("--request-log", self._settings.request_log)
-        audit_log = self._log("--audit-log-path", self._settings.audit_log)
-        server = await Server.open(self._settings)
+        surroundings = Surroundings(
+            components=self._components,
+            announced=lambda: self._announced,
+            request_log=self._log("--request-log", self._settings.request_log),
+            audit_log=self._log("--audit-log-path", self._settings.audit_log),
+        )
+        server = await Server.open(self._settings, surroundings)
         try:
-            if request_log is not None:
-                server.record_requests(request_log)
-            if audit_log is not None:
-                server.audit_requests(audit_log)
             say(self._settings, f"storage     {self._storage()}")
-            server.announced = False
             web = self._web(server)
             serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
             await _first(web.ready.wait(), serving)
@@ -112,7 +106,7 @@ class Process:
         self._farewell(f"stopped; {self._kept()}")
 
     async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
-        components = await self._start_components(server)
+        components = await self._components.start(server)
         running = asyncio.ensure_future(components.run()) if components else None
         following = [asyncio.ensure_future(file.follow()) for file in (self._https.files if self._https else ())]
         try:
@@ -122,7 +116,7 @@ class Process:
                     say(self._settings, f"component   {name}")
             await self._come_to_rest()
             self._announce()
-            server.announced = True
+            self._announced = True
             garbage.begin()
             admin = ("apiserver.http.admin.application",) if self._settings.announce else ()  # for a fixture's reset
             warm("apiserver.cel.environments.devices", *admin)
@@ -194,26 +188,6 @@ class Process:
         except HttpsError as error:
             raise SettingsError(str(error)) from error
         return Web(server.front, self._https.context)
-
-    async def _start_components(self, server: Server) -> Components | None:
-        """Raises SettingsError."""
-        if not self._names:
-            return None
-        from controllers.manager.unattended import unattended
-
-        components: Components
-        if self._apart is not None:
-            await self._apart.start(server)
-            components = self._apart
-        else:
-            make = maker(self._settings, self._files, self._names, partial(say, self._settings))
-            components = in_process(server, make)
-        server.after_reset = components.begin_anew
-        server.rest.components = components
-        server.explain = components.explain
-        server.warn_of(unattended(self._names))
-        server.metrics.include_counted(components.counted)
-        return components
 
     def _announce(self) -> None:
         """Write the kubeconfig, and say that all is ready."""

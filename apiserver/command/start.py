@@ -19,8 +19,8 @@ from apiserver.authentication.x509.client_certificates import CertificateError
 from apiserver.command import kubeconfig
 from apiserver.command.import_guard import IntruderError, check_origins
 from apiserver.command.serve import Process, certified, say
-from apiserver.components.child_process import Apart, ComponentsEnded, fork
-from apiserver.components.components import Files, maker
+from apiserver.components.child_process import ComponentsEnded, fork
+from apiserver.components.components import Components, Files, in_process, maker
 from apiserver.http.sinks.jsonlines import RequestLogError
 from apiserver.options import logs
 from apiserver.options.flags import SettingsError
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = choose_components(settings)
         listener = listen(settings)
         settings, files = certified(settings, names)
-        _run(Process(settings, listener, files, names, _apart(settings, listener, files, names)))
+        _run(Process(settings, listener, files, _components(settings, listener, files, names)))
     except ComponentsEnded as error:
         print(f"{prog}: {error}", file=sys.stderr)
         return 1
@@ -98,11 +98,15 @@ def choose_components(settings: Settings) -> list[str]:
     return chosen
 
 
-def _apart(settings: Settings, listener: socket.socket, files: Files, names: list[str]) -> Apart | None:
-    """The components in a process of their own, where the flags have them there."""
-    if not names or not settings.components_apart:
-        return None
-    return fork(names, maker(settings, files, names, partial(say, settings)), listener)
+def _components(settings: Settings, listener: socket.socket, files: Files, names: list[str]) -> Components:
+    """Make ready the components that the flags name, in a process of their own where the flags have them there."""
+    if not names:
+        return Components()
+    make = maker(settings, files, names, partial(say, settings))
+    connect = fork(names, make, listener).connect if settings.components_apart else partial(in_process, make)
+    from controllers.manager.unattended import unattended
+
+    return Components(connect, unattended(names))
 
 
 def _run(process: Process) -> None:

@@ -34,7 +34,7 @@ class ComponentsEnded(Exception):
 
 
 def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
-    """Starts the components' process, which waits for `Apart.start`. Call this before there are threads and a loop.
+    """Starts the components' process, which waits for `Apart.connect`. Call this before there are threads and a loop.
     `make` is called there; what the server listens on is closed there.
     """
     ours, theirs = socket.socketpair()
@@ -55,15 +55,15 @@ def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
 
 
 class Apart:
-    """The components of that process (see `apiserver.components.components.Components`)."""
+    """The components of that process (see `apiserver.components.components.Running`)."""
 
     def __init__(self, names: Sequence[str], end: socket.socket, pid: int) -> None:
         self.names, self._end, self._pid = names, end, pid
         self._pipe: Pipe
         self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
-    async def start(self, server: Server) -> None:
-        """Makes them clients of this server, and lets them work. Raises what making them raises."""
+    async def connect(self, server: Server) -> Apart:
+        """Make them clients of this server, and let them work. Raise what making them raises."""
         from apiserver.authentication.authenticator import ADMIN
         from apiserver.components.pipe import Pipe
 
@@ -72,6 +72,7 @@ class Apart:
             lambda: Pipe(server.chain, ADMIN, server.front.pace), sock=self._end
         )
         await self._call("start")
+        return self
 
     async def _call(self, name: str, *arguments: Any) -> Any:
         from apiserver.components.pipe import PipeClosed

@@ -1,10 +1,15 @@
-"""The controllers, the scheduler and the nodes that run with a server: what they are told, and how they are reached."""
+"""The controllers, the scheduler and the nodes that run with a server: what they are told, and how they are reached.
+
+They are clients of the server, and the server reports on them. So a server is made with its `Components`, and those
+start when it serves.
+"""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from apiserver.http.admin.idle import Look
@@ -15,6 +20,7 @@ from apiserver.tls.self_signed import own_signer
 
 if TYPE_CHECKING:
     from apiserver.app import Server
+    from apiserver.http.handlers.dispatch import Unattended
     from controllers.manager.manager import Manager
     from controllers.options.options import Options
     from controllers.runtime.transport import Transport
@@ -26,7 +32,7 @@ Files = tuple[Path, Path] | None
 Make: TypeAlias = "Callable[[Transport], Manager]"
 
 
-class Components(Protocol):
+class Running(Protocol):
     """The components of one server: `controllers.manager.manager.Manager` in its process, or `child_process.Apart`."""
 
     @property
@@ -54,8 +60,48 @@ class Components(Protocol):
         ...
 
 
-def in_process(server: Server, make: Make) -> Components:
-    """Components on the server's own loop. Raises SettingsError."""
+#: Explains a pod, claim or node (kind, namespace, name).
+Explain = Callable[[str, str, str], Awaitable[dict[str, Any]]]
+#: Makes components clients of a server. Raises SettingsError.
+Connect: TypeAlias = "Callable[[Server], Awaitable[Running]]"
+
+
+class Components:
+    """The components of one server, none before `start` and none without `connect`. `unattended`, by group and
+    resource, returns the warnings of a new object on which none of them acts.
+    """
+
+    def __init__(self, connect: Connect | None = None, unattended: Unattended = MappingProxyType({})) -> None:
+        self._connect, self.unattended = connect, unattended
+        self.running: Running | None = None
+
+    async def start(self, server: Server) -> Running | None:
+        """Start them as clients of this server. Raise SettingsError."""
+        if self._connect is not None:
+            self.running = await self._connect(server)
+        return self.running
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.running.names if self.running is not None else ()
+
+    @property
+    def explain(self) -> Explain | None:
+        return self.running.explain if self.running is not None else None
+
+    async def begin_anew(self) -> None:
+        if self.running is not None:
+            await self.running.begin_anew()
+
+    async def look(self) -> Look:
+        return await self.running.look() if self.running is not None else ((), None)
+
+    async def counted(self) -> Sequence[Family]:
+        return await self.running.counted() if self.running is not None else ()
+
+
+async def in_process(make: Make, server: Server) -> Running:
+    """Make components on the server's own loop. Raise SettingsError."""
     from apiserver.authentication.authenticator import ADMIN
     from apiserver.components.in_process import InProcess
     from controllers.runtime.transport import TransportError

@@ -20,31 +20,34 @@ __all__ = ["Aggregation"]
 
 
 class Aggregation:
-    """`show` is told of the servers whenever something about them changed."""
+    """The servers behind this one. They join the chain as soon as, and as long as, there are any; `show` is called with
+    them whenever something about them changed.
+    """
 
     def __init__(
-        self, registry: Registry, settings: Settings, user: User, show: Callable[[Iterable[Server]], None]
+        self,
+        registry: Registry,
+        settings: Settings,
+        user: User,
+        chain: HandlerChain,
+        show: Callable[[Iterable[Server]], None],
     ) -> None:
         client = RemoteClient(settings.network.proxy_client)
         addresses = Addresses(settings.service_addresses, registry.lookup, registry.all_of)
         self._servers = RemoteServers(registry, addresses, client, user, self._changed)
-        self._link, self._linked, self._show = Aggregated(self._servers, client), False, show
-        self._chain: HandlerChain | None = None
+        self._link, self._linked, self._chain, self._show = Aggregated(self._servers, client), False, chain, show
 
-    async def start(self, chain: HandlerChain) -> None:
-        """Joins the chain as soon as, and as long as, there is a server to ask."""
-        self._chain = chain
+    async def start(self) -> None:
         await self._servers.start()
 
     async def stop(self) -> None:
         await self._servers.stop()
 
     def _changed(self) -> None:
-        chain, wanted = self._chain, bool(self._servers.known)
-        assert chain is not None, "nothing is followed before the start"
+        wanted = bool(self._servers.known)
         if wanted and not self._linked:
-            chain.put_last(self._link)
+            self._chain.put_last(self._link)
         elif self._linked and not wanted:
-            chain.take_out(self._link)
+            self._chain.take_out(self._link)
         self._linked = wanted
         self._show(self._servers.known.values())

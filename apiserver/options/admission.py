@@ -6,7 +6,7 @@ pkg/util/webhook/authentication.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,10 +32,10 @@ from apiserver.api.helpers.config_files import (
     WEBHOOKS,
     read_configuration,
 )
-from apiserver.registry.store.admission import Plugin
 from apiserver.webhooks.credentials import EMPTY, Wallet, read_wallet
 
 if TYPE_CHECKING:
+    from apiserver.admission.plugins.registered import Make
     from apiserver.api.features.gates import Features
     from apiserver.resources.admissionregistration.manifests import Manifests
 
@@ -48,11 +48,11 @@ _KINDS: Final = dict.fromkeys((f"{_GROUP}/v1", f"{_GROUP}/v1alpha1", "apiserver.
 _WEBHOOK_KINDS: Final = {f"{_GROUP}/v1": WEBHOOKS, f"{_GROUP}/v1alpha1": WEBHOOKS}
 _OLD_QUOTA: Final = "resourcequota.admission.k8s.io"
 _QUOTA_KINDS: Final = dict.fromkeys((f"{_GROUP}/v1", f"{_OLD_QUOTA}/v1beta1", f"{_OLD_QUOTA}/v1alpha1"), QUOTA)
-_WEBHOOKS: Final[Mapping[str, Callable[..., Plugin]]] = {
+_WEBHOOKS: Final = {
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
     "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
 }
-_POLICIES: Final[Mapping[str, Callable[..., Plugin]]] = {
+_POLICIES: Final = {
     "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
     "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
 }
@@ -76,20 +76,19 @@ class AdmissionSettings:
     manifests: Mapping[str, Manifests] = field(default_factory=dict)
     unheeded: tuple[str, ...] = ()
 
-    def plugins(self) -> dict[str, Callable[[], Plugin]]:
-        """What makes the plugins that are told something."""
-        made: dict[str, Callable[[], Plugin]] = {
-            "PodSecurity": partial(PodSecurity, self.pod_security),
-            "ResourceQuota": partial(ResourceQuota, self.limited),
-            "EventRateLimit": partial(EventRateLimit, self.event_limits),
+    def plugins(self) -> dict[str, Make]:
+        """Return what makes the configured plugins."""
+        made: dict[str, Make] = {
+            "PodSecurity": partial(PodSecurity, configuration=self.pod_security),
+            "ResourceQuota": lambda registry: ResourceQuota(self.limited),
+            "EventRateLimit": lambda registry: EventRateLimit(self.event_limits),
         }
         for name in {*self.wallets, *self.manifests}:
             files = self.manifests.get(name)
-            made[name] = (
-                partial(_POLICIES[name], files)
-                if name in _POLICIES
-                else partial(_WEBHOOKS[name], self.wallets.get(name, EMPTY), files)
-            )
+            if name in _POLICIES:
+                made[name] = partial(_POLICIES[name], files=files)
+            else:
+                made[name] = partial(_WEBHOOKS[name], wallet=self.wallets.get(name, EMPTY), files=files)
         return made
 
 

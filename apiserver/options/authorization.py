@@ -48,6 +48,11 @@ class AccessSettings:
     def modes(self) -> tuple[str, ...]:
         return tuple(each.type for each in self.authorizers)
 
+    @property
+    def restricted(self) -> bool:
+        """Whether an authorizer may ever refuse a request."""
+        return self.file is not None or self.modes[0] != "AlwaysAllow"
+
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(

@@ -83,8 +83,16 @@ class Webhooks:
 
     def __init__(self, services: Services, exists: Callable[[str, str], bool]) -> None:
         self._services, self._exists, self._tokens = services, exists, CredentialHeaders()
+        #: Whether writes are shown to admission webhooks: not before `start`.
+        self.started = False
         #: Transports, not clients: what those do for cookies, redirects and proxies costs a fifth of a call.
         self._pools: OrderedDict[tuple[bytes, str, Credentials], httpx.AsyncHTTPTransport] = OrderedDict()
+
+    def start(self) -> None:
+        """Show writes to admission webhooks from now on: the server's own objects are stored before, as webhooks may
+        come up after the server.
+        """
+        self.started = True
 
     async def close(self) -> None:
         pools, self._pools = list(self._pools.values()), OrderedDict()

@@ -158,8 +158,7 @@ class Clock:
 def test_a_token_is_good_in_its_time_and_under_its_key_only() -> None:
     clock = Clock()
     account = {"metadata": {"name": "s", "uid": "u"}}
-    tokens, others = (AccountTokens(lambda *_: account, clock) for _ in range(2))
-    tokens.keys, others.keys = SharedKey(b"key"), SharedKey(b"other")
+    tokens, others = (AccountTokens(lambda *_: account, clock, SharedKey(key)) for key in (b"key", b"other"))
     begin = int(clock.now.timestamp())
     claims = {
         "aud": [ISSUER],

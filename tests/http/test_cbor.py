@@ -185,7 +185,7 @@ def test_a_connection_that_is_taken_over_is_left_as_it_is() -> None:
 
     async def scenario() -> list[bytes]:
         with serve("--feature-gates=CBORServingAndStorage=true") as server:
-            link = Cbor(server.server._dispatch)
+            link = Cbor(server.server._routes)
             link.next = Switching()  # type: ignore[assignment]
             path = "/api/v1/namespaces/default/pods/a/exec"
             request = Request("GET", path, "", {"accept": CBOR}, b"")

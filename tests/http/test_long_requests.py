@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from apiserver.http.sinks.metrics import Metrics
-from apiserver.runtime.metrics import Histogram
+from apiserver.runtime.metrics import Family, Histogram
 from apiserver.runtime.offload import LONG, in_thread, on_loop
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
@@ -163,8 +163,11 @@ def test_others_have_their_turn_while_thousands_of_samples_are_written() -> None
     for number in range(1500):
         samples.observe(0.1, f"resource-with-a-name-{number}" * 4, "get")
     version = {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "gitCommit": "", "platform": ""}
-    metrics = Metrics(dict, dict, tuple, lambda _: None, defaultdict(str, version), lambda: None)
-    metrics.include(lambda: [samples])
+
+    async def others() -> list[Family]:
+        return [samples]
+
+    metrics = Metrics(dict, dict, tuple, lambda _: None, defaultdict(str, version), lambda: None, others)
     gaps: list[float] = []
 
     async def look() -> None:

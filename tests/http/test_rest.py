@@ -15,7 +15,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Components:
-    names = ("scheduler", "agent")
+    names: tuple[str, ...] = ("scheduler", "agent")
 
     def __init__(self, *busy: str, after: int = 0) -> None:
         self._busy, self._looks, self._after = busy, 0, after
@@ -23,6 +23,10 @@ class Components:
     async def look(self) -> tuple[tuple[str, ...], tuple[str, float]]:
         self._looks += 1
         return self._busy if self._looks > self._after else (), ("agent", 12.5)
+
+
+class NoComponents(Components):
+    names = ()
 
 
 #: What a client sends for a verb.
@@ -43,8 +47,7 @@ def look(
     records: tuple[RequestRecord, ...] = (),
     streams: dict[Stream, Request] | None = None,
 ) -> Resting:
-    rest = Rest(lambda: records, lambda: streams or {}, lambda: 7, lambda: NOW)
-    rest.components = components
+    rest = Rest(lambda: records, lambda: streams or {}, lambda: 7, lambda: NOW, components or NoComponents())
     return asyncio.run(rest.look())
 
 
@@ -68,8 +71,7 @@ def test_the_last_write_counts_but_for_signs_of_life_and_reports() -> None:
 
 def test_a_write_while_it_is_looked_at_is_no_rest() -> None:
     revisions = iter(range(100))
-    rest = Rest(lambda: (), dict, lambda: next(revisions), lambda: NOW)
-    rest.components = Components()
+    rest = Rest(lambda: (), dict, lambda: next(revisions), lambda: NOW, Components())
     assert asyncio.run(rest.look()).quiet == 0.0
 
 

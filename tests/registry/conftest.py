@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import orjson
@@ -306,7 +307,7 @@ async def a_world(
     registry = Registry(
         log,
         cache,
-        admission=build(disable=("ServiceAccount",)),  # nobody makes accounts for pods here
+        admission=partial(build, disable=("ServiceAccount",)),  # nobody makes accounts for pods here
         features=features or Features(),
         clock=clock,
         shared=shared,

@@ -36,7 +36,14 @@ def test_only_what_was_asked_for_and_is_not_built_is_missing() -> None:
 def test_every_name_that_is_built_is_one_of_upstreams() -> None:
     assert set(BUILT) <= set(ORDER)
     assert set(ORDER) >= DEFAULT_ON
-    assert all(plugin.name == name for name, plugin in ((name, make()) for name, make in BUILT.items()))
+
+
+def test_every_plugin_is_built_under_its_name_and_stands_in_upstreams_order(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        chain = build(world.registry, enable=BUILT)
+        assert [plugin.name for plugin in chain.plugins] == [name for name in ORDER if name in BUILT]
+
+    play(scenario)
 
 
 @dataclass
@@ -137,9 +144,11 @@ def test_plugins_are_asked_in_order_whether_they_wait_or_not(play: Play) -> None
     play(scenario)
 
 
-def test_a_chain_without_plugins_asks_nobody() -> None:
-    chain = build(disable=ORDER)
-    assert chain.plugins == ()
+def test_a_chain_without_plugins_asks_nobody(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        assert build(world.registry, disable=ORDER).plugins == ()
+
+    play(scenario)
 
 
 def test_a_plugin_that_objects_configure_is_asked_only_while_there_are_any(play: Play) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import orjson
@@ -53,9 +54,9 @@ async def world_with(numbers: Numbers) -> AsyncIterator[World]:
     log = await open_log("memory:", poll_interval=30.0)
     cache = WatchCache(log, orjson.loads)
     clock = Clock()
-    registry = Registry(log, cache, admission=build(disable=("ServiceAccount",)), features=Features(), clock=clock)
-    registry.reservations["coordination.k8s.io", "leases"] = numbers
-    Catalog(registry).open(CATALOG)
+    admission = partial(build, disable=("ServiceAccount",))
+    registry = Registry(log, cache, admission=admission, features=Features(), clock=clock)
+    Catalog(registry, reservations={("coordination.k8s.io", "leases"): numbers}).open(CATALOG)
     await cache.start()
     try:
         world = World(registry, clock)

@@ -7,7 +7,7 @@ set, plus those enabled, minus those disabled. Names are kube-apiserver's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.admission.plugins.always_pull_images import AlwaysPullImages
 from apiserver.admission.plugins.certificates import (
@@ -40,7 +40,10 @@ from apiserver.admission.webhooks.mutating import MutatingAdmissionWebhook
 from apiserver.admission.webhooks.validating import ValidatingAdmissionWebhook
 from apiserver.registry.store.admission import Chain, Plugin
 
-__all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Selected", "build", "select"]
+if TYPE_CHECKING:
+    from apiserver.registry.store.store import Registry
+
+__all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Make", "Selected", "build", "select"]
 
 #: All of upstream's plugins, in the order in which they are asked.
 ORDER: Final = (
@@ -119,37 +122,30 @@ DEFAULT_ON: Final = frozenset(
     }
 )
 
-BUILT: Final[dict[str, Callable[[], Plugin]]] = {
-    "NamespaceLifecycle": NamespaceLifecycle,
-    "LimitRanger": LimitRanger,
-    "ServiceAccount": ServiceAccount,
-    "NodeRestriction": NodeRestriction,
-    "TaintNodesByCondition": TaintNodesByCondition,
-    "AlwaysPullImages": AlwaysPullImages,
+#: Makes a plugin for the server's registry, which has no stores yet.
+Make = Callable[["Registry"], Plugin]
+
+
+def _by_context(plugin: type[Plugin]) -> Make:
+    return lambda registry: plugin()
+
+
+#: The plugins that read nothing but the context of a request.
+_BY_CONTEXT: Final[tuple[type[Plugin], ...]] = (
+    NamespaceLifecycle, LimitRanger, ServiceAccount, NodeRestriction, TaintNodesByCondition, AlwaysPullImages, Priority,
+    DefaultTolerationSeconds, EventRateLimit, DefaultStorageClass, StorageObjectInUseProtection,
+    PersistentVolumeClaimResize, PodGroupProtection, RuntimeClass, CertificateApproval, CertificateSigning,
+    ClusterTrustBundleAttest, CertificateSubjectRestriction, DefaultIngressClass, PodTopologyLabels,
+    PodGroupWorkloadExists, NodeDeclaredFeatureValidator, JobValidation, PodResizeValidator, ResourceQuota,
+)  # fmt: skip
+
+BUILT: Final[Mapping[str, Make]] = {
+    **{plugin.name: _by_context(plugin) for plugin in _BY_CONTEXT},
     "PodSecurity": PodSecurity,
-    "Priority": Priority,
-    "DefaultTolerationSeconds": DefaultTolerationSeconds,
-    "EventRateLimit": EventRateLimit,
-    "DefaultStorageClass": DefaultStorageClass,
-    "StorageObjectInUseProtection": StorageObjectInUseProtection,
-    "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
-    "PodGroupProtection": PodGroupProtection,
-    "RuntimeClass": RuntimeClass,
-    "CertificateApproval": CertificateApproval,
-    "CertificateSigning": CertificateSigning,
-    "ClusterTrustBundleAttest": ClusterTrustBundleAttest,
-    "CertificateSubjectRestriction": CertificateSubjectRestriction,
-    "DefaultIngressClass": DefaultIngressClass,
-    "PodTopologyLabels": PodTopologyLabels,
-    "PodGroupWorkloadExists": PodGroupWorkloadExists,
-    "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
-    "JobValidation": JobValidation,
-    "PodResizeValidator": PodResizeValidator,
     "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
     "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
     "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
-    "ResourceQuota": ResourceQuota,
 }
 
 
@@ -183,10 +179,12 @@ def conflicting(enable: Iterable[str], disable: Iterable[str]) -> tuple[str, ...
 
 
 def build(
+    registry: Registry,
+    *,
     enable: Iterable[str] = (),
     disable: Iterable[str] = (),
-    configured: Mapping[str, Callable[[], Plugin]] | None = None,
+    configured: Mapping[str, Make] | None = None,
 ) -> Chain:
-    """The chain of the plugins that are on and built. `configured` makes those that have a configuration."""
-    made = BUILT | dict(configured or {})
-    return Chain(made[name]() for name in select(enable, disable).on if name in BUILT)
+    """Build the chain of the plugins that are on and built. `configured` makes those that have a configuration."""
+    made = {**BUILT, **(configured or {})}
+    return Chain(made[name](registry) for name in select(enable, disable).on if name in BUILT)

@@ -5,7 +5,7 @@ would no longer be let in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.admission.podsecurity.checks import NEWEST, findings
@@ -20,6 +20,7 @@ from apiserver.registry.store.admission import Attributes, Plugin
 
 if TYPE_CHECKING:
     from apiserver.registry.store.store import Registry
+    from apiserver.runtime.metrics import Family
 
 __all__ = ["PodSecurity"]
 
@@ -49,14 +50,17 @@ class PodSecurity(Plugin):
     name = "PodSecurity"
     operations = frozenset({"CREATE", "UPDATE"})
 
-    def __init__(self, configuration: PodSecurityConfiguration = PodSecurityConfiguration()) -> None:  # noqa: B008
-        self._newest = NEWEST
+    def __init__(
+        self,
+        registry: Registry,
+        configuration: PodSecurityConfiguration = PodSecurityConfiguration(),  # noqa: B008
+    ) -> None:
         self._configuration = configuration
-
-    def use(self, registry: Registry) -> None:
         self._newest = min(NEWEST, registry.features.release[1])
         self._counted = Evaluations(self._newest)
-        registry.counted += self._counted.families
+
+    def families(self) -> Sequence[Family]:
+        return self._counted.families
 
     def handles(self, resource: Resource) -> bool:
         kind = (resource.group, resource.plural)

@@ -30,23 +30,21 @@ class MutatingAdmissionPolicy(Plugin):
     goes_by: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
 
-    def __init__(self, files: FromFiles | None = None) -> None:
+    def __init__(self, registry: Registry, files: FromFiles | None = None) -> None:
         """`files` have policies that are asked as well."""
-        self._files = files
+        self._registry, self._files = registry, files
         if files is not None:
             self.configured_by, self.goes_by = None, (*self.goes_by, (GROUP, _BINDINGS))
-        self._registry: Registry | None = None
-        self._index: PolicyIndex | None = None
 
-    def use(self, registry: Registry) -> None:
         def compiled(policy: Json) -> Any:
             from apiserver.admission.policies.mutating import Evaluator
 
             return Evaluator(policy, registry.features.release)
 
+        #: None while the feature gate is off.
+        self._index: PolicyIndex | None = None
         if registry.features.enabled(_GATE):
-            self._registry = registry
-            self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, self._files)
+            self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, files)
 
     def concerns(self, attributes: Attributes) -> bool:
         return self._index is None or self._index.concerns(attributes)
@@ -55,9 +53,7 @@ class MutatingAdmissionPolicy(Plugin):
         return self._index is not None and super().wants(resource, operation) and is_judged(resource, self._files)
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
-        if self._index is None or self._registry is None:
-            return None
-        active = self._index.active(attributes)
+        active = self._index.active(attributes) if self._index is not None else ()
         if not active:
             return None
         from apiserver.admission.policies.mutating import mutate

@@ -29,32 +29,26 @@ class ValidatingAdmissionPolicy(Plugin):
     goes_by: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
-    def __init__(self, files: FromFiles | None = None) -> None:
+    def __init__(self, registry: Registry, files: FromFiles | None = None) -> None:
         """`files` have policies that are asked as well."""
-        self._files = files
+        self._registry, self._files = registry, files
         if files is not None:
             self.configured_by, self.goes_by = None, (*self.goes_by, (GROUP, _BINDINGS))
-        self._registry: Registry | None = None
-        self._index: PolicyIndex | None = None
 
-    def use(self, registry: Registry) -> None:
         def compiled(policy: Json) -> Any:
             from apiserver.admission.policies.validating import Evaluator
 
             return Evaluator(policy, registry.features.release)
 
-        self._registry = registry
-        self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, self._files)
+        self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, files)
 
     def concerns(self, attributes: Attributes) -> bool:
-        return self._index is None or self._index.concerns(attributes)
+        return self._index.concerns(attributes)
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         return super().wants(resource, operation) and is_judged(resource, self._files)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        if self._index is None or self._registry is None:
-            return None
         active = self._index.active(attributes)
         if not active:
             return None

@@ -91,7 +91,7 @@ class Caller:
 
     @property
     def _webhooks(self) -> Webhooks:
-        assert self.registry.webhooks is not None, "whoever wires the server sets it"
+        assert self.registry.webhooks is not None, "without it no webhook concerns a request"
         return self.registry.webhooks
 
     async def place(self, concerned: Concerned, attributes: Attributes, view: Callable[[Place], View]) -> Place | None:

@@ -100,11 +100,15 @@ class Hooks:
 
     def concern(self, attributes: Attributes) -> bool:
         """Whether there are such, as far as is known: before anybody calls webhooks there may be."""
-        return self._registry.webhooks is None or bool(self.of(attributes))
+        return not self._are_called() or bool(self.of(attributes))
+
+    def _are_called(self) -> bool:
+        webhooks = self._registry.webhooks
+        return webhooks is not None and webhooks.started
 
     def of(self, attributes: Attributes) -> tuple[Concerned, ...]:
         """Those whose rules name such requests."""
-        if self._registry.webhooks is None:
+        if not self._are_called():
             return ()
         if self._cursor is None or self._cursor.pending:
             call_on_loop(self._read)

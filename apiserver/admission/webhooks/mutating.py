@@ -6,7 +6,7 @@ Where one changed the object, all plugins are asked once more, and with them tho
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,10 +27,12 @@ from apiserver.api.values.go_json import go_kind
 from apiserver.registry.body.convert import copy_of
 from apiserver.registry.fields.managers import decode as decode_managers
 from apiserver.registry.store.admission import Attributes, Plugin, Reinvocation
+from apiserver.webhooks.credentials import EMPTY, Wallet
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.resource import Resource
-from apiserver.webhooks.credentials import EMPTY, Wallet
+    from apiserver.registry.store.store import Registry
+    from apiserver.runtime.metrics import Family
 
 __all__ = ["MutatingAdmissionWebhook"]
 
@@ -67,22 +69,22 @@ class MutatingAdmissionWebhook(Plugin):
     configured_by: tuple[str, str] | None = _CONFIGURATIONS
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
-    def __init__(self, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
+    def __init__(self, registry: Registry, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
         """`wallet`: how the server shows to webhooks who it is; `files` have webhooks that are asked as well."""
-        self._wallet, self._files = wallet, files
+        self._files = files
         if files is not None:
             self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
+        self._hooks = Hooks(registry, _CONFIGURATIONS[1], wallet, files)
+        self._caller = Caller(registry, "admit", Counts())
+
+    def families(self) -> Sequence[Family]:
+        return self._caller.counts.families()
 
     def handles(self, resource: Resource) -> bool:
         return self._files is not None or not is_exempt(resource)
 
     def concerns(self, attributes: Attributes) -> bool:
         return self._hooks.concern(attributes)
-
-    def use(self, registry: Any) -> None:
-        self._hooks = Hooks(registry, _CONFIGURATIONS[1], self._wallet, self._files)
-        self._caller = Caller(registry, "admit", Counts())
-        registry.counted += self._caller.counts.families()
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         concerned = self._hooks.of(attributes)

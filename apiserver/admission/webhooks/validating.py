@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from apiserver.admission.policies.index import FromFiles
 from apiserver.admission.policies.requests import Place, View, is_exempt
@@ -13,10 +13,12 @@ from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.registry.store.admission import Attributes, Plugin
 from apiserver.runtime.offload import on_loop
+from apiserver.webhooks.credentials import EMPTY, Wallet
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.resource import Resource
-from apiserver.webhooks.credentials import EMPTY, Wallet
+    from apiserver.registry.store.store import Registry
+    from apiserver.runtime.metrics import Family
 
 __all__ = ["ValidatingAdmissionWebhook"]
 
@@ -28,22 +30,22 @@ class ValidatingAdmissionWebhook(Plugin):
     configured_by: tuple[str, str] | None = _CONFIGURATIONS
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
-    def __init__(self, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
+    def __init__(self, registry: Registry, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
         """`wallet`: how the server shows to webhooks who it is; `files` have webhooks that are asked as well."""
-        self._wallet, self._files = wallet, files
+        self._files = files
         if files is not None:
             self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
+        self._hooks = Hooks(registry, _CONFIGURATIONS[1], wallet, files)
+        self._caller = Caller(registry, "validating", Counts())
+
+    def families(self) -> Sequence[Family]:
+        return self._caller.counts.families()
 
     def handles(self, resource: Resource) -> bool:
         return self._files is not None or not is_exempt(resource)
 
     def concerns(self, attributes: Attributes) -> bool:
         return self._hooks.concern(attributes)
-
-    def use(self, registry: Any) -> None:
-        self._hooks = Hooks(registry, _CONFIGURATIONS[1], self._wallet, self._files)
-        self._caller = Caller(registry, "validating", Counts())
-        registry.counted += self._caller.counts.families()
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         concerned = self._hooks.of(attributes)

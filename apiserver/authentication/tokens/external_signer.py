@@ -19,7 +19,7 @@ import orjson
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import server_error
-from apiserver.authentication.tokens.service_account_keys import KeyFileError, encode, shown, supported, verified
+from apiserver.authentication.tokens.service_account_keys import KeyFileError, Keys, encode, shown, supported, verified
 from apiserver.authentication.tokens.signer_messages import (
     SERVICE,
     Empty,
@@ -75,11 +75,12 @@ class _Known(NamedTuple):
     until: float = 0.0
 
 
-class ExternalKeys:
-    """`changed` is called when other keys count."""
+class ExternalKeys(Keys):
+    """The keys of the program that listens at `path`. They are known once `start` has returned."""
 
-    def __init__(self, path: str, changed: Callable[[], None]) -> None:
-        self._path, self._changed = path, changed
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._listeners: list[Callable[[], None]] = []
         self._known = _Known()
         self._channel: SignerChannel | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -99,6 +100,9 @@ class ExternalKeys:
             ),
         ]  # fmt: skip
 
+    def when_changed(self, notify: Callable[[], None]) -> None:
+        self._listeners.append(notify)
+
     def families(self) -> list[Family]:
         return self._families
 
@@ -106,8 +110,8 @@ class ExternalKeys:
     def fresh(self) -> int:
         return max(int(self._known.until - now().timestamp()), 0)
 
-    async def start(self) -> int:
-        """Waits for the signer; for how many seconds tokens may be good. Raises KeyFileError."""
+    async def start(self) -> None:
+        """Wait for the signer, and read its keys and `longest`. Raise KeyFileError."""
         try:
             await self._fetch()
             found = await self._call("Metadata", Empty(), SignerMetadata, _OF_ITSELF)
@@ -120,10 +124,9 @@ class ExternalKeys:
                 f"{_FLAG} {self._path}: max token life supported by external-jwt-signer ({found.longest}s) is less than"
                 f" acceptable (min {_SHORTEST}s)"
             )
-        return found.longest
+        self.longest = found.longest
 
     async def follow(self) -> None:
-        """Asks for the keys again whenever the signer said to, for ever."""
         pause = self._known.until - now().timestamp()
         while True:
             with timers(Timer.MACHINE):
@@ -232,7 +235,8 @@ class ExternalKeys:
         before, self._known = self._known, _Known(keys, found.at, now().timestamp() + found.seconds)
         # Whoever sends a token with an unknown key's id has them asked for: what was found by the same ones holds.
         if before.keys != keys:
-            self._changed()
+            for notify in self._listeners:
+                notify()
 
     async def _call(self, method: str, request: Any, answer: type[Answer], seconds: float, start: str = "") -> Answer:
         """What the signer answers, as soon as it can be reached. Raises SignerError, whose text begins so."""

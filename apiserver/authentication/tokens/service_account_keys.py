@@ -11,7 +11,7 @@ import hmac
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -20,6 +20,8 @@ from apiserver.runtime.external_facts import settled
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+    from apiserver.runtime.metrics import Family
 
     Private = EllipticCurvePrivateKey | RSAPrivateKey
     Public = EllipticCurvePublicKey | RSAPublicKey
@@ -55,25 +57,41 @@ class KeyFileError(ValueError):
     """A key file that cannot be used, in one line."""
 
 
-class Keys(Protocol):
-    """What signs tokens and knows its signatures again."""
+class Keys:
+    """Keys that sign tokens and verify them. These stay the same as long as the server runs."""
+
+    #: Seconds that a token may last at most; 0 for any time.
+    longest: int = 0
 
     @property
     def fresh(self) -> int:
         """Seconds for which others may keep the public halves."""
-        ...
+        return _FRESH
 
     async def token(self, claims: bytes) -> str:
-        """Claims, in JSON, with how they are signed and the signature."""
-        ...
+        """Sign claims, in JSON."""
+        raise NotImplementedError
 
     def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
-        """Whether one of the keys made this signature."""
-        ...
+        """Return whether one of the keys made this signature."""
+        raise NotImplementedError
 
     def public(self) -> list[Json]:
-        """The public halves, as JSON web keys."""
-        ...
+        """Return the public halves, as JSON web keys."""
+        raise NotImplementedError
+
+    def when_changed(self, notify: Callable[[], None]) -> None:
+        """Call `notify` whenever other keys count."""
+
+    def families(self) -> list[Family]:
+        """Return the metric families; may be empty."""
+        return []
+
+    async def follow(self) -> None:
+        """Keep the keys up to date until cancelled."""
+
+    async def close(self) -> None:
+        """Close the connection to the signer."""
 
 
 def encode(data: bytes) -> str:
@@ -85,10 +103,8 @@ def _assembled(header: Json, claims: bytes, sign: Callable[[bytes], bytes]) -> s
     return f"{signed}.{encode(sign(signed.encode()))}"
 
 
-class SharedKey:
+class SharedKey(Keys):
     """A secret of the store (HMAC, SHA-256): no public half."""
-
-    fresh = _FRESH
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -107,10 +123,8 @@ class SharedKey:
         return []
 
 
-class KeyPairs:
+class KeyPairs(Keys):
     """A private key that signs, and the public keys whose signatures count."""
-
-    fresh = _FRESH
 
     def __init__(self, signing: Private, taken: Iterable[Private | Public]) -> None:
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -157,13 +171,11 @@ def read_key_files(signing: Path, files: tuple[Path, ...]) -> KeyPairs:
     return KeyPairs(key, [found for path in files for found in _load("--service-account-key-file", path)])
 
 
-class StoreKeys:
+class StoreKeys(Keys):
     """The store's own key pair, the same for all its servers. It is made when somebody needs it first: that takes a
     tenth of a second, which a start does not have to wait for. Tokens that were signed with the store's secret, as
     older servers did, are good as well.
     """
-
-    fresh = _FRESH
 
     def __init__(self, secret: bytes, kept: Callable[[], Awaitable[bytes]]) -> None:
         """`kept` gives the private key in PEM that the store keeps, once there is one."""

@@ -50,35 +50,35 @@ def _decode(text: str) -> bytes:
 
 
 class AccountTokens:
-    """Issues and checks them. `lookup` gives stored objects; without `keys` there are no tokens. The first of `issuers`
-    is who issues them.
+    """Issues and checks tokens. `lookup` gives stored objects; `keys` sign. The first of `issuers` issues new tokens.
+    `audiences` are those of tokens that name none. `note_use` sets a label of a secret (namespace, name, label, value).
     """
 
-    def __init__(self, lookup: Lookup, clock: Callable[[], datetime], issuers: tuple[str, ...] = (ISSUER,)) -> None:
-        self._lookup, self._clock, self.issuers = lookup, clock, issuers
-        self.keys: Keys | None = None
-        #: whom tokens are for that say nothing of it.
-        self.audiences: tuple[str, ...] = ()
-        #: Sets a label of a secret (namespace, name, label, value).
-        self.note_use: Callable[[str, str, str, str], Awaitable[None]] | None = None
+    def __init__(
+        self,
+        lookup: Lookup,
+        clock: Callable[[], datetime],
+        keys: Keys,
+        issuers: tuple[str, ...] = (ISSUER,),
+        audiences: tuple[str, ...] = (),
+        note_use: Callable[[str, str, str, str], Awaitable[None]] | None = None,
+    ) -> None:
+        self._lookup, self._clock, self.keys, self.issuers = lookup, clock, keys, issuers
+        self.audiences, self.note_use = audiences, note_use
         #: claims of tokens whose signature was checked.
         self._checked: dict[str, Json] = {}
+        keys.when_changed(self._checked.clear)
 
     def public_keys(self) -> list[Json]:
         """With which others can check tokens."""
-        return self.keys.public() if self.keys is not None else []
+        return self.keys.public()
 
     def fresh(self) -> int:
         """Seconds for which others may keep the public keys."""
-        return self.keys.fresh if self.keys is not None else 0
+        return self.keys.fresh
 
     async def issue(self, claims: Json) -> str:
-        assert self.keys is not None, "tokens need a key"
         return await self.keys.token(orjson.dumps({"iss": self.issuers[0], **claims}))
-
-    def forget(self) -> None:
-        """Signatures are checked again: other keys may count."""
-        self._checked.clear()
 
     def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
         """Whose the token is; None where it is none of ours. Raises TokenError."""
@@ -102,7 +102,7 @@ class AccountTokens:
 
     def _claims(self, token: str) -> Json | None:
         signed, dot, signature = token.rpartition(".")
-        if self.keys is None or not dot or signed.count(".") != 1 or not token.isascii():
+        if not dot or signed.count(".") != 1 or not token.isascii():
             return None
         try:
             header, claims = (orjson.loads(_decode(part)) for part in signed.split("."))

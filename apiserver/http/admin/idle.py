@@ -34,7 +34,9 @@ class Components(Protocol):
     """The controllers and the scheduler that run with this server."""
 
     @property
-    def names(self) -> Sequence[str]: ...
+    def names(self) -> Sequence[str]:
+        """Those that run now."""
+        ...
 
     async def look(self) -> Look: ...
 
@@ -59,18 +61,15 @@ class Rest:
         streams: Callable[[], Mapping[Stream, Request]],
         revision: Callable[[], int],
         clock: Callable[[], datetime],
+        components: Components,
     ) -> None:
         self._records, self._streams, self._revision, self._clock = records, streams, revision, clock
-        self.components: Components | None = None
-
-    def names(self) -> Sequence[str]:
-        """The components that run with it."""
-        return self.components.names if self.components is not None else ()
+        self._components = components
 
     async def look(self) -> Resting:
         """Several looks in a row: `busy` are the components that had something to do in any."""
-        running = self.components
-        if running is None:
+        running = self._components
+        if not running.names:
             return Resting((), (), None, self._watches(), self._quiet())
         busy: set[str] = set()
         revision = self._revision()

@@ -20,7 +20,7 @@ from apiserver.api.errors.status import StatusError, bad_request
 from apiserver.http.formats.errors import error_response
 from apiserver.http.formats.negotiation import ACCEPTED, JSON, STREAMED, Clause, clauses
 from apiserver.http.handlers.chain import Handler
-from apiserver.http.handlers.dispatch import Dispatch
+from apiserver.http.handlers.routes import Routes
 from apiserver.registry.body.decode import media_type, summary
 from apiserver.request.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
 from apiserver.runtime.external_facts import Unsettled
@@ -43,12 +43,12 @@ _AS_JSON: Final = frozenset({JSON, "*/*", "application/*"})
 
 
 class Cbor:
-    """`dispatch` knows of which kind the body of a request has to be."""
+    """`routes` know the kind that the body of a request has to be."""
 
     next: Handler
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        self._dispatch, self._turns = dispatch, count()
+    def __init__(self, routes: Routes) -> None:
+        self._routes, self._turns = routes, count()
 
     def try_fast(self, request: Request) -> Response | None:
         if CBOR in request.headers.get("accept", ""):
@@ -60,10 +60,7 @@ class Cbor:
 
     async def handle(self, request: Request) -> Response | Stream:
         accept, content = request.headers.get("accept", ""), media_type(request.headers.get("content-type", ""))
-        if request.info.resource:
-            served = self._dispatch.routes.serves(request.info) is not None
-        else:
-            served = request.path in _PAGES
+        served = self._routes.serves(request.info) is not None if request.info.resource else request.path in _PAGES
         if not served or (CBOR not in accept and content not in _BODIES):
             try:
                 return await self.next.handle(request)
@@ -103,7 +100,7 @@ class Cbor:
                 # (upstream's word)
                 raise bad_request(f"error decoding YAML: {error}") from None
             what = f"unable to determine group/version/kind: {error}"
-            kind = self._dispatch.routes.kind_of(request.info)
+            kind = self._routes.kind_of(request.info)
             if kind and verb in _OBJECTS:
                 what = f"the object provided is unrecognized (must be of type {kind}): {what} ({summary(body)})"
             raise bad_request(what) from None

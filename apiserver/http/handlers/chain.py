@@ -104,7 +104,7 @@ class HandlerChain:
             link.next = following
         self._first: Handler = links[0] if links else last
         self._last = last
-        self._count, self._sinks = count, list(sinks)
+        self._count, self._sinks = count, tuple(sinks)
         #: How many requests are being answered that read, and that change something. An open watch is answered.
         self._under_way = [0, 0]
 
@@ -116,10 +116,6 @@ class HandlerChain:
     def _now(self) -> dict[Labels, float]:
         reading, changing = self._under_way
         return {("readOnly",): reading, ("mutating",): changing}
-
-    def record_to(self, sink: Sink) -> None:
-        """Give records to this sink, too."""
-        self._sinks.append(sink)
 
     def put_first(self, link: Link) -> None:
         """Put a link before all others."""

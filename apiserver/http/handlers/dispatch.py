@@ -47,6 +47,8 @@ from apiserver.runtime.offload import LONG, WAITING, in_thread, is_on_loop
 from apiserver.storage.watchcache.entry import Entry
 
 T = TypeVar("T")
+#: Returns the warnings of a new object, by group and resource.
+Unattended = Mapping[tuple[str, str], Callable[[Any], list[str]]]
 
 #: How long a request may take, whatever its client says.
 _LONGEST_SECONDS: Final = 60.0
@@ -63,19 +65,18 @@ _WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
 
 
 class Dispatch:
-    """Answers what the handlers before it let through. `routes` may be replaced at any time; `streams` are the open
-    watches with their requests. `unattended`, by group and resource, says what to warn of when an object is created
-    on which nothing acts.
-    """
+    """Answers what the handlers before it let through. `streams` are the open watches with their requests."""
 
-    def __init__(self, routes: Routes, documents: Documents, clock: Callable[[], datetime]) -> None:
-        self.routes, self._documents, self._clock = routes, documents, clock
+    def __init__(
+        self, routes: Routes, documents: Documents, clock: Callable[[], datetime], unattended: Unattended
+    ) -> None:
+        """`unattended`, by group and resource, returns the warnings of a new object on which nothing acts."""
+        self._routes, self._documents, self._clock, self._unattended = routes, documents, clock, unattended
         self.streams: dict[Stream, Request] = {}
-        self.unattended: Mapping[tuple[str, str], Callable[[Any], list[str]]] = {}
 
     def try_fast(self, request: Request) -> Response | None:
         """The present state, where this server alone knows it and its form is the stored one or small."""
-        info, endpoint = request.info, self.routes.find(request)
+        info, endpoint = request.info, self._routes.find(request)
         store, view = endpoint.store, endpoint.view
         if store.registry.shared or store.resource.asks:
             return None
@@ -98,16 +99,10 @@ class Dispatch:
     async def _handle(self, request: Request) -> Response | Stream:
         if not request.info.resource:
             return await self._documents.answer(request)
-        endpoint, info, user = self.routes.find(request), request.info, request.user
+        endpoint, info, user = self._routes.find(request), request.info, request.user
         assert user is not None, "authentication stands before this handler"
-        ctx = endpoint.store.context(
-            user=user,
-            version=info.version,
-            verb=info.verb,
-            namespace=info.namespace if endpoint.namespaced else "",
-            name=info.name,
-            subresource=info.subresource,
-        )
+        namespace = info.namespace if endpoint.namespaced else ""
+        ctx = endpoint.store.context(user, info.version, info.verb, namespace, info.name, info.subresource)
         request.time = ctx.now
         if "timeout" in request.query:
             ctx.deadline = _deadline(request)
@@ -140,7 +135,7 @@ class Dispatch:
 
     def _warn(self, request: Request, ctx: Context, result: Result) -> None:
         """Says what stays undone of a new object; an update of it says nothing more."""
-        judge = self.unattended.get((request.info.group, request.info.resource))
+        judge = self._unattended.get((request.info.group, request.info.resource))
         if judge is not None and result.entry is not None and not request.info.subresource:
             ctx.warnings += judge(result.entry.obj)
 

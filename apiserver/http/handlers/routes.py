@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from apiserver.api.errors.field_errors import go_quote
@@ -80,20 +80,23 @@ class Endpoint:
 
 
 class Routes:
-    """The endpoints of a server by (group, version, resource, subresource)."""
+    """The endpoints of a server by (group, version, resource, subresource); none before the first `show`."""
 
     def __init__(self) -> None:
         self._endpoints: dict[tuple[str, str, str, str], Endpoint] = {}
 
-    def add(self, store: Store, view: View, warning: str) -> None:
-        """Serve a resource in a version, with its subresources. `warning`, where it is not "", goes with every
-        answer.
+    def show(self, served: Iterable[tuple[Store, View, str]]) -> None:
+        """Serve these and nothing else from now on: each a resource in a version, with its subresources and with the
+        warning that goes with every answer; "" for none.
         """
-        resource = view.resource
-        key = (resource.group, view.version.name, resource.plural)
-        self._endpoints[*key, ""] = Endpoint(store, view, warning)
-        for subresource in resource.subresources:
-            self._endpoints[*key, subresource.name] = Endpoint(store, view, warning, subresource)
+        endpoints: dict[tuple[str, str, str, str], Endpoint] = {}
+        for store, view, warning in served:
+            resource = view.resource
+            key = (resource.group, view.version.name, resource.plural)
+            endpoints[*key, ""] = Endpoint(store, view, warning)
+            for subresource in resource.subresources:
+                endpoints[*key, subresource.name] = Endpoint(store, view, warning, subresource)
+        self._endpoints = endpoints
 
     def serves(self, info: RequestInfo) -> Served | None:
         """The resource, or the subresource, that a request names, if there is one; one that names none is served."""

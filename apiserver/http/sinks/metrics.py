@@ -55,11 +55,13 @@ class Metrics:
         serves: Callable[[RequestInfo], Served | None],
         version: Mapping[str, str],
         stored: Callable[[], int | None],
+        others: Callable[[], Awaitable[Iterable[Family]]],
         shown: MetricSettings | None = None,
     ) -> None:
         """`objects` counts stored objects by resource (`jobs.batch`), `stages` stage and setting of feature gates,
         `watches` what opened the watches that are open, `serves` what a request names. `version` is the server's,
-        `stored` how many bytes the database takes, None where nobody knows; `shown` says what is left out.
+        `stored` how many bytes the database takes, None where nobody knows; `others` counts what the rest of the server
+        and its components count; `shown` says what is left out.
         """
         self._shown = Shown(shown or MetricSettings())
         self._serves, self._watches = serves, watches
@@ -107,16 +109,7 @@ class Metrics:
             }),
             *process_families(time.time()),
         ]  # fmt: skip
-        self._others: list[Callable[[], Iterable[Family]]] = []
-        self._elsewhere: list[Callable[[], Awaitable[Iterable[Family]]]] = []
-
-    def include(self, families: Callable[[], Iterable[Family]]) -> None:
-        """Shows these as well."""
-        self._others.append(families)
-
-    def include_counted(self, families: Callable[[], Awaitable[Iterable[Family]]]) -> None:
-        """Shows these as well, of whom others have to be asked."""
-        self._elsewhere.append(families)
+        self._others = others
 
     def count(self, request: Request, code: int, seconds: float) -> None:
         """One answered request."""
@@ -158,9 +151,7 @@ class Metrics:
 
     async def text(self) -> bytes:
         """The Prometheus text. There may be many samples, of megabytes: others have their turn meanwhile."""
-        families = [*self._families, *(family for families in self._others for family in families())]
-        for others in self._elsewhere:
-            families += await others()
+        families = [*self._families, *await self._others()]
         lines = lines_of(self._shown(families))
         parts = iter(lambda: "\n".join(islice(lines, _AT_ONCE)), "")
         return b"".join([f"{part}\n".encode() async for part in in_turns(parts)])

@@ -14,10 +14,11 @@ catalog: where several share a database, each of them adds what it is to serve.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from apiserver.registry.body.convert import forms_of
+from apiserver.registry.definition.reservations import Reservations
 from apiserver.registry.definition.resource import Resource, Version
 from apiserver.registry.store.store import Registry, Store
 from apiserver.registry.verbs.selection import index_terms
@@ -45,11 +46,17 @@ class CatalogEvent(NamedTuple):
 
 class Catalog:
     """The resources of one server. `is_served` says in which versions a built-in resource is served (release, gates,
-    runtime-config); of others whoever adds them says it.
+    runtime-config); of others whoever adds them says it. `reservations`, by group and plural, hold what the objects of
+    a resource share.
     """
 
-    def __init__(self, registry: Registry, is_served: Callable[[Resource, Version], bool] = lambda *_: True) -> None:
-        self._registry, self._is_served = registry, is_served
+    def __init__(
+        self,
+        registry: Registry,
+        is_served: Callable[[Resource, Version], bool] = lambda *_: True,
+        reservations: Mapping[tuple[str, str], Reservations] | None = None,
+    ) -> None:
+        self._registry, self._is_served, self._reservations = registry, is_served, reservations or {}
         self._versions: dict[tuple[str, str], tuple[Version, ...]] = {}
         self._sharing: dict[str, list[Resource]] = {}
         self._listeners: list[Callable[[CatalogEvent], None]] = []
@@ -158,7 +165,8 @@ class Catalog:
         self._versions[key] = versions
         registry.kinds.add(resource)
         forms = forms_of((resource,), self._is_in_use)
-        store = Store(registry, resource, registry.cache[resource.prefix()], forms, sharing[0].group)
+        cache, reservations = registry.cache[resource.prefix()], self._reservations.get(key)
+        store = Store(registry, resource, cache, forms, sharing[0].group, reservations)
         registry.stores[key] = store
         registry.follow(store)
 

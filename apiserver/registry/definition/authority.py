@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from apiserver.request.messages import User
 
-__all__ = ["Authority", "Decision", "Failure", "Identified", "Identity", "Opinion", "Question", "Rules"]
+__all__ = ["Access", "Authority", "Decision", "Failure", "Identified", "Identity", "Opinion", "Question", "Rules"]
 
 Json = dict[str, Any]
 
@@ -100,3 +100,13 @@ class Identity(Protocol):
     async def issue(self, claims: Json) -> str:
         """A signed token. Raises StatusError where whoever signs does not."""
         ...
+
+
+class Access(Protocol):
+    """The authorizer and the authenticator of a server."""
+
+    @property
+    def authorizer(self) -> Authority: ...
+
+    @property
+    def authenticator(self) -> Identity: ...

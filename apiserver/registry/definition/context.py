@@ -36,7 +36,7 @@ class Rewrite(Protocol):
     ) -> None: ...
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Context:
     """What a rule may know of its request. `now` is UTC; `lookup(group, plural, namespace, name)` gives a stored object
     or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace, name)`
@@ -51,22 +51,22 @@ class Context:
     features: Features
     resource: Resource
     version: str
+    verb: str = ""
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    verb: str = ""
-    manager: str = ""
-    dry_run: bool = False
-    options: WriteOptions | DeleteOptions | None = None
     lookup: Callable[[str, str, str, str], Shared | None] = lambda *_: None
     all_of: Callable[[str, str], Iterable[Shared]] = lambda *_: ()
     authorize: Callable[..., bool] = lambda *_: True
     resource_of: Callable[[str, str, str], Resource | None] = lambda *_: None
     rewrite: Rewrite | None = None
+    manager: str = ""
+    dry_run: bool = False
+    options: WriteOptions | DeleteOptions | None = None
+    deadline: float | None = None
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
     dropped: list[DroppedField] = field(default_factory=list)
-    deadline: float | None = None
 
     def report_dropped(self, memory: DroppedFields, name: str) -> None:
         """Record the fields that a write of the object lost, and warn the writer once about each of them."""

@@ -9,7 +9,7 @@ it has to wait for something.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from apiserver.api.errors import status
@@ -18,14 +18,13 @@ from apiserver.api.errors.status import StatusError
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
     from apiserver.registry.definition.resource import Resource
+    from apiserver.runtime.metrics import Family
 
 __all__ = [
     "Attributes", "Chain", "Handlers", "Operation", "Plugin", "Reinvocation", "forbidden",
 ]  # fmt: skip
 
 Json = dict[str, Any]
-#: The registry of a server (`apiserver.registry.store.store.Registry`), which is made of stores, which know admission.
-ItsRegistry = Any
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
@@ -68,9 +67,9 @@ class Plugin:
         """Whether requests for this resource (and its subresources) are of interest."""
         return True
 
-    def use(self, registry: ItsRegistry) -> None:
-        """Gives the plugin the server's registry, before there is any store; for what reads more than a request's
-        context offers."""
+    def families(self) -> Sequence[Family]:
+        """Return the metric families; may be empty."""
+        return ()
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         """Whether an operation on a resource is of interest."""
@@ -128,9 +127,9 @@ class Chain:
             return True
         return kind in self._judged_by
 
-    def use(self, registry: ItsRegistry) -> None:
-        for plugin in self.plugins:
-            plugin.use(registry)
+    def families(self) -> list[Family]:
+        """Return the metric families of all plugins."""
+        return [family for plugin in self.plugins for family in plugin.families()]
 
     def of(self, operation: Operation, ctx: Context) -> Handlers:
         """Who handles requests as this one now. A plugin that does not define a step is not asked in it, nor one that

@@ -1,0 +1,106 @@
+"""The chain of a server's handlers, put together in the order that `apiserver.http.handlers.chain` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from apiserver.authorization.authorizer import Authorizer
+from apiserver.http.fairness.handler import Fairness
+from apiserver.http.handlers.authentication import Authentication
+from apiserver.http.handlers.authorization import Authorization
+from apiserver.http.handlers.chain import Count, Errors, HandlerChain, Link, Sink
+from apiserver.http.handlers.dispatch import Dispatch
+from apiserver.http.handlers.fixed_headers import EveryAnswer
+from apiserver.http.handlers.routes import Routes
+from apiserver.registry.body.decode import Kinds
+
+if TYPE_CHECKING:
+    from apiserver.http.audit.events import Write
+    from apiserver.http.tracing.export import Exporter
+    from apiserver.options.settings import Settings
+
+__all__ = ["ChainConfig", "build_handler_chain"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainConfig:
+    """The settings of a server, and what its handlers share with the rest of it."""
+
+    settings: Settings
+    authentication: Authentication
+    authorizer: Authorizer
+    fairness: Fairness
+    dispatch: Dispatch
+    routes: Routes
+    kinds: Kinds
+    #: Writes an event of the audit log.
+    audit: Write
+    #: Takes the spans of traced requests; None where nothing is traced.
+    exporter: Exporter | None
+    #: Counts every answer.
+    count: Count
+    #: Take the record of each request.
+    sinks: Sequence[Sink]
+
+
+def build_handler_chain(config: ChainConfig) -> HandlerChain:
+    """Build the chain. A link that has nothing to do is left out."""
+    settings = config.settings
+    links = (
+        _headers(config),
+        Errors(),
+        _audit_of_strangers(config),
+        config.authentication,
+        _audit(config),
+        _tracing(config),
+        config.fairness if settings.traffic.seats else None,
+        Authorization(config.authorizer) if settings.access.restricted else None,
+        _cbor(config),
+    )
+    present = [link for link in links if link is not None]
+    return HandlerChain(*present, last=config.dispatch, count=config.count, sinks=config.sinks)
+
+
+def _headers(config: ChainConfig) -> Link | None:
+    value = config.settings.network.transport_security
+    return EveryAnswer(("Strict-Transport-Security", value)) if value else None
+
+
+# Few servers have the links below, so their modules are imported only where they are needed.
+
+
+def _audit_of_strangers(config: ChainConfig) -> Link | None:
+    policy = config.settings.audit_policy
+    if policy is None:
+        return None
+    from apiserver.http.audit.handler import AuditOfStrangers
+
+    return AuditOfStrangers(policy, config.kinds, config.audit)
+
+
+def _audit(config: ChainConfig) -> Link | None:
+    policy = config.settings.audit_policy
+    if policy is None:
+        return None
+    from apiserver.http.audit.handler import Audit
+
+    return Audit(policy, config.kinds, config.authorizer, config.audit)
+
+
+def _tracing(config: ChainConfig) -> Link | None:
+    tracing = config.settings.tracing
+    if tracing is None or config.exporter is None:
+        return None
+    from apiserver.http.tracing.handler import Tracing
+
+    return Tracing(config.exporter, tracing.per_million)
+
+
+def _cbor(config: ChainConfig) -> Link | None:
+    if not config.settings.features.enabled("CBORServingAndStorage"):
+        return None
+    from apiserver.http.handlers.cbor import Cbor
+
+    return Cbor(config.routes)
