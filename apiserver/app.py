@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from apiserver.api.errors.nesting import loads_stored
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features
 from apiserver.authentication.authenticator import ADMIN
-from apiserver.components.components import Components
 from apiserver.controlplane.about import (
     about_of,
     address_of,
@@ -51,7 +50,7 @@ from apiserver.http.documents.startup import checks_of
 from apiserver.http.fairness.handler import Fairness
 from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.authentication import Authentication
-from apiserver.http.handlers.build import ChainConfig, build_handler_chain
+from apiserver.http.handlers.build import ChainConfig, build_exporter, build_handler_chain
 from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.routes import Routes
 from apiserver.http.kubelet.network import KubeletEndpoints
@@ -83,28 +82,15 @@ from apiserver.storage import (
     open_log,
 )
 from apiserver.storage.sqlite.size import bytes_of
+from apiserver.surroundings import Surroundings
 from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:
     from apiserver.authentication.tokens.service_account_keys import Keys
     from apiserver.http.handlers.chain import HandlerChain
     from apiserver.http.handlers.faults import Faults
-    from apiserver.http.sinks.jsonlines import JsonLines
-    from apiserver.http.tracing.export import Exporter
     from apiserver.registry.store.store import Store
     from apiserver.runtime.metrics import Family
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a process gives its server besides the settings."""
-
-    components: Components = field(default_factory=Components)
-    #: Whether the process has told its clients of the server, as far as that is its task.
-    announced: Callable[[], bool] = lambda: True
-    #: Where records of requests and the audit log are written; the server closes them.
-    request_log: JsonLines | None = None
-    audit_log: JsonLines | None = None
 
 
 class Server:
@@ -159,7 +145,7 @@ class Server:
         self._authentication = Authentication(
             self._access.authenticator, self._access.authorizer, constrained=constrained
         )
-        self._exporter = self._make_exporter()
+        self._exporter = build_exporter(settings.tracing, server_id(self._host))
         self.chain = self._make_chain()
         self._aggregation = Aggregation(self.registry, settings, ADMIN, self.chain, self._show_remotes)
         self._faults: Faults | None = None
@@ -219,15 +205,6 @@ class Server:
             *(family for each in self._followed for family in each.families()), *await self._components.counted(),
         ]  # fmt: skip
 
-    def _make_exporter(self) -> Exporter | None:
-        tracing = self.settings.tracing
-        if tracing is None:
-            return None
-        from apiserver.http.tracing.export import Exporter
-
-        resource = {"service.name": "apiserver", "service.instance.id": server_id(self._host)}
-        return Exporter(tracing.endpoint, resource)
-
     def _make_chain(self) -> HandlerChain:
         log = self._surroundings.request_log
         return build_handler_chain(
@@ -276,26 +253,25 @@ class Server:
             sink.flush()  # who reads an answer finds it in the log
 
     @classmethod
-    async def open(cls, settings: Settings, surroundings: Surroundings = Surroundings()) -> Server:
+    async def open(cls, settings: Settings, surroundings: Surroundings | None = None) -> Server:
         """Open the store and start a server on it. Raise UnusableDatabase, RuntimeConfigError and KeyFileError."""
         served(CATALOG, settings.features, settings.runtime_config)
         target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
         log = await open_log(target, durability=settings.durability)
-        server: Server | None = None
         try:
-            keys = await open_keys(settings.identity.accounts, log)
-            server = cls(settings, log, WatchCache(log, loads_stored), keys, surroundings)
-            await server._start()
+            async with AsyncExitStack() as opened:
+                opened.push_async_callback(log.close)
+                keys = await open_keys(settings.identity.accounts, log)
+                opened.push_async_callback(keys.close)
+                server = cls(settings, log, WatchCache(log, loads_stored), keys, surroundings or Surroundings())
+                opened.push_async_callback(server.close)
+                await server._start()
+                opened.pop_all()
         except DamagedRow as error:
-            await (server or log).close()
             where = settings.data_dir if settings.storage == "sqlite" else "the database"
             raise UnusableDatabase(f"{where}: {error}; see `kubedra data check`") from error
         except (StorageUnavailable, StatusError) as error:
-            await (server or log).close()
             raise UnusableDatabase(f"the database went away during the start: {error}") from error
-        except BaseException:
-            await (server or log).close()
-            raise
         return server
 
     async def _start(self) -> None:

@@ -153,7 +153,7 @@ class Authorizer:
         """Take other authorizers from now on. Raise KubeconfigError."""
         self._members = tuple(self._make(each) for each in configured)
         self.modes = tuple(each.type for each in configured)
-        self.allows_all = self.modes[0] == "AlwaysAllow"
+        self.allows_all = self.modes[:1] == ("AlwaysAllow",)
 
     def _make(self, configured: Configured) -> _Member:
         mode = configured.type

@@ -21,6 +21,7 @@ from apiserver.options.settings import Settings
 from apiserver.runtime import gc_tuning as garbage
 from apiserver.runtime.lazy_imports import warm
 from apiserver.runtime.virtual_loop import VirtualLoop
+from apiserver.surroundings import Surroundings
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.self_signed import SIGNER, own_certificate, own_signer
 from kubedra.runtime.server_record import ServerRecord
@@ -77,7 +78,7 @@ class Process:
 
     async def run(self) -> None:
         """Start, say so, wait for the end, stop."""
-        from apiserver.app import Server, Surroundings
+        from apiserver.app import Server
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -11,17 +11,19 @@ from pathlib import Path
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.features.gates import Features
 from apiserver.authorization.authorizer import Authorizer
-from apiserver.authorization.configuration import of_modes
 from apiserver.http.handlers.impersonation import Impersonation, impersonate, requested_identity
 from apiserver.registry.definition.authority import Decision, Question
 from apiserver.request.messages import User
+from apiserver.webhooks.client import Webhooks
 from tests.support.server import Running, serve
 
 MASTER = User("root", "", ("system:masters", "system:authenticated"))
 ALICE = User("alice", "", ("devs", "system:authenticated"))
 LIST = Question("list", "resource.k8s.io", "resourceclaims", namespace="default")
-ROLES = Authorizer(of_modes(("RBAC",)))
+#: Without authorizers only members of system:masters may do anything.
+NO_RIGHTS = Authorizer((), {}, Features(), Webhooks({}, lambda *_: False))
 
 
 def become(
@@ -29,7 +31,7 @@ def become(
 ) -> User:
     who = requested_identity(headers, constrained=constrained)
     assert who is not None
-    return impersonate(ROLES, user, who, question, "/version", "GET", constrained=constrained).user
+    return impersonate(NO_RIGHTS, user, who, question, "/version", "GET", constrained=constrained).user
 
 
 def refusal(headers: dict[str, str], *, constrained: bool = True, question: Question | None = LIST) -> StatusError:
@@ -104,7 +106,7 @@ def test_a_refusal_does_not_look_like_html() -> None:
     who = requested_identity({"impersonate-user": "x"}, constrained=False)
     assert who is not None
     with pytest.raises(StatusError) as caught:
-        impersonate(ROLES, User("<b>&"), who, LIST, "", "GET", constrained=False)
+        impersonate(NO_RIGHTS, User("<b>&"), who, LIST, "", "GET", constrained=False)
     assert 'User "&lt;b&gt;&amp;"' in caught.value.message
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from apiserver.options.settings import read
 from apiserver.storage.sqlite.size import bytes_of
+from apiserver.surroundings import Surroundings
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
@@ -130,12 +131,12 @@ def test_checks_have_upstreams_names_and_are_counted(wire: Wire) -> None:
 
 
 def test_a_server_is_ready_once_its_kubeconfig_is_written() -> None:
-    with serve() as running:
-        running.server.announced = False
+    announced: list[str] = []
+    with serve(surroundings=Surroundings(announced=lambda: bool(announced))) as running:
         answer = running.wire().get("/readyz")
         assert (answer.status, "[-]kubeconfig failed: reason withheld\n" in answer.text) == (500, True)
         assert running.wire().get("/livez").text == "ok"
-        running.server.announced = True
+        announced.append(running.url)
         assert running.wire().get("/readyz").text == "ok"
 
 

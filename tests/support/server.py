@@ -23,6 +23,7 @@ from apiserver.http.server.web import Web
 from apiserver.options.settings import read
 from apiserver.runtime.clock import virtual_loops
 from apiserver.runtime.virtual_loop import VirtualLoop
+from apiserver.surroundings import Surroundings
 from tests.support.patience import CLOCK
 from tests.support.virtual import OneClock
 from tests.support.wire import Wire
@@ -148,9 +149,10 @@ def serve(
     wire: Callable[[Server], Web] = lambda server: Web(server.front),
     time: HeldTime | None = None,
     standing: bool = False,
+    surroundings: Surroundings | None = None,
 ) -> Iterator[Running]:
     """A server with these flags, until the block ends. `wire` makes its listening end; `time` is its clock instead of the
-    system's; `standing`: its time stands still, timers and all.
+    system's; `standing`: its time stands still, timers and all; `surroundings` are those of its process.
     """
     with tempfile.TemporaryDirectory() as directory:
         settings = read(["--storage=memory", "--port=0", f"--data-dir={directory}", *flags])
@@ -163,7 +165,7 @@ def serve(
             if time is not None:
                 virtual_loops[loop] = time
             own = StandingTime(loop) if isinstance(loop, VirtualLoop) else time or SystemTime()
-            server = await Server.open(settings)
+            server = await Server.open(settings, surroundings)
             web = wire(server)
             serving = asyncio.ensure_future(web.serve(sockets=[listener]))
             await web.ready.wait()

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from apiserver.http.audit.events import Write
     from apiserver.http.tracing.export import Exporter
     from apiserver.options.settings import Settings
+    from apiserver.options.tracing import TracingSettings
 
-__all__ = ["ChainConfig", "build_handler_chain"]
+__all__ = ["ChainConfig", "build_exporter", "build_handler_chain"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,15 @@ def build_handler_chain(config: ChainConfig) -> HandlerChain:
     )
     present = [link for link in links if link is not None]
     return HandlerChain(*present, last=config.dispatch, count=config.count, sinks=config.sinks)
+
+
+def build_exporter(tracing: TracingSettings | None, instance: str) -> Exporter | None:
+    """Build the exporter of the spans of this instance of the server; None where nothing is traced."""
+    if tracing is None:
+        return None
+    from apiserver.http.tracing.export import Exporter
+
+    return Exporter(tracing.endpoint, {"service.name": "apiserver", "service.instance.id": instance})
 
 
 def _headers(config: ChainConfig) -> Link | None:
