@@ -6,18 +6,11 @@ from typing import Any
 
 import orjson
 
+from apiserver.api.errors import DecodeError
 from apiserver.api.errors.nesting import MAX_DEPTH, Cut, bounded, may_be_deep
 from apiserver.api.values.go_json import parse_with_spans, syntax_error, unmarshal_error
 
 __all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_version", "repeated_fields"]
-
-
-class DecodeError(ValueError):
-    """The body cannot be decoded; the text is upstream's."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
 
 
 class Body:

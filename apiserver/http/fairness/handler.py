@@ -289,7 +289,7 @@ class Fairness:
         """Raises 429."""
         level, since = flow.level, perf_counter()
         try:
-            seconds, length = await level.wait(flow, flow.key(request), _patience(request))
+            seconds, length = await level.wait(flow.key(request), _patience(request))
         except Rejected as rejected:
             self._rejected.inc(level.name, flow.name, str(rejected))
             self._waited.observe(perf_counter() - since, level.name, flow.name, "false")
@@ -323,7 +323,7 @@ class Fairness:
         ]  # fmt: skip
 
     def _waiting(self) -> dict[Labels, float]:
-        found = Counts(each.flow.name for level in self._levels.values() for each in level.waiting)
+        found = Counts(each.flow for level in self._levels.values() for each in level.waiting)
         return {key: float(found[key[1]]) for key in self._known}
 
 

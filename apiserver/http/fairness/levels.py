@@ -13,12 +13,9 @@ from collections import deque
 from collections.abc import Mapping
 from math import ceil
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from apiserver.runtime.clock import Timer, purpose
-
-if TYPE_CHECKING:
-    from apiserver.http.fairness.handler import Flow
 
 __all__ = ["Level", "Rejected", "Waiting", "share_seats"]
 
@@ -37,11 +34,11 @@ class Rejected(Exception):
 
 
 class Waiting:
-    """A request in a queue."""
+    """A request in a queue, with the name of its flow."""
 
     __slots__ = ("admitted", "flow", "since")
 
-    def __init__(self, flow: Flow, admitted: asyncio.Future[None]) -> None:
+    def __init__(self, flow: str, admitted: asyncio.Future[None]) -> None:
         self.flow, self.admitted, self.since = flow, admitted, perf_counter()
 
 
@@ -139,8 +136,10 @@ class Level:
         self.executing += 1
         first.admitted.set_result(None)
 
-    async def wait(self, flow: Flow, key: tuple[str, str], seconds: float) -> tuple[float, int]:
-        """Waits for a seat. (Seconds that it took, how many were in the queue then.) Raises Rejected."""
+    async def wait(self, key: tuple[str, str], seconds: float) -> tuple[float, int]:
+        """Wait for a seat. `key` is the name of the flow and what tells its requests apart. Return the seconds that it
+        took and the length of the queue then. Raise Rejected.
+        """
         turn = min(self._hand(key), key=lambda each: len(self._queues.get(each, ())))
         queue = self._queues.setdefault(turn, deque())
         # Whoever waits for a seat whose request is answered would not wait upstream: it is not counted.
@@ -150,7 +149,7 @@ class Level:
                 del self._queues[turn]
             raise Rejected(QUEUE_FULL if self._queuing is not None else CONCURRENCY_LIMIT)
         loop = asyncio.get_running_loop()
-        waiting = Waiting(flow, loop.create_future())
+        waiting = Waiting(key[0], loop.create_future())
         queue.append(waiting)
         length = len(queue)
         if length == 1:

@@ -15,7 +15,7 @@ from apiserver.api.protobuf import frame, wrap
 from apiserver.api.protobuf.wire import header
 from apiserver.api.schema.language import Struct
 from apiserver.api.types import discovery, meta
-from apiserver.http.formats.watch import together
+from apiserver.http.formats.batches import join_batch
 from apiserver.registry.body.convert import read, to_version
 from apiserver.runtime.offload import in_turns
 
@@ -125,7 +125,7 @@ class Frames:
 
     def lines(self, events: Sequence[WatchEvent], _now: datetime) -> bytes:
         """A batch as one chunk."""
-        return together(events, self._key, lambda event: frame(event.type, self._object(event)))
+        return join_batch(events, self._key, lambda event: frame(event.type, self._object(event)))
 
     def _object(self, event: WatchEvent) -> bytes:
         view, chosen = self._view, self._format

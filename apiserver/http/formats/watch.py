@@ -6,12 +6,13 @@ What is made of an event is made once for all watchers that see the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
 from apiserver.api.errors.nesting import dumps
 from apiserver.api.errors.status import StatusError
+from apiserver.http.formats.batches import join_batch
 from apiserver.http.formats.negotiation import PROTOBUF, ResponseFormat, negotiate_stream
 from apiserver.http.formats.table import included, table
 from apiserver.http.formats.view import PARTIAL, View, partial
@@ -19,15 +20,12 @@ from apiserver.registry.definition.table import row_of, table_of
 from apiserver.registry.store.results import WatchEvent
 from apiserver.request.messages import Request, Stream
 from apiserver.storage.watchcache.cache import Cache
-from apiserver.storage.watchcache.entry import Batch
 
 Json = dict[str, Any]
 
 _SHAPED_EVENTS: Final = 100
 _PLAIN_EVENTS: Final = 1000
 _OBJECTS: Final = 64
-#: A batch that is larger is joined for each watcher anew, rather than kept until the next one.
-_SHARED_BYTES: Final = 1024 * 1024
 
 
 class Encoder(Protocol):
@@ -113,23 +111,6 @@ def _size(view: View, event: WatchEvent) -> int:
     return len('{"type":"","object":}\n') + len(event.type) + len(view.opening) + len(view.tail(event.entry))
 
 
-def together(events: Sequence[WatchEvent], key: Hashable, make: Callable[[WatchEvent], bytes]) -> bytes:
-    """The events' lines or frames joined. Each is made once, and so is the whole of a batch that many watchers get."""
-    forms = events.forms if isinstance(events, Batch) else {}
-    whole: bytes | None = forms.get(key)
-    if whole is None:
-        parts = []
-        for event in events:
-            made = event.encodings.get(key)
-            if made is None:
-                made = event.encodings[key] = make(event)
-            parts.append(made)
-        whole = b"".join(parts)
-        if len(whole) <= _SHARED_BYTES:
-            forms[key] = whole
-    return whole
-
-
 class EventLines:
     """A watch's events as lines of JSON. `include` as for a Table, whose columns only the first event carries.
 
@@ -154,7 +135,7 @@ class EventLines:
         """A batch as one chunk."""
         if self._format.shape == "Table":
             return b"".join(self._table_line(event, now) for event in events)
-        return together(events, self._key, self._partial_line if self._format.shape else self._object_line)
+        return join_batch(events, self._key, self._partial_line if self._format.shape else self._object_line)
 
     def _object_line(self, event: WatchEvent) -> bytes:
         if event.entry is not None:

@@ -25,7 +25,7 @@ from apiserver.storage.sqlite.disk_reserve import Reserve
 from apiserver.storage.sqlite.file_watchdog import Guard
 from apiserver.storage.sqlite.files import Place
 from apiserver.storage.sqlite.log import SqliteLog
-from apiserver.storage.sqlite.writer import Connection, Engine, LoopEngine, ThreadEngine
+from apiserver.storage.sqlite_engine import Connection, Engine, LoopEngine, ThreadEngine
 from kubedra.runtime import private_files as private
 
 DATABASE = "kubedra.db"

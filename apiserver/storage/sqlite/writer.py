@@ -1,37 +1,27 @@
-"""The writer's side of SQLite: what waits to be written (`Writer`), and the one connection that writes, one job at a
-time, in a thread or on the loop (`Engine`).
-
-A file that must reach the disk is written by a thread of its own. A store in memory, or one that need not survive a
-power cut, is written on the loop: the hand-over to a thread and back costs more than the write (ADR 0002).
-"""
+"""The writer's side of SQLite: what waits to be written, and how batches of it are committed."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sqlite3
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from apiserver.storage.log import queries
 from apiserver.storage.log.rows import Heads, Publisher, record_of, row_of
 from apiserver.storage.log.types import Record, StorageError, StorageFull, StorageUnavailable, Write, WriteRefused
 from apiserver.storage.sqlite.disk_reserve import Room, again
 from apiserver.storage.sqlite.files import Place
+from apiserver.storage.sqlite_engine import Connection, Engine
 
 log = logging.getLogger("kubedra.storage")
 MAX_BATCH = 256
 MAX_BATCH_BYTES = 1 << 20
-
-Connection = sqlite3.Connection
-Job = Callable[[Connection], Any]
-Done = Callable[[Any, Exception | None], None]
 
 INSERT = f"INSERT INTO log ({queries.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 ADVANCE = "UPDATE counter SET revision = ? WHERE id = 1 AND revision = ?"
@@ -264,66 +254,6 @@ class Writer(ABC):
         self._room.fill(reason)
         waiting, self._waiting = self._waiting, deque(each for each in self._waiting if frees(each[0]))
         fail([future for operation, future in waiting if not frees(operation)], StorageFull(reason))
-
-
-class Engine(Protocol):
-    """Runs jobs on the writer connection, one after the other, and calls `done` on the loop with result or error."""
-
-    def submit(self, job: Job, done: Done) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-class LoopEngine:
-    """Runs a job at once, on the loop."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def submit(self, job: Job, done: Done) -> None:
-        """Runs a job and hands its result or its error to `done`, before this returns."""
-        try:
-            result = job(self._connection)
-        except Exception as error:  # noqa: BLE001
-            done(None, error)
-        else:
-            done(result, None)
-
-    async def close(self) -> None:
-        self._connection.close()
-
-
-class ThreadEngine:
-    """Runs jobs in a thread that owns the connection."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
-        self._ended = self._loop.create_future()
-        threading.Thread(target=self._run, name="kubedra-log", daemon=True).start()
-
-    def submit(self, job: Job, done: Done) -> None:
-        self._jobs.put((job, done))
-
-    def _run(self) -> None:
-        while (item := self._jobs.get()) is not None:
-            job, done = item
-            try:
-                result, error = job(self._connection), None
-            except Exception as raised:  # noqa: BLE001
-                result, error = None, raised
-            self._tell(done, result, error)
-        self._connection.close()
-        self._tell(self._ended.set_result, None)
-
-    def _tell(self, callback: Callable[..., Any], *args: Any) -> None:
-        with suppress(RuntimeError):  # the loop was closed without closing the log; nobody waits any more
-            self._loop.call_soon_threadsafe(callback, *args)
-
-    async def close(self) -> None:
-        self._jobs.put(None)
-        await self._ended
 
 
 def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> None:
