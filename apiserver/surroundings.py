@@ -1,22 +1,101 @@
-"""What a process gives its server besides the settings."""
+"""What a process gives its server besides the settings: components, logs, and whether it has announced the server.
+
+Components are clients of the server, and the server reports on them. So a server is made with its `Components`, and
+those start when it serves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from apiserver.components.components import Components
+from apiserver.http.admin.idle import Look
+from apiserver.runtime.metrics import Family
 
 if TYPE_CHECKING:
+    from apiserver.http.handlers.chain import HandlerChain
+    from apiserver.http.handlers.dispatch import Unattended
+    from apiserver.http.server.coalesce import Pace
     from apiserver.http.sinks.jsonlines import JsonLines
 
-__all__ = ["Surroundings"]
+__all__ = ["Components", "Running", "Surroundings"]
+
+
+class Running(Protocol):
+    """Those of one server, in its process (`controllers.manager.manager.Manager`) or in another (`apiserver.components.child_process.Apart`)."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    async def run(self) -> None:
+        """Until cancelled; the first failure ends all, and is raised."""
+
+    async def wait_ready(self) -> None:
+        """Returns once they have read what they work on."""
+
+    async def begin_anew(self) -> None:
+        """After the store was emptied."""
+
+    async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """Why a pod, claim or node is as it is. Raises LookupError where there is no such object."""
+        ...
+
+    async def look(self) -> Look:
+        """What they have to do."""
+        ...
+
+    async def counted(self) -> Sequence[Family]:
+        """What they count."""
+        ...
+
+
+#: Explains a pod, claim or node (kind, namespace, name).
+Explain = Callable[[str, str, str], Awaitable[dict[str, Any]]]
+#: Makes components clients of the server with this chain, whose watches keep this pace. Raises SettingsError.
+Connect: TypeAlias = "Callable[[HandlerChain, Pace], Awaitable[Running]]"
+
+
+class Components:
+    """The components of one server, none before `start` and none without `connect`. `unattended`, by group and
+    resource, returns the warnings of a new object on which none of them acts.
+    """
+
+    def __init__(self, connect: Connect | None = None, unattended: Unattended = MappingProxyType({})) -> None:
+        self._connect, self.unattended = connect, unattended
+        self.running: Running | None = None
+
+    async def start(self, chain: HandlerChain, pace: Pace) -> Running | None:
+        """Start them as clients of the server. Raise SettingsError."""
+        if self._connect is not None:
+            self.running = await self._connect(chain, pace)
+        return self.running
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.running.names if self.running is not None else ()
+
+    @property
+    def explain(self) -> Explain | None:
+        return self.running.explain if self.running is not None else None
+
+    async def begin_anew(self) -> None:
+        if self.running is not None:
+            await self.running.begin_anew()
+
+    async def look(self) -> Look:
+        return await self.running.look() if self.running is not None else ((), None)
+
+    async def counted(self) -> Sequence[Family]:
+        return await self.running.counted() if self.running is not None else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """A server alone, whose process announces nothing, unless they say otherwise. The server closes the logs."""
+    """By default those of a server without components, in a process that announces nothing. The server closes the
+    logs.
+    """
 
     components: Components = field(default_factory=Components)
     #: Whether the process has announced the server, as far as that is its task.

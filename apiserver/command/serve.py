@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from apiserver.command import kubeconfig
-from apiserver.components.components import Components, Files
+from apiserver.components.components import Files
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.runtime import gc_tuning as garbage
 from apiserver.runtime.lazy_imports import warm
 from apiserver.runtime.virtual_loop import VirtualLoop
-from apiserver.surroundings import Surroundings
+from apiserver.surroundings import Components, Surroundings
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.self_signed import SIGNER, own_certificate, own_signer
 from kubedra.runtime.server_record import ServerRecord
@@ -107,7 +107,7 @@ class Process:
         self._farewell(f"stopped; {self._kept()}")
 
     async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
-        components = await self._components.start(server)
+        components = await self._components.start(server.chain, server.front.pace)
         running = asyncio.ensure_future(components.run()) if components else None
         following = [asyncio.ensure_future(file.follow()) for file in (self._https.files if self._https else ())]
         try:

@@ -17,9 +17,10 @@ from apiserver.http.admin.idle import Look
 from apiserver.runtime.metrics import Family
 
 if TYPE_CHECKING:
-    from apiserver.app import Server
     from apiserver.components.components import Make
     from apiserver.components.pipe import Pipe
+    from apiserver.http.handlers.chain import HandlerChain
+    from apiserver.http.server.coalesce import Pace
 
 __all__ = ["Apart", "ComponentsEnded", "fork"]
 
@@ -55,22 +56,20 @@ def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
 
 
 class Apart:
-    """The components of that process (see `apiserver.components.components.Running`)."""
+    """The components of that process (see `apiserver.surroundings.Running`)."""
 
     def __init__(self, names: Sequence[str], end: socket.socket, pid: int) -> None:
         self.names, self._end, self._pid = names, end, pid
         self._pipe: Pipe
         self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
-    async def connect(self, server: Server) -> Apart:
+    async def connect(self, chain: HandlerChain, pace: Pace) -> Apart:
         """Make them clients of this server, and let them work. Raise what making them raises."""
         from apiserver.authentication.authenticator import ADMIN
         from apiserver.components.pipe import Pipe
 
         loop = asyncio.get_running_loop()
-        _, self._pipe = await loop.create_connection(
-            lambda: Pipe(server.chain, ADMIN, server.front.pace), sock=self._end
-        )
+        _, self._pipe = await loop.create_connection(lambda: Pipe(chain, ADMIN, pace), sock=self._end)
         await self._call("start")
         return self
 

@@ -1,26 +1,20 @@
-"""The controllers, the scheduler and the nodes that run with a server: what they are told, and how they are reached.
-
-They are clients of the server, and the server reports on them. So a server is made with its `Components`, and those
-start when it serves.
-"""
+"""The controllers, the scheduler and the nodes that run with a server: what they are told, and how they are reached."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from apiserver.http.admin.idle import Look
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
-from apiserver.runtime.metrics import Family
+from apiserver.surroundings import Running
 from apiserver.tls.self_signed import own_signer
 
 if TYPE_CHECKING:
-    from apiserver.app import Server
-    from apiserver.http.handlers.dispatch import Unattended
+    from apiserver.http.handlers.chain import HandlerChain
+    from apiserver.http.server.coalesce import Pace
     from controllers.manager.manager import Manager
     from controllers.options.options import Options
     from controllers.runtime.transport import Transport
@@ -32,81 +26,13 @@ Files = tuple[Path, Path] | None
 Make: TypeAlias = "Callable[[Transport], Manager]"
 
 
-class Running(Protocol):
-    """The components of one server: `controllers.manager.manager.Manager` in its process, or `child_process.Apart`."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    async def run(self) -> None:
-        """Until cancelled; the first failure ends all, and is raised."""
-
-    async def wait_ready(self) -> None:
-        """Returns once they have read what they work on."""
-
-    async def begin_anew(self) -> None:
-        """After the store was emptied."""
-
-    async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """Why a pod, claim or node is as it is. Raises LookupError where there is no such object."""
-        ...
-
-    async def look(self) -> Look:
-        """What they have to do."""
-        ...
-
-    async def counted(self) -> Sequence[Family]:
-        """What they count."""
-        ...
-
-
-#: Explains a pod, claim or node (kind, namespace, name).
-Explain = Callable[[str, str, str], Awaitable[dict[str, Any]]]
-#: Makes components clients of a server. Raises SettingsError.
-Connect: TypeAlias = "Callable[[Server], Awaitable[Running]]"
-
-
-class Components:
-    """The components of one server, none before `start` and none without `connect`. `unattended`, by group and
-    resource, returns the warnings of a new object on which none of them acts.
-    """
-
-    def __init__(self, connect: Connect | None = None, unattended: Unattended = MappingProxyType({})) -> None:
-        self._connect, self.unattended = connect, unattended
-        self.running: Running | None = None
-
-    async def start(self, server: Server) -> Running | None:
-        """Start them as clients of this server. Raise SettingsError."""
-        if self._connect is not None:
-            self.running = await self._connect(server)
-        return self.running
-
-    @property
-    def names(self) -> Sequence[str]:
-        return self.running.names if self.running is not None else ()
-
-    @property
-    def explain(self) -> Explain | None:
-        return self.running.explain if self.running is not None else None
-
-    async def begin_anew(self) -> None:
-        if self.running is not None:
-            await self.running.begin_anew()
-
-    async def look(self) -> Look:
-        return await self.running.look() if self.running is not None else ((), None)
-
-    async def counted(self) -> Sequence[Family]:
-        return await self.running.counted() if self.running is not None else ()
-
-
-async def in_process(make: Make, server: Server) -> Running:
+async def in_process(make: Make, chain: HandlerChain, _: Pace) -> Running:
     """Make components on the server's own loop. Raise SettingsError."""
     from apiserver.authentication.authenticator import ADMIN
     from apiserver.components.in_process import InProcess
     from controllers.runtime.transport import TransportError
 
-    return make(InProcess(server.chain, ADMIN, TransportError))
+    return make(InProcess(chain, ADMIN, TransportError))
 
 
 def maker(settings: Settings, files: Files, names: Sequence[str], say: Callable[[str], object]) -> Make:
