@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.plugins.registered import conflicting, select
+from apiserver.admission.plugins.registered import Selected, conflicting, select
 from apiserver.api.features.gates import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.values.times import parse_time
 from apiserver.authentication.authenticator import TokenFileError, read_tokens
@@ -186,6 +186,8 @@ def read(arguments: Sequence[str]) -> Settings:
     enable, disable = listed(given.enable_admission_plugins), listed(given.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
         disable += (_NEEDS_TOKENS,)
+    selected = select(enable, disable)
+    _check_plugins(selected, conflicting(enable, disable), admission)
     data_dir = given.data_dir.absolute()
     plugin_dir = given.plugin_dir.absolute() if given.plugin_dir else None
     return Settings(
@@ -239,23 +241,8 @@ def read(arguments: Sequence[str]) -> Settings:
         flags={name.replace("_", "-"): _shown(value) for name, value in vars(given).items()},
         audit_policy=_audit_policy(given.audit_policy_file),
         audit_log=given.audit_log_path,
-        warnings=(*_warnings(features, enable, disable, admission), *_unheeded(admission), *_idle(given)),
+        warnings=tuple(_warnings(given, features, selected.missing, admission.unheeded)),
     )
-
-
-def _unheeded(admission: AdmissionSettings) -> list[str]:
-    """Configurations of plugins that are not followed."""
-    if not admission.unheeded:
-        return []
-    return [f"--admission-control-config-file: {', '.join(admission.unheeded)} cannot be configured (docs/fidelity.md)"]
-
-
-def _idle(given: argparse.Namespace) -> list[str]:
-    """Flags that do nothing without others."""
-    found = []
-    if bool(given.audit_log_path) is not bool(given.audit_policy_file):
-        found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
-    return found
 
 
 def _controllers(given: argparse.Namespace) -> tuple[str, ...]:
@@ -336,28 +323,37 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
         )
 
 
-def _warnings(
-    features: Features, enable: Sequence[str], disable: Sequence[str], admission: AdmissionSettings
-) -> tuple[str, ...]:
-    """What is asked for and not built, in one line each. Raises SettingsError for names that do not exist."""
-    selected = select(enable, disable)
+def _check_plugins(selected: Selected, both: Sequence[str], admission: AdmissionSettings) -> None:
+    """Raise SettingsError for admission plugins that do not exist, are in both flags, or lack their configuration."""
     if selected.unknown:
         raise SettingsError(
             f"unknown admission plugin {', '.join(map(repr, selected.unknown))} in --enable-admission-plugins or"
             " --disable-admission-plugins"
         )
-    both = conflicting(enable, disable)
     if both:
         raise SettingsError(f"{', '.join(both)} in both --enable-admission-plugins and --disable-admission-plugins")
-    warnings = [f"--feature-gates: {name} is unknown here and changes nothing" for name in features.unknown]
-    if selected.missing:
-        warnings.append(
-            f"--enable-admission-plugins: {', '.join(selected.missing)} is not built yet and does nothing"
-            " (docs/fidelity.md)"
-        )
     if "EventRateLimit" in selected.on and not admission.event_limits:
         raise SettingsError(
             'couldn\'t init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty'
             " (it is told them by --admission-control-config-file)"
         )
-    return tuple(warnings)
+
+
+def _warnings(
+    given: argparse.Namespace, features: Features, missing: Sequence[str], unheeded: Sequence[str]
+) -> list[str]:
+    """Return a line about each flag that does nothing. `missing` are admission plugins that are not built, `unheeded`
+    those whose configuration is not followed.
+    """
+    found = [f"--feature-gates: {name} is unknown here and changes nothing" for name in features.unknown]
+    if missing:
+        found.append(
+            f"--enable-admission-plugins: {', '.join(missing)} is not built yet and does nothing (docs/fidelity.md)"
+        )
+    if unheeded:
+        found.append(f"--admission-control-config-file: {', '.join(unheeded)} cannot be configured (docs/fidelity.md)")
+    if given.nodes and given.controllers in ("", "none"):
+        found.append(f"--nodes {given.nodes} does nothing without --controllers, which run the nodes")
+    if bool(given.audit_log_path) is not bool(given.audit_policy_file):
+        found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
+    return found

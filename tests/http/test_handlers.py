@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import apiserver.http.handlers.chain as handlers
 from apiserver.api.errors.status import StatusError
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.handlers.chain import Handler, HandlerChain, Link
@@ -31,6 +35,19 @@ def test_where_everything_is_allowed_nobody_is_asked() -> None:
 def test_where_it_is_not_the_authorizer_stands_behind_authentication() -> None:
     with serve("--authorization-mode=RBAC") as server:
         assert links(server.server.chain) == ["Errors", "Authentication", "Fairness", "Authorization", "Dispatch"]
+
+
+def test_with_everything_on_the_chain_is_the_list_of_its_docstring(tmp_path: Path) -> None:
+    (tmp_path / "policy").write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+    (tmp_path / "tracing").write_text("apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n")
+    flags = (
+        "--authorization-mode=RBAC", "--feature-gates=CBORServingAndStorage=true",
+        "--strict-transport-security-directives=max-age=1", f"--tracing-config-file={tmp_path / 'tracing'}",
+        f"--audit-policy-file={tmp_path / 'policy'}",
+    )  # fmt: skip
+    listed = re.findall(r"^ {6}(\w+)  ", handlers.__doc__ or "", re.MULTILINE)
+    with serve(*flags) as server:
+        assert links(server.server.chain) == [name for name in listed if name not in ("Faults", "Aggregated")]
 
 
 class Named:

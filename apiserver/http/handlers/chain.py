@@ -1,13 +1,21 @@
 """The chain of handlers that every request passes, whether it came through a socket or from a client in this process:
 
-    HandlerChain   what the request is about; a record of it and its answer
-      faults         failures that somebody asked for; only while there are some
-      errors         exceptions as answers in upstream's words; warnings as headers
-      authenticate   the user, with impersonation
-      authorize      may the user do this? only where not everything is allowed
-      dispatch       the resource's verb, or a document
+    HandlerChain           what the request is about; a record of it and its answer
+      Faults                 failures to inject; only while there are some (`put_first`)
+      EveryAnswer            headers of all answers; only with --strict-transport-security-directives
+      Errors                 exceptions as answers in upstream's words; warnings as headers
+      AuditOfStrangers       events of refused credentials; only with an audit policy
+      Authentication         the user, with impersonation
+      Audit                  events of all other requests; only with an audit policy
+      Tracing                spans; only with --tracing-config-file
+      Fairness               seats by priority and fairness; not with --enable-priority-and-fairness=false
+      Authorization          may the user do this? only where an authorizer may refuse
+      Cbor                   bodies and answers in CBOR; only with the gate CBORServingAndStorage
+      Aggregated             other API servers; only while there are some (`put_last`)
+      Dispatch               the resource's verb, or a document
 
-A handler knows the next one. The chain is put together once at start; only the faults come and go.
+A handler knows the next one. `apiserver.http.handlers.build` puts the chain together once at start, in this order; only
+faults and other servers come and go.
 """
 
 from __future__ import annotations
