@@ -61,10 +61,12 @@ class _VirtualTimer(asyncio.TimerHandle):
 class _Selector(selectors.DefaultSelector):
     """The loop's selector, which asks the loop what to do when it would wait."""
 
-    loop: VirtualLoop
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        return self.loop._wait(timeout, super().select)
+        return self._loop._wait(timeout, super().select)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._listening: float | None = None
         self.fired = 0
         """Timers that have fired."""
-        selector = _Selector()
-        selector.loop = self
-        super().__init__(selector)
+        super().__init__(_Selector(self))
         virtual_loops[self] = self
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ class Level:
         self._turns: deque[int] = deque()
         self._hands: dict[tuple[str, str], list[int]] = {}
         #: All levels of the server: who may lend.
-        self.lenders: Mapping[str, Level] = {}
+        self._lenders: Mapping[str, Level] = {}
 
     def configure(self, level: Json) -> None:
         """Takes what the object says."""
@@ -73,12 +73,13 @@ class Level:
         self._queuing = (response.get("queuing") or _DEFAULT_QUEUING) if response.get("type") == "Queue" else None
         self._hands.clear()
 
-    def allot(self, server: int, shares: int, total: int) -> None:
-        """Its part of all seats of the server. `total` is what all levels have together."""
+    def allot(self, server: int, shares: int, total: int, levels: Mapping[str, Level]) -> None:
+        """Take its part of all seats of the server. `total` is the sum of the seats of all `levels`, which may lend."""
         self.seats = _own(server, self.shares, shares)
         self.least = self.seats - round(self.seats * self._lent / 100)
         more = total if self._borrowed is None else round(self.seats * self._borrowed / 100)
         self.most = self.seats + more
+        self._lenders = levels
 
     @property
     def waiting(self) -> list[Waiting]:
@@ -95,7 +96,7 @@ class Level:
         """Whether others have seats that they lend and that nobody uses."""
         if self.executing >= self.most:
             return False
-        limited = [level for level in self.lenders.values() if not level.exempt]
+        limited = [level for level in self._lenders.values() if not level.exempt]
         kept = sum(max(level.executing, level.least) for level in limited if level is not self)
         return self.executing + kept < sum(level.seats for level in limited)
 
@@ -209,5 +210,4 @@ def share_seats(levels: Mapping[str, Level], server: int) -> None:
     shares = sum(level.shares for level in levels.values())
     total = sum(_own(server, level.shares, shares) for level in levels.values())
     for level in levels.values():
-        level.lenders = levels
-        level.allot(server, shares, total)
+        level.allot(server, shares, total, levels)
