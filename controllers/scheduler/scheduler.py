@@ -82,17 +82,12 @@ class Scheduler:
             self.queue, self.cache, self._binding, shared.measures, lambda info: self.profile_of(info).name
         )
         self._cycles = 0
-        self._watching = Watching(
-            informers,
-            self,
-            devices=gates.enabled("DynamicResourceAllocation"),
-            rules=gates.enabled("DRADeviceTaintRules"),
-        )
+        self._watching = Watching(informers, shared, self.queue, self.profiles, self.info)
         self.volumes.follow(self.queue.notify)
         self._writes = InOrder()
         if self.gangs is not None:
             status = GroupStatus(client, self.gangs.informer, self._writes)
-            self.group_cycle = GroupCycle(self, self.gangs, status, shared.choice, gates.enabled)
+            self.group_cycle = GroupCycle(self, shared, self.gangs, self.queue, self.counted, status)
 
     def info(self, pod: Json) -> PodInfo:
         """The pod as this scheduler counts it."""

@@ -34,7 +34,7 @@ class Known:
         self.allocated = Allocated()
         self.cache = ClaimCache(self.allocated)
         self.told: list[tuple[str | None, str | None]] = []
-        self.cache.changed = lambda *claims: self.told.append(tuple(map(self._version, claims)))  # type: ignore[arg-type]
+        self.cache.when_changed(lambda *claims: self.told.append(tuple(map(self._version, claims))))  # type: ignore[arg-type]
 
     @staticmethod
     def _version(claim: Json | None) -> str | None:

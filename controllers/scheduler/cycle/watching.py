@@ -4,8 +4,8 @@ the devices; then whoever waits for such a change is asked."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from apiserver.api.helpers.pod_lifecycle import is_finished
 from controllers.resourceclaims.taints import SliceChange, SliceTracker
@@ -22,15 +22,15 @@ from controllers.runtime.kinds import (
     key_of,
 )
 from controllers.scheduler.config.configuration import SCHEDULER_NAME
+from controllers.scheduler.cycle.assembly import Shared
+from controllers.scheduler.cycle.profiles import Profile
 from controllers.scheduler.dra.claim_state import is_deallocation
-from controllers.scheduler.dra.claims import claim_keys
+from controllers.scheduler.dra.claims import ClaimCache, claim_keys
 from controllers.scheduler.dra.extended_resources import owner_of_special
 from controllers.scheduler.framework.events import ClusterEvent, Event, node_events, pod_events
 from controllers.scheduler.framework.framework import ANYTHING, Plugin, differ
+from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.state.pod_info import PodInfo
-
-if TYPE_CHECKING:
-    from controllers.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
 
@@ -38,21 +38,30 @@ Json = dict[str, Any]
 class Watching:
     """The handlers. Finished pods are treated as deleted ones: they use nothing."""
 
-    def __init__(self, informers: Informers, scheduler: Scheduler, *, devices: bool, rules: bool) -> None:
-        self._scheduler = scheduler
-        self._cache, self._queue = scheduler.cache, scheduler.queue
-        self._allocator, self._reach = scheduler.allocator, scheduler.reach
-        self._inventory = scheduler.allocator.inventory
-        self._classes = scheduler.classes
+    def __init__(
+        self,
+        informers: Informers,
+        shared: Shared,
+        queue: SchedulingQueue,
+        profiles: Mapping[str, Profile],
+        info: Callable[[Json], PodInfo],
+    ) -> None:
+        """`info` returns a pod as the scheduler counts it."""
+        gates = shared.options.features
+        devices, rules = gates.enabled("DynamicResourceAllocation"), gates.enabled("DRADeviceTaintRules")
+        self._queue, self._profiles, self._info = queue, profiles, info
+        self._cache, self._nominator = shared.cache, shared.nominator
+        self._allocator, self._reach = shared.allocator, shared.reach
+        self._inventory, self._classes = shared.allocator.inventory, shared.classes
         nodes, pods = informers.of(NODES), informers.of(PODS)
         self._informers = [nodes, pods, informers.of(NAMESPACES)]
         self._waiting_for_claim: Index = pods.index("unbound pods by claim", _claims_of_unbound)
         self._tracker = SliceTracker(rules)
-        self._node_differs = node_comparison(scheduler.plugins)
+        self._node_differs = node_comparison([each for profile in profiles.values() for each in profile.plugins])
         nodes.on(self._node_added, self._node_updated, self._node_deleted)
         if devices:
-            self._follow_devices(informers, scheduler)
-        groups = scheduler.gangs.informer if scheduler.gangs is not None else None
+            self._follow_devices(informers, shared.claims)
+        groups = shared.gangs.informer if shared.gangs is not None else None
         if groups is not None:
             # Not waited for: whoever needs a group is woken when it comes.
             groups.on(lambda group: self._queue.notify(Event(ClusterEvent.POD_GROUP_ADD, None, group)))
@@ -61,14 +70,14 @@ class Watching:
             self._follow_rules(informers.of(DEVICE_TAINT_RULES))
         pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
 
-    def _follow_devices(self, informers: Informers, scheduler: Scheduler) -> None:
+    def _follow_devices(self, informers: Informers, cached: ClaimCache) -> None:
         kinds = (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS)
         classes, slices, claims = (informers.of(kind) for kind in kinds)
         self._informers += [classes, slices, claims]
         classes.on(self._class_added, self._class_updated, self._class_deleted)
         slices.on(self._slice_added, self._slice_updated, self._slice_deleted)
-        scheduler.claims.changed = self.claim_changed
-        claims.on(scheduler.claims.added, scheduler.claims.updated, scheduler.claims.deleted)
+        cached.when_changed(self.claim_changed)
+        claims.on(cached.added, cached.updated, cached.deleted)
 
     def _follow_rules(self, rules: Informer) -> None:
         """Taint rules change slices as if their drivers had. They are not waited for: with the gate on, their API may
@@ -182,17 +191,17 @@ class Watching:
 
     def _is_ours(self, pod: Json) -> bool:
         """Whether the pod chose a profile of this scheduler."""
-        return pod["spec"].get("schedulerName", SCHEDULER_NAME) in self._scheduler.profiles
+        return pod["spec"].get("schedulerName", SCHEDULER_NAME) in self._profiles
 
     def _pod_added(self, pod: Json) -> None:
         if is_finished(pod):
             return
         node = pod["spec"].get("nodeName")
         if node:
-            self._cache.set_pod(self._scheduler.info(pod), node)
+            self._cache.set_pod(self._info(pod), node)
             self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
         elif self._is_ours(pod):
-            self._queue.add(self._scheduler.info(pod))
+            self._queue.add(self._info(pod))
             if self._grouped and pod["spec"].get("schedulingGroup"):
                 self._queue.notify(Event(ClusterEvent.GROUP_MEMBER_ADD, None, pod))
 
@@ -204,26 +213,24 @@ class Watching:
             self._cache.forget(pod["metadata"]["uid"])
             return
         before, node = old["spec"].get("nodeName"), pod["spec"].get("nodeName")
-        info = self._scheduler.info(pod)
+        info = self._info(pod)
         if node:
             self._cache.set_pod(info, node)
             if not before:
                 self._queue.delete(info.uid)
-                self._scheduler.nominator.remove(info.uid)
+                self._nominator.remove(info.uid)
                 self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
             elif self._queue.listening:
                 for kind in pod_events(old, pod):
                     self._queue.notify(Event(kind, old, pod))
-        elif pod["spec"].get(
-            "schedulerName", SCHEDULER_NAME
-        ) in self._scheduler.profiles and not self._cache.is_assumed(info.uid):
+        elif self._is_ours(pod) and not self._cache.is_assumed(info.uid):
             self._queue.update(old, info)
 
     def _pod_deleted(self, pod: Json) -> None:
         if is_finished(pod):
             return
         uid = pod["metadata"]["uid"]
-        self._scheduler.nominator.remove(uid)
+        self._nominator.remove(uid)
         if pod["spec"].get("nodeName"):
             self._cache.remove_pod(uid)
             self._queue.notify(Event(ClusterEvent.POD_DELETE, pod, None))
@@ -240,7 +247,7 @@ def _claims_of_unbound(pod: Json) -> list[str]:
     return [] if pod["spec"].get("nodeName") or not pod["spec"].get("resourceClaims") else claim_keys(pod)
 
 
-def node_comparison(plugins: Iterable[Plugin]) -> Callable[[Json, Json], bool]:
+def node_comparison(plugins: Sequence[Plugin]) -> Callable[[Json, Json], bool]:
     """Whether two versions of a node differ in something that plugins read."""
     if any(plugin.reads == ANYTHING for plugin in plugins):
         return operator.ne

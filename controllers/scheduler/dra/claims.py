@@ -23,6 +23,10 @@ from controllers.scheduler.dra.group_claims import NO_GROUPS, PodGroups
 Json = dict[str, Any]
 
 
+#: Called with a claim before and after a change; None where it is missing.
+Changed = Callable[[Json | None, Json | None], None]
+
+
 class ClaimWalkError(Exception):
     """A claim of the pod cannot be used yet; the text says why."""
 
@@ -37,11 +41,11 @@ class Pending:
 
 
 class ClaimCache:
-    """Claims by `namespace/name`. `changed(old, new)` is called for every change of what is visible here."""
+    """Claims by `namespace/name`."""
 
     def __init__(self, allocated: Allocated, groups: PodGroups = NO_GROUPS) -> None:
         self._allocated, self.groups = allocated, groups
-        self.changed: Callable[[Json | None, Json | None], None] = lambda _, __: None
+        self._changed: Changed = lambda _, __: None
         self._observed: dict[str, Json] = {}
         self._written: dict[str, Json] = {}
         self.pending: dict[str, Pending] = {}
@@ -51,6 +55,10 @@ class ClaimCache:
         self._of_cycle: set[str] | None = None
         """Claims that were allocated for a group while it is being placed, by uid; None: none is."""
         self._awaited: dict[str, list[asyncio.Future[None]]] = {}
+
+    def when_changed(self, notify: Changed) -> None:
+        """Call `notify` for every change of the claims that are visible here."""
+        self._changed = notify
 
     def get(self, key: str) -> Json | None:
         return self._written.get(key) or self._observed.get(key)
@@ -90,7 +98,7 @@ class ClaimCache:
         if (owner := owner_of_special(claim)) is not None:
             self._special.pop(owner, None)
         self._allocated.remove_claim(claim)
-        self.changed(visible, None)
+        self._changed(visible, None)
 
     def _observe(self, key: str, claim: Json) -> None:
         visible = self.get(key)
@@ -121,7 +129,7 @@ class ClaimCache:
 
     def _show(self, old: Json | None, new: Json) -> None:
         self._allocated.upsert_claim(new)
-        self.changed(old, new)
+        self._changed(old, new)
 
     # What is about to be written
 
@@ -163,7 +171,7 @@ class ClaimCache:
                 if self._of_cycle is not None:
                     return
                 # What was taken is free again; who waits for it should know.
-                self.changed({**claim, "status": {"allocation": pending.allocation}}, self.get(key_of(claim)))
+                self._changed({**claim, "status": {"allocation": pending.allocation}}, self.get(key_of(claim)))
 
     def confirm(self, claim: Json) -> None:
         """The pending allocation was written."""

@@ -10,24 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from controllers.resourceclaims.pods import group_key
+from controllers.scheduler.cycle.assembly import Shared
+from controllers.scheduler.cycle.metrics import SchedulerMetrics
+from controllers.scheduler.cycle.profiles import Profile
 from controllers.scheduler.framework.framework import Cycle, Placement, PluginError
-from controllers.scheduler.framework.status import NO_NODES, FitError, SchedulingError, unexpected
+from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, SchedulingError, unexpected
 from controllers.scheduler.podgroups.gangs import NAME, PREEMPTION_GATE, TOPOLOGY_GATE, Gangs, PlacementError
 from controllers.scheduler.podgroups.status import GroupStatus
+from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.queue.queued_pod import QueuedPod
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
-
-if TYPE_CHECKING:
-    from controllers.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 _UNSCHEDULABLE: Final = "pod group is unschedulable"
@@ -99,19 +99,51 @@ def in_order(members: Iterable[QueuedPod]) -> list[QueuedPod]:
     return sorted(members, key=lambda member: (-member.info.priority, member.since))
 
 
+class Steps(Protocol):
+    """The steps by which the scheduler places one pod."""
+
+    def profile_of(self, info: PodInfo) -> Profile: ...
+
+    def cycle(self, info: PodInfo, within: frozenset[str] | None = None) -> Cycle: ...
+
+    def skipped(self, queued: QueuedPod) -> bool: ...
+
+    async def take(self, cycle: Cycle, node: NodeInfo) -> None: ...
+
+    def revert(self, cycle: Cycle) -> None: ...
+
+    async def postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]: ...
+
+    def begin_binding(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo, group: asyncio.TaskGroup) -> None: ...
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        text: str,
+        plugins: Iterable[str],
+        *,
+        nominated: str | None,
+        rejected: bool = False,
+        backoff: bool = False,
+    ) -> None: ...
+
+
 class GroupCycle:
-    """The groups of one scheduler. `enabled` answers for feature gates."""
+    """The groups of one scheduler, whose `steps` are those of their pods."""
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        steps: Steps,
+        shared: Shared,
         gangs: Gangs,
+        queue: SchedulingQueue,
+        metrics: SchedulerMetrics,
         status: GroupStatus,
-        choice: random.Random,
-        enabled: Callable[[str], bool],
     ) -> None:
-        self._scheduler, self._gangs, self._status, self._choice = scheduler, gangs, status, choice
-        self._topology, self._preempts = enabled(TOPOLOGY_GATE), enabled(PREEMPTION_GATE)
+        self._steps, self._gangs, self._queue, self._metrics, self._status = steps, gangs, queue, metrics, status
+        self._cache, self._claims, self._choice = shared.cache, shared.claims, shared.choice
+        gates = shared.options.features
+        self._topology, self._preempts = gates.enabled(TOPOLOGY_GATE), gates.enabled(PREEMPTION_GATE)
 
     async def run(self, first: QueuedPod, tasks: asyncio.TaskGroup) -> None:
         """Places the group of a pod that came out of the queue."""
@@ -122,21 +154,21 @@ class GroupCycle:
             got = " and ".join(f'"{name}"' for name in names[:2])
             text = f"all pods in a single pod group should have the same .spec.schedulerName set, got: {got}"
             for member in members:
-                self._scheduler.failed(member, text, (), nominated="", backoff=True)
+                self._steps.failed(member, text, (), nominated="", backoff=True)
             return
-        members = [member for member in members if not self._scheduler.skipped(member)]
+        members = [member for member in members if not self._steps.skipped(member)]
         if not members:
             return
-        self._scheduler.claims.begin_group()
+        self._claims.begin_group()
         try:
             outcome = await self.decide(key, members)
             if outcome.fate is Fate.WAITS and self._preempts:
                 await self._preempt(key, members, outcome)
         finally:
-            self._scheduler.claims.end_group()
+            self._claims.end_group()
         self._submit(outcome, members, tasks)
         self._report(key, outcome)
-        self._scheduler.counted.group_ended(first, _RESULTS[outcome.fate])
+        self._metrics.group_ended(first, _RESULTS[outcome.fate])
 
     def _gather(self, first: QueuedPod, key: str) -> list[QueuedPod]:
         """The members that wait, wherever in the queue: the important ones first, then in the order in which they
@@ -146,7 +178,7 @@ class GroupCycle:
         for pod in self._gangs.members(key):
             uid = pod["metadata"]["uid"]
             if uid != first.info.uid and self._gangs.node_of(pod) is None:
-                taken = self._scheduler.queue.take(uid)
+                taken = self._queue.take(uid)
                 if taken is not None:
                     members.append(taken)
         return in_order(members)
@@ -171,7 +203,7 @@ class GroupCycle:
         """The parts of the cluster of which the group has to be in one; None: it may be anywhere. Raises
         PlacementError.
         """
-        for plugin in self._scheduler.profile_of(member).plugins if self._topology else ():
+        for plugin in self._steps.profile_of(member).plugins if self._topology else ():
             if plugin.placements is not None:
                 return plugin.placements(key)
         return None
@@ -179,11 +211,11 @@ class GroupCycle:
     def _best_part(self, key: str, member: PodInfo, fitting: Sequence[Fitting]) -> frozenset[str]:
         """The one with the highest score; chance decides among equals."""
         totals = [0] * len(fitting)
-        nodes = self._scheduler.cache.nodes
+        nodes = self._cache.nodes
         placements = [
             Placement(pods, tuple(nodes[name] for name in sorted(part) if name in nodes)) for pods, part in fitting
         ]
-        for plugin in self._scheduler.profile_of(member).plugins:
+        for plugin in self._steps.profile_of(member).plugins:
             if plugin.placement_score is not None:
                 scores = [plugin.placement_score(key, placement) for placement in placements]
                 scores = plugin.placement_normalize(scores) if plugin.placement_normalize is not None else scores
@@ -193,7 +225,7 @@ class GroupCycle:
 
     async def _preempt(self, key: str, members: list[QueuedPod], outcome: Outcome) -> None:
         """Makes room for a group that fits nowhere, where that helps."""
-        preemption = self._scheduler.profile_of(members[0].info).group_preemption
+        preemption = self._steps.profile_of(members[0].info).group_preemption
         group = self._gangs.get(key)
         if group is None:
             outcome.fate, outcome.text = Fate.ERROR, f"failed to get pod group object: {key} not found"
@@ -268,11 +300,11 @@ class GroupCycle:
         if outcome.fate is not Fate.FITS or not keep or only_look:
             for attempt in reversed(outcome.attempts):
                 if attempt.node is not None:
-                    self._scheduler.revert(attempt.cycle)
+                    self._steps.revert(attempt.cycle)
         return outcome
 
     def _is_enough(self, key: str, member: QueuedPod) -> bool:
-        if not any(plugin.name == NAME for plugin in self._scheduler.profile_of(member.info).plugins):
+        if not any(plugin.name == NAME for plugin in self._steps.profile_of(member.info).plugins):
             return True
         return len(self._gangs.placed(key)) >= self._gangs.wanted(key)
 
@@ -280,11 +312,11 @@ class GroupCycle:
         self, member: QueuedPod, part: frozenset[str] | None, *, only_look: bool = False
     ) -> Attempt:
         """One of them after those before it; where it fits it is reserved."""
-        attempt = Attempt(member, self._scheduler.cycle(member.info, part))
+        attempt = Attempt(member, self._steps.cycle(member.info, part))
         try:
             node = await self._find(attempt, only_look)
             if node is not None:
-                await self._scheduler.take(attempt.cycle, node)
+                await self._steps.take(attempt.cycle, node)
                 attempt.node = node
         except FitError as error:
             attempt.text, attempt.plugins, attempt.nominated = error.diagnosis.text, error.diagnosis.plugins, ""
@@ -302,20 +334,20 @@ class GroupCycle:
         """A node that takes the pod, or is being made free for it; None, with why, where there is none."""
         cycle = attempt.cycle
         try:
-            return await self._scheduler.profile_of(cycle.pod).evaluator.place(cycle)
+            return await self._steps.profile_of(cycle.pod).evaluator.place(cycle)
         except FitError as error:
             diagnosis = error.diagnosis
         if only_look:
             attempt.text, attempt.plugins = diagnosis.text, diagnosis.plugins
             return None
         try:
-            diagnosis.postfilter, attempt.nominated = await self._scheduler.postfilter(cycle, diagnosis)
+            diagnosis.postfilter, attempt.nominated = await self._steps.postfilter(cycle, diagnosis)
         except PluginError as error:
             diagnosis.postfilter = str(error)
         if attempt.nominated:
             attempt.preempts = True
             attempt.text = diagnosis.text
-            return self._scheduler.cache.nodes[attempt.nominated]
+            return self._cache.nodes[attempt.nominated]
         attempt.text, attempt.plugins = diagnosis.text, diagnosis.plugins
         return None
 
@@ -325,12 +357,12 @@ class GroupCycle:
         for member, attempt in zip_longest(members, outcome.attempts):
             if attempt is None:
                 rejected = outcome.fate is not Fate.ERROR
-                self._scheduler.failed(member, outcome.text, (), nominated=None, rejected=rejected, backoff=True)
+                self._steps.failed(member, outcome.text, (), nominated=None, rejected=rejected, backoff=True)
             elif outcome.fate is Fate.FITS and attempt.node is not None:
-                self._scheduler.begin_binding(member, attempt.cycle, attempt.node, tasks)
+                self._steps.begin_binding(member, attempt.cycle, attempt.node, tasks)
             elif outcome.fate is Fate.ERROR:
                 text = attempt.text if attempt.error else outcome.text
-                self._scheduler.failed(member, text, (), nominated="", backoff=True)
+                self._steps.failed(member, text, (), nominated="", backoff=True)
             else:
                 self._put_back(attempt, outcome)
 
@@ -340,7 +372,7 @@ class GroupCycle:
             text, plugins, nominated = f"{_UNSCHEDULABLE}, {_TOO_FEW}", set(), ""
         elif attempt.node is not None and not attempt.preempts:
             text, nominated = outcome.text, attempt.node.name
-        self._scheduler.failed(attempt.queued, text, plugins, nominated=nominated, rejected=True, backoff=True)
+        self._steps.failed(attempt.queued, text, plugins, nominated=nominated, rejected=True, backoff=True)
 
     def _report(self, key: str, outcome: Outcome) -> None:
         reason = {Fate.FITS: "Scheduled", Fate.ERROR: "SchedulerError"}.get(outcome.fate, "Unschedulable")
