@@ -250,6 +250,16 @@ def test_a_start_names_what_is_wrong_with_the_signer(tmp_path: Path, change: Jso
         asyncio.run(Server.open(settings))
 
 
+def test_a_start_that_fails_lets_go_of_its_store(tmp_path: Path) -> None:
+    async def start(*more: str) -> None:
+        await (await Server.open(read([f"--data-dir={tmp_path / 'data'}", *more]))).close()
+
+    for longest, given in ((599, ()), (3600, ("--service-account-max-token-expiration=2h",))):
+        with Signer(longest=longest).listening(tmp_path / "s"), pytest.raises(KeyFileError):
+            asyncio.run(start(*flags(tmp_path), *given))
+        asyncio.run(start())
+
+
 def test_a_start_waits_for_the_signer(tmp_path: Path) -> None:
     signer, tried, ended = Signer(), threading.Event(), threading.Event()
 
