@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from apiserver.webhooks.failures import WebhookError
 from tests.conformance.webhook import Webhook
 from tests.http.test_custom_resources import APPLY, MERGE, define
 from tests.http.test_live_catalog import created, run, running
+from tests.support.server import serve
 
 Json = dict[str, Any]
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
@@ -396,3 +398,19 @@ def test_nobody_waits_for_somebody_elses_webhook() -> None:
             await waiting
 
     run(scenario())
+
+
+def test_what_every_server_has_is_stored_again_although_a_webhook_that_guards_it_is_down(tmp_path: Path) -> None:
+    path = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
+    flags = ("--storage=sqlite", f"--data-dir={tmp_path}")
+    hook = {
+        "name": "down.example.com", "clientConfig": {"url": "https://127.0.0.1:1"}, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "rules": [{**RULE, "operations": ["CREATE"]}],
+    }  # fmt: skip
+    body = {"metadata": {"name": "hooks"}, "webhooks": [hook]}
+    with serve(*flags) as server:
+        assert server.wire().request("POST", CONFIGURATIONS.format("validating"), body).status == 201
+        assert server.wire().request("DELETE", path).status == 200
+    with serve(*flags) as server:
+        assert server.wire().get(path).status == 200
+        assert server.wire().request("POST", MAPS, {"metadata": {"name": "a"}}).status == 500
