@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from controllers.scheduler.config.arguments import CPU_AND_MEMORY, Arguments, read_arguments
-from controllers.scheduler.config.configuration import ConfigurationError, ProfileSettings
+from controllers.scheduler.config.configuration import ProfileSettings
+from controllers.scheduler.configfields import ConfigurationError
 
 Json = dict[str, Any]
 STORAGE = "StorageCapacityScoring"

@@ -6,13 +6,13 @@ Facts: Kubernetes 1.36, pkg/scheduler/apis/config (v1, validation, defaults).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.values.durations import parse_duration
+from controllers.scheduler.configfields import ConfigurationError, fields, items, number
 
 if TYPE_CHECKING:
     from controllers.scheduler.config.extenders import ExtenderSettings
@@ -26,10 +26,6 @@ POINTS: Final = (
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
     "preBind", "bind", "postBind", "placementGenerate", "placementScore",
 )  # fmt: skip
-
-
-class ConfigurationError(ValueError):
-    """A configuration that cannot be followed: one line that names the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,59 +170,3 @@ def _set(value: Any, where: str) -> PluginSet:
     if len(set(names)) < len(names):
         raise ConfigurationError(f"{where}.enabled: names a plugin twice")
     return PluginSet(tuple(enabled), frozenset(name for name, _ in disabled))
-
-
-# Reading fields
-
-
-def fields(value: Any, where: str, known: set[str]) -> Json:
-    """An object that has no other fields than the known ones."""
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"{where or 'the document'}: must be an object")
-    for name in value:
-        if name not in known:
-            raise ConfigurationError(f"{_at(where, str(name))}: there is no such field")
-    return value
-
-
-def items(holder: Json, name: str, where: str) -> list[Any]:
-    value = holder.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ConfigurationError(f"{_at(where, name)}: must be a list")
-    return value
-
-
-def number(holder: Json, name: str, where: str, default: int, lowest: int = 0, highest: int = 2**31 - 1) -> int:
-    value = holder.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
-        raise ConfigurationError(f"{_at(where, name)}: must be a whole number from {lowest} to {highest}")
-    return value
-
-
-def duration(holder: Json, name: str, where: str, default: timedelta) -> timedelta:
-    """As Go writes it: `1m30s`, `100ms`, `0`."""
-    value = holder.get(name)
-    if value is None:
-        return default
-    try:
-        return parse_duration(str(value))
-    except ValueError as error:
-        raise ConfigurationError(f"{_at(where, name)}: must be a duration like 10s") from error
-
-
-def _at(where: str, name: str) -> str:
-    return f"{where}.{name}" if where else name
-
-
-def one_of(holder: Json, name: str, where: str, choices: Mapping[str, Callable[..., Any]] | tuple[str, ...]) -> str:
-    """A value of a fixed set; the first is the default."""
-    value = holder.get(name)
-    if value is None:
-        return next(iter(choices))
-    if value not in choices:
-        raise ConfigurationError(f"{_at(where, name)}: must be one of {', '.join(choices)}")
-    return str(value)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from controllers.scheduler.config.configuration import ConfigurationError, duration, fields, items, number
+from controllers.scheduler.config.fields import ConfigurationError, duration, fields, items, number
 from kubedra.kubeconfig.credentials import Credentials
 from kubedra.kubeconfig.reader import Cluster
 

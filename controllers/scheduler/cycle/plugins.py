@@ -74,7 +74,7 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         node_volume_limits(parts.volumes, needs_driver=enabled("VolumeLimitScaling")),
         volume_binding(
             VolumeBinding(parts.volumes, attributes=enabled("VolumeAttributesClass")),
-            parts.volume_writer,
+            parts.volume_writer.pre_bind if parts.volume_writer is not None else None,
             parts.arguments.volume_shape,
         ),
         volume_zone(parts.volumes),

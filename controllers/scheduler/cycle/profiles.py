@@ -12,11 +12,11 @@ from controllers.runtime.events import EventRecorder
 from controllers.scheduler.config.arguments import read_arguments
 from controllers.scheduler.config.configuration import (
     Configuration,
-    ConfigurationError,
     PluginSet,
     ProfileSettings,
     read,
 )
+from controllers.scheduler.configfields import ConfigurationError
 from controllers.scheduler.cycle.evaluate import Evaluator
 from controllers.scheduler.cycle.plugins import Parts, default_plugins
 from controllers.scheduler.dra.claims import ClaimCache

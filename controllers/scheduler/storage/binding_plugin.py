@@ -10,9 +10,9 @@ Facts: Kubernetes 1.36, plugin volumebinding.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector
 from apiserver.api.selectors.selectors import SelectorError, from_object
@@ -44,10 +44,9 @@ from controllers.volumes import (
     waits,
 )
 
-if TYPE_CHECKING:
-    from controllers.scheduler.storage.volume_writes import VolumeWriter
-
 Json = dict[str, Any]
+#: Writes what was chosen before a pod is bound to a node.
+PreBind = Callable[[PodInfo, Any, str], Awaitable[None]]
 NAME: Final = "VolumeBinding"
 OUT_OF_REACH = Rejection(NAME, ("node(s) didn't match PersistentVolume's node affinity",))
 NO_VOLUME = Rejection(NAME, ("node(s) didn't find available persistent volumes to bind",))
@@ -258,8 +257,8 @@ def _has_access(capacity: Json, node: NodeInfo) -> bool:
         return False
 
 
-def volume_binding(decisions: VolumeBinding, writer: VolumeWriter | None = None, shape: Shape = ()) -> Plugin:
-    """The plugin; without `writer` it decides and writes nothing. `shape`: how nodes are scored by the room that they
+def volume_binding(decisions: VolumeBinding, pre_bind: PreBind | None = None, shape: Shape = ()) -> Plugin:
+    """The plugin; without `pre_bind` it decides and writes nothing. `shape`: how nodes are scored by the room that they
     have for volumes; () for not at all.
     """
 
@@ -274,7 +273,7 @@ def volume_binding(decisions: VolumeBinding, writer: VolumeWriter | None = None,
         reserve=decisions.reserve,
         unreserve=unreserve,
         revert=decisions.unreserve,
-        pre_bind=writer.pre_bind if writer is not None else None,
+        pre_bind=pre_bind,
         writes=lambda state: state.chosen is not None,
         pre_score=(lambda _, state: SKIP if state is None else state) if shape else None,
         score=room_score(shape) if shape else None,
