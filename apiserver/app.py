@@ -39,7 +39,9 @@ from apiserver.controlplane.issued_certificates import IssuedCertificates
 from apiserver.controlplane.lease_candidates import Elections
 from apiserver.controlplane.local_apiservices import LocalApis
 from apiserver.controlplane.server_lease import IdentityLease
+from apiserver.controlplane.surroundings import Surroundings
 from apiserver.controlplane.system_objects import BuiltIn
+from apiserver.handler_chain import ChainConfig, build_exporter, build_handler_chain
 from apiserver.http.admin.idle import Rest
 from apiserver.http.documents.discovery import Discovery
 from apiserver.http.documents.health import Health
@@ -50,7 +52,6 @@ from apiserver.http.documents.startup import checks_of
 from apiserver.http.fairness.handler import Fairness
 from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.authentication import Authentication
-from apiserver.http.handlers.build import ChainConfig, build_exporter, build_handler_chain
 from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.routes import Routes
 from apiserver.http.kubelet.network import KubeletEndpoints
@@ -82,7 +83,6 @@ from apiserver.storage import (
     open_log,
 )
 from apiserver.storage.sqlite.size import bytes_of
-from apiserver.surroundings import Surroundings
 from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:

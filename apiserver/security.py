@@ -27,8 +27,8 @@ from apiserver.runtime.reloading import Followed, Reloaded
 from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
+    from apiserver.authentication.settings import AccountKeys
     from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
-    from apiserver.options.authentication import AccountKeys
     from apiserver.options.settings import Settings
     from apiserver.registry.store.store import Registry
     from apiserver.request.messages import Request, User
@@ -125,10 +125,10 @@ class Access:
         said = self._settings.others.webhook
         if said is None:
             return None
-        from kubedra.kubeconfig.reader import read_kubeconfig
         from apiserver.api.types.authentication import TokenReview
         from apiserver.authentication.tokens.token_reviewers import WebhookTokens
         from apiserver.webhooks.reviewers import Reviewer
+        from kubedra.kubeconfig.reader import read_kubeconfig
 
         where = read_kubeconfig(said.kubeconfig)
         reviewer = Reviewer(self._webhooks, where, "authentication.k8s.io", TokenReview)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from apiserver.command import kubeconfig
 from apiserver.components.components import Files
+from apiserver.controlplane.surroundings import Components, Surroundings
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.runtime import gc_tuning as garbage
 from apiserver.runtime.lazy_imports import warm
 from apiserver.runtime.virtual_loop import VirtualLoop
-from apiserver.surroundings import Components, Surroundings
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.self_signed import SIGNER, own_certificate, own_signer
 from kubedra.runtime.server_record import ServerRecord

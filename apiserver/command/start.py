@@ -21,6 +21,7 @@ from apiserver.command.import_guard import IntruderError, check_origins
 from apiserver.command.serve import Process, certified, say
 from apiserver.components.child_process import ComponentsEnded, fork
 from apiserver.components.components import Files, in_process, maker
+from apiserver.controlplane.surroundings import Components
 from apiserver.http.sinks.jsonlines import RequestLogError
 from apiserver.options import logs
 from apiserver.options.flags import SettingsError
@@ -29,7 +30,6 @@ from apiserver.registry.catalog.served import RuntimeConfigError
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.storage import UnusableDatabase
 from kubedra.kubeconfig.reader import KubeconfigError
-from apiserver.surroundings import Components
 
 _MISTAKES = (
     SettingsError, CertificateError, KeyFileError, KubeconfigError, RuntimeConfigError, UnusableDatabase,

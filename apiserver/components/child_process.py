@@ -56,7 +56,7 @@ def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
 
 
 class Apart:
-    """The components of that process (see `apiserver.surroundings.Running`)."""
+    """The components of that process (see `apiserver.controlplane.surroundings.Running`)."""
 
     def __init__(self, names: Sequence[str], end: socket.socket, pid: int) -> None:
         self.names, self._end, self._pid = names, end, pid

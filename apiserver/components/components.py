@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from apiserver.controlplane.surroundings import Running
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
-from apiserver.surroundings import Running
 from apiserver.tls.self_signed import own_signer
 
 if TYPE_CHECKING:

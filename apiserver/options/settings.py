@@ -352,8 +352,6 @@ def _warnings(
         )
     if unheeded:
         found.append(f"--admission-control-config-file: {', '.join(unheeded)} cannot be configured (docs/fidelity.md)")
-    if given.nodes and given.controllers in ("", "none"):
-        found.append(f"--nodes {given.nodes} does nothing without --controllers, which run the nodes")
     if bool(given.audit_log_path) is not bool(given.audit_policy_file):
         found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
     return found

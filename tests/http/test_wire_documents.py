@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.controlplane.surroundings import Surroundings
 from apiserver.options.settings import read
 from apiserver.storage.sqlite.size import bytes_of
-from apiserver.surroundings import Surroundings
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 

@@ -15,7 +15,7 @@ from apiserver.api.features.gates import Features
 from controllers.runtime.kinds import EVENTS, PODS
 from controllers.scheduler.config.arguments import Arguments, read_arguments
 from controllers.scheduler.config.configuration import Configuration, parse
-from controllers.scheduler.configfields import ConfigurationError
+from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.cycle.plugins import Parts, default_plugins
 from controllers.scheduler.cycle.profiles import arrange, check, load
 from controllers.scheduler.framework.framework import Plugin

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controllers.scheduler.config.configuration import parse
-from controllers.scheduler.configfields import ConfigurationError
+from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.cycle.evaluate import Evaluator
 from controllers.scheduler.framework.framework import Cycle
 from controllers.scheduler.framework.status import Code, FitError, SchedulingError

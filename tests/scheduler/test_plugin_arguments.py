@@ -10,7 +10,7 @@ import pytest
 
 from controllers.scheduler.config.arguments import CPU_AND_MEMORY, Arguments, read_arguments
 from controllers.scheduler.config.configuration import ProfileSettings
-from controllers.scheduler.configfields import ConfigurationError
+from controllers.scheduler.config.fields import ConfigurationError
 
 Json = dict[str, Any]
 STORAGE = "StorageCapacityScoring"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controllers.scheduler.config.extenders import _pem, _server
-from controllers.scheduler.configfields import ConfigurationError
+from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.writes.pods import PodWriter
 from tests.controllers.oneround import Noted
 from tests.scheduler.objects import a_pod

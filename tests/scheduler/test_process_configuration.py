@@ -15,7 +15,7 @@ from controllers.options.command_line import FlagError, Given
 from controllers.runtime.rate_limit import Paced
 from controllers.scheduler.config.arguments import Arguments, read_arguments
 from controllers.scheduler.config.configuration import parse
-from controllers.scheduler.configfields import ConfigurationError
+from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.cycle.plugins import Parts, default_plugins
 from controllers.scheduler.cycle.profiles import arrange, load
 from tests.scheduler.cluster import Cluster

@@ -9,7 +9,7 @@ import pytest
 from controllers.runtime.kinds import STORAGE_CAPACITIES, key_of
 from controllers.scheduler.config.arguments import read_arguments
 from controllers.scheduler.config.configuration import ProfileSettings
-from controllers.scheduler.configfields import ConfigurationError
+from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.framework.scores import on_line
 from tests.controllers.test_explain import meta, of_pod, world
 from tests.controllers.test_explain_reasons import mounting, node, storage_class, volume, volume_claim

@@ -14,9 +14,9 @@ import pytest
 from apiserver.storage import Durability, StorageUnavailable, Write, open_log
 from apiserver.storage.log.types import KeyExists, Record, StorageFull
 from apiserver.storage.sqlite.commit_marker import Mark
+from apiserver.storage.sqlite.engine import LoopEngine, ThreadEngine
 from apiserver.storage.sqlite.opening import connect
 from apiserver.storage.sqlite.writer import append_rows, fail
-from apiserver.storage.sqlite_engine import LoopEngine, ThreadEngine
 
 
 class Held:

@@ -19,11 +19,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from apiserver.app import Server
+from apiserver.controlplane.surroundings import Surroundings
 from apiserver.http.server.web import Web
 from apiserver.options.settings import read
 from apiserver.runtime.clock import virtual_loops
 from apiserver.runtime.virtual_loop import VirtualLoop
-from apiserver.surroundings import Surroundings
 from tests.support.patience import CLOCK
 from tests.support.virtual import OneClock
 from tests.support.wire import Wire

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.errors import DecodeError
+from apiserver.api.errors.decode_error import DecodeError
 from apiserver.api.errors.nesting import MAX_DEPTH, Cut, bounded, may_be_deep
 from apiserver.api.values.go_json import parse_with_spans, syntax_error, unmarshal_error
 

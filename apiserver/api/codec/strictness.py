@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.errors import DecodeError
+from apiserver.api.errors.decode_error import DecodeError
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.schema.language import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type, go_name
 from apiserver.api.schema.scalars import canonical_quantity

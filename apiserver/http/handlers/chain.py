@@ -14,7 +14,7 @@
       Aggregated             other API servers; only while there are some (`put_last`)
       Dispatch               the resource's verb, or a document
 
-A handler knows the next one. `apiserver.http.handlers.build` puts the chain together once at start, in this order; only
+A handler knows the next one. `apiserver.handler_chain` puts the chain together once at start, in this order; only
 faults and other servers come and go.
 """
 

@@ -24,7 +24,7 @@ from apiserver.storage.log.types import StorageFull
 from kubedra.runtime import private_files as private
 
 if TYPE_CHECKING:
-    from apiserver.storage.sqlite_engine import Engine
+    from apiserver.storage.sqlite.engine import Engine
 
 __all__ = ["RESERVE", "Found", "Reserve", "Room", "again", "find_room", "with_room"]
 

@@ -25,10 +25,10 @@ from apiserver.storage.log.types import (
     StorageUnavailable,
 )
 from apiserver.storage.sqlite.disk_reserve import with_room
+from apiserver.storage.sqlite.engine import Connection, Engine
 from apiserver.storage.sqlite.files import Place
 from apiserver.storage.sqlite.reader import Readers
 from apiserver.storage.sqlite.writer import Writer
-from apiserver.storage.sqlite_engine import Connection, Engine
 from apiserver.storage.watchcache.keys import end_of
 
 SWEEP_REVISIONS = 250

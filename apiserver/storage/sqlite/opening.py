@@ -22,10 +22,10 @@ from apiserver.storage.log import queries, schema
 from apiserver.storage.log.types import Durability, UnusableDatabase
 from apiserver.storage.sqlite.commit_marker import Mark
 from apiserver.storage.sqlite.disk_reserve import Reserve
+from apiserver.storage.sqlite.engine import Connection, Engine, LoopEngine, ThreadEngine
 from apiserver.storage.sqlite.file_watchdog import Guard
 from apiserver.storage.sqlite.files import Place
 from apiserver.storage.sqlite.log import SqliteLog
-from apiserver.storage.sqlite_engine import Connection, Engine, LoopEngine, ThreadEngine
 from kubedra.runtime import private_files as private
 
 DATABASE = "kubedra.db"

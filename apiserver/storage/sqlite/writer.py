@@ -16,8 +16,8 @@ from apiserver.storage.log import queries
 from apiserver.storage.log.rows import Heads, Publisher, record_of, row_of
 from apiserver.storage.log.types import Record, StorageError, StorageFull, StorageUnavailable, Write, WriteRefused
 from apiserver.storage.sqlite.disk_reserve import Room, again
+from apiserver.storage.sqlite.engine import Connection, Engine
 from apiserver.storage.sqlite.files import Place
-from apiserver.storage.sqlite_engine import Connection, Engine
 
 log = logging.getLogger("kubedra.storage")
 MAX_BATCH = 256

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector, PreferredTerms
 from controllers.scheduler.config.configuration import ProfileSettings
-from controllers.scheduler.configfields import ConfigurationError, duration, fields, items, number, one_of
+from controllers.scheduler.config.fields import ConfigurationError, duration, fields, items, number, one_of
 from controllers.scheduler.framework.scores import Shape
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.scheduler.configfields import ConfigurationError, fields, items, number
+from controllers.scheduler.config.fields import ConfigurationError, fields, items, number
 
 if TYPE_CHECKING:
     from controllers.scheduler.config.extenders import ExtenderSettings

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from controllers.scheduler.configfields import ConfigurationError, duration, fields, number
+from controllers.scheduler.config.fields import ConfigurationError, duration, fields, number
 
 Json = dict[str, Any]
 #: Encodings that the fields may name. They are a client's choice, and this one's is JSON.

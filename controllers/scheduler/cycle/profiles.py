@@ -16,7 +16,7 @@ from controllers.scheduler.config.configuration import (
     ProfileSettings,
     read,
 )
-from controllers.scheduler.configfields import ConfigurationError
+from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.cycle.evaluate import Evaluator
 from controllers.scheduler.cycle.plugins import Parts, default_plugins
 from controllers.scheduler.dra.claims import ClaimCache

@@ -24,7 +24,7 @@ __all__ = ["Components", "Running", "Surroundings"]
 
 
 class Running(Protocol):
-    """Those of one server, in its process (`controllers.manager.manager.Manager`) or in another (`apiserver.components.child_process.Apart`)."""
+    """The components of one server: `controllers.manager.manager.Manager` in its process, or `child_process.Apart`."""
 
     @property
     def names(self) -> Sequence[str]: ...
