@@ -20,9 +20,10 @@ from apiserver.authentication.x509.client_certificates import ClientCertificates
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.authorization.configuration import read_authorizers
 from apiserver.controlplane.about import server_id
+from apiserver.registry.definition.authority import Question
 from apiserver.registry.verbs.server_writes import rewrite_own
 from apiserver.runtime.clock import now, outside
-from apiserver.runtime.external_facts import settle
+from apiserver.runtime.offload import on_loop
 from apiserver.runtime.reloading import Followed, Reloaded
 from apiserver.storage import StorageError
 
@@ -175,23 +176,22 @@ class Access:
             found = [*found, *key_families(self.authenticator.issuers, server_id(host))]
         return found
 
-    def administrator(self, user_of: Callable[[Request], User]) -> Callable[[Request], Awaitable[str]]:
-        """What says of a request "" where its sender, or whoever that impersonates, may do everything, else why not."""
+    def administrator(self, user_of: Callable[[Request], Awaitable[User]]) -> Callable[[Request], Awaitable[str]]:
+        """Return a function that gives the reason why a request's user is no administrator, "" for an administrator."""
 
         async def judged(request: Request) -> str:
-            def judge() -> str:
-                user = user_of(request)
-                return "" if self.authorizer.allows_everything(user) else f'User "{user.name}" may not use /-/'
-
             try:
-                return await settle(judge)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is no administrator
+                user = await user_of(request)
+                allowed = (await self.authorizer.decide(user, Question("*", "*", "*"))).allowed
+            except Exception as error:  # noqa: BLE001 - any error means that the user is no administrator
                 return str(error)
+            return "" if allowed else f'User "{user.name}" may not use /-/'
 
         return judged
 
+    @on_loop
     async def _label_secret(self, namespace: str, name: str, label: str, value: str) -> None:
-        """Sets a label of a secret. Whoever waits for it goes on even where that is not possible."""
+        """Set a label of a secret. A failure is logged."""
 
         def labelled(stored: Any) -> Any:
             meta = stored["metadata"]

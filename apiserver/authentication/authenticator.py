@@ -63,6 +63,12 @@ def read_tokens(path: Path) -> dict[str, User]:
     return users
 
 
+def _bearer(request: Request) -> str:
+    """Return the bearer token of a request, "" if it has none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 def _authenticated(user: User) -> User:
     """A user with the group of all whom the server knows."""
     if user.name == ANONYMOUS.name or {"system:authenticated", "system:unauthenticated"} & set(user.groups):
@@ -119,19 +125,30 @@ class Authenticator:
     def open(self) -> bool:
         return self._tokens is None
 
-    def __call__(self, request: Request) -> User:
-        """The user. Raises 401 for a token or a certificate that nobody has, and for none where nobody may come
-        without.
-        """
+    def recall(self, request: Request) -> User | None:
+        """Return the user of known credentials, None if they are not known yet. It never waits; `authenticate` may."""
+        peer = request.peer
+        if peer is not None:
+            return self._of_peer(request, peer) if peer.user is not None else None
+        if "authorization" not in request.headers:
+            return self.nobody
+        token = _bearer(request)
+        user = self._tokens.get(token) if token and self._tokens is not None else None
+        return user or self._accounts.recall(token, self.audiences)
+
+    async def authenticate(self, request: Request) -> User:
+        """Return the user. Raise 401 for unknown credentials, and for none if anonymous requests are not allowed."""
+        user = self.recall(request)
+        if user is not None:
+            return user
         peer = request.peer
         if peer is not None:
             named = self._of_peer(request, peer)
             if named is not None:
                 return named
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        token = token.strip()
-        if scheme.lower() == "bearer" and token:
-            user = self.identify(token, self.audiences).user
+        token = _bearer(request)
+        if token:
+            user = (await self.identify(token, self.audiences)).user
             user = ADMIN if user is None and self._tokens is None else user
         else:
             refused = peer is not None and peer.refused
@@ -149,8 +166,8 @@ class Authenticator:
             self.remaining.observe(peer.ends - now().timestamp())
         return proxied or peer.user
 
-    def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
-        """Whose a token is. Tokens of the file are for this server."""
+    async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
+        """Return the owner of a token. Tokens of the file are for this server."""
         wanted = audiences or self.audiences
         user = self._tokens.get(token) if self._tokens is not None else None
         if user is not None:
@@ -158,7 +175,7 @@ class Authenticator:
             return Identified(user, good_for) if good_for else Identified(None, (), "invalid bearer token")
         errors: list[str] = []
         for look in (self._of_account, self._of_bootstrap, self._of_issuer, self._of_webhook):
-            found = look(token, wanted)
+            found = await look(token, wanted)
             if found is None:
                 continue
             if found.user is not None:
@@ -167,30 +184,30 @@ class Authenticator:
         text = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
         return Identified(None, (), text or "invalid bearer token")
 
-    def _of_account(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+    async def _of_account(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
         try:
-            return self._accounts.identify(token, wanted)
+            return await self._accounts.identify(token, wanted)
         except TokenError as error:
             return Identified(None, (), str(error))
 
-    def _of_bootstrap(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+    async def _of_bootstrap(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
         user = self._bootstrap.identify(token) if self._bootstrap is not None else None
         return None if user is None else self._for_us(user, wanted)
 
-    def _of_issuer(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+    async def _of_issuer(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
         for issuer in self.issuers:
             try:
-                user = issuer.identify(token)
+                user = await issuer.identify(token)
             except ValueError as error:
                 return Identified(None, (), str(error))
             if user is not None:
                 return self._for_us(user, wanted)
         return None
 
-    def _of_webhook(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+    async def _of_webhook(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
         if self._webhook is None:
             return None
-        found = self._webhook.identify(token, wanted, self.audiences)
+        found = await self._webhook.identify(token, wanted, self.audiences)
         return found if found.user is None else Identified(_authenticated(found.user), found.audiences)
 
     def _for_us(self, user: User, wanted: tuple[str, ...]) -> Identified:

@@ -6,12 +6,14 @@ Members of system:masters may do everything whatever the authorizers say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apiserver.authorization.configuration import Configured
 from apiserver.authorization.webhook import Decisions, WebhookAuthorizer
 from apiserver.registry.definition.authority import Decision, Failure, Opinion, Question, Rules
+from apiserver.runtime.offload import waited_for
 
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
@@ -33,12 +35,17 @@ _ALL: Final[list[Json]] = [
 ]
 
 
-class _Member(Protocol):
-    """One authorizer."""
+class _Local(Protocol):
+    """An authorizer of this process."""
 
     def opinion(self, user: User, question: Question) -> Opinion: ...
 
     def path_opinion(self, user: User, verb: str, path: str) -> Opinion: ...
+
+
+_Member = _Local | WebhookAuthorizer
+#: Returns an authorizer's opinion, or an awaitable if it has to wait.
+_Ask = Callable[[_Member], Opinion | Awaitable[Opinion]]
 
 
 class _Always:
@@ -91,32 +98,45 @@ def _missing(grants: Sequence[Any]) -> str:
     return f"RBAC: {texts[0]}" if len(texts) == 1 else f"RBAC: [{', '.join(texts)}]"
 
 
-def _opinions(members: Iterable[_Member], user: User, question: Question) -> Iterator[Opinion]:
-    """What each says, with the reason of a role that allows."""
-    for member in members:
-        verdict, reason = member.opinion(user, question)
-        yield verdict, member.reason(user, question) if verdict and isinstance(member, _Roles) else reason
+def _opinion(user: User, question: Question, member: _Member) -> Opinion | Awaitable[Opinion]:
+    """Return an authorizer's opinion, with the reason of a role that allows."""
+    if not isinstance(member, _Roles):
+        return member.opinion(user, question)
+    verdict, reason = member.opinion(user, question)
+    return verdict, member.reason(user, question) if verdict else reason
 
 
-def _path_opinions(members: Iterable[_Member], user: User, verb: str, path: str) -> Iterator[Opinion]:
-    for member in members:
-        verdict, reason = member.path_opinion(user, verb, path)
-        yield verdict, member.path_reason(user, verb, path) if verdict and isinstance(member, _Roles) else reason
+def _path_opinion(user: User, verb: str, path: str, member: _Member) -> Opinion | Awaitable[Opinion]:
+    if not isinstance(member, _Roles):
+        return member.path_opinion(user, verb, path)
+    verdict, reason = member.path_opinion(user, verb, path)
+    return verdict, member.path_reason(user, verb, path) if verdict else reason
 
 
-def _decision(opinions: Iterable[Opinion]) -> Decision:
-    """What the first decides that does."""
-    reasons: list[str] = []
-    errors: list[str] = []
-    for verdict, said in opinions:
+class _Opinions:
+    """The opinions of authorizers until one of them decides."""
+
+    def __init__(self) -> None:
+        self._reasons: list[str] = []
+        self._errors: list[str] = []
+
+    def add(self, opinion: Opinion) -> Decision | None:
+        """Return the decision if this opinion decides."""
+        verdict, said = opinion
         failed = isinstance(said, Failure)
         if failed:
-            errors.append(str(said))
+            self._errors.append(str(said))
         elif said:
-            reasons.append(said)
-        if verdict is not None:
-            return Decision(verdict, "" if failed else said, not verdict, aggregate(errors))
-    return Decision(False, "\n".join(reasons), error=aggregate(errors))
+            self._reasons.append(said)
+        return None if verdict is None else Decision(verdict, "" if failed else said, not verdict, self._error)
+
+    def refusal(self) -> Decision:
+        """Return the decision if no authorizer decides."""
+        return Decision(False, "\n".join(self._reasons), error=self._error)
+
+    @property
+    def _error(self) -> str:
+        return aggregate(self._errors)
 
 
 def aggregate(errors: Sequence[str]) -> str:
@@ -144,16 +164,13 @@ class Authorizer:
         self._counted = Decisions()
         self.replace(authorizers)
 
-    @property
-    def asks(self) -> bool:
-        """Whether anybody outside decides, too."""
-        return "Webhook" in self.modes
-
     def replace(self, configured: Sequence[Configured]) -> None:
         """Take other authorizers from now on. Raise KubeconfigError."""
         self._members = tuple(self._make(each) for each in configured)
         self.modes = tuple(each.type for each in configured)
         self.allows_all = self.modes[:1] == ("AlwaysAllow",)
+        #: whether a webhook decides, too: then only `decide` and `decide_path` know.
+        self.asks = "Webhook" in self.modes and not self.allows_all
 
     def _make(self, configured: Configured) -> _Member:
         mode = configured.type
@@ -184,7 +201,7 @@ class Authorizer:
 
     def families(self) -> list[Family]:
         """What is counted of webhooks."""
-        return self._counted.families if self.asks else []
+        return self._counted.families if "Webhook" in self.modes else []
 
     @property
     def _roles(self) -> RoleIndex:
@@ -205,37 +222,63 @@ class Authorizer:
         name: str = "",
         selector: str = "",
     ) -> bool:
-        """Whether a user may do something with a resource."""
+        """Return whether a user may do something with a resource. It blocks for a webhook: see `waiting`."""
         if self.allows_all or MASTERS in user.groups:
-            return True  # as `permits`, which is asked most often of everything, without a question to make
-        return self.permits(user, Question(verb, group, resource, subresource, namespace, name, selector))
+            return True  # as `permits`, without a question to make: no other rule is evaluated as often
+        question = Question(verb, group, resource, subresource, namespace, name, selector)
+        return self.judge(user, question).allowed if self.asks else self.permits(user, question)
 
     def permits(self, user: User, question: Question) -> bool:
-        """Whether a user may do what is asked."""
+        """Return whether it is known without waiting that the authorizers allow it."""
         if self.allows_all or MASTERS in user.groups:
             return True
         for member in self._members:
-            allowed = member.opinion(user, question)[0]
-            if allowed is not None:
-                return allowed
+            if not isinstance(member, WebhookAuthorizer):
+                opinion = member.opinion(user, question)
+            elif (recalled := member.recall(user, question)) is not None:
+                opinion = recalled
+            else:
+                return False
+            if opinion[0] is not None:
+                return opinion[0]
         return False
 
-    def allows_path(self, user: User, verb: str, path: str) -> bool:
-        """Whether a user may do something (an HTTP method in lower case) with a path that names no resource."""
-        return self.decide_path(user, verb, path).allowed
+    def judge(self, user: User, question: Question) -> Decision:
+        return self._judge(user, partial(_opinion, user, question))
 
-    def allows_everything(self, user: User) -> bool:
-        return self.allows(user, "*", "*", "*")
+    def judge_path(self, user: User, verb: str, path: str) -> Decision:
+        return self._judge(user, partial(_path_opinion, user, verb, path))
 
-    def decide(self, user: User, question: Question) -> Decision:
+    async def decide(self, user: User, question: Question) -> Decision:
+        return await self._decide(user, partial(_opinion, user, question))
+
+    async def decide_path(self, user: User, verb: str, path: str) -> Decision:
+        return await self._decide(user, partial(_path_opinion, user, verb, path))
+
+    def _judge(self, user: User, opinion_of: _Ask) -> Decision:
         if self.allows_all or MASTERS in user.groups:
             return Decision(True)
-        return _decision(_opinions(self._members, user, question))
+        if self.asks:
+            return waited_for(self._decide(user, opinion_of))
+        found = _Opinions()
+        for member in self._members:
+            opinion = opinion_of(member)
+            assert isinstance(opinion, tuple), "no webhook authorizes"
+            decision = found.add(opinion)
+            if decision is not None:
+                return decision
+        return found.refusal()
 
-    def decide_path(self, user: User, verb: str, path: str) -> Decision:
-        if self.allows_all or MASTERS in user.groups:
-            return Decision(True)
-        return _decision(_path_opinions(self._members, user, verb, path))
+    async def _decide(self, user: User, opinion_of: _Ask) -> Decision:
+        if not self.asks or MASTERS in user.groups:
+            return self._judge(user, opinion_of)
+        found = _Opinions()
+        for member in self._members:
+            opinion = opinion_of(member)
+            decision = found.add(opinion if isinstance(opinion, tuple) else await opinion)
+            if decision is not None:
+                return decision
+        return found.refusal()
 
     def rules_for(self, user: User, namespace: str) -> Rules:
         """The rules that apply to a user, as far as the modes can list them."""

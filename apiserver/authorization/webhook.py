@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
@@ -17,8 +17,8 @@ from apiserver.api.selectors.selectors import SelectorError, parse_fields, parse
 from apiserver.cel.errors import EvaluationError
 from apiserver.registry.definition.authority import Failure, Opinion, Question
 from apiserver.runtime.clock import now, stopwatch
-from apiserver.runtime.external_facts import settled
 from apiserver.runtime.metrics import Counter, Family, Histogram
+from apiserver.runtime.offload import on_loop
 from apiserver.webhooks.failures import WebhookError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def conditions_language(release: tuple[int, int]) -> Language:
 
 
 class WebhookAuthorizer:
-    """One webhook. Its answers may take waiting: see `apiserver.runtime.external_facts`."""
+    """One webhook."""
 
     def __init__(
         self, name: str, reviewer: Reviewer, asking: Asking, conditions: Sequence[Condition], counted: Decisions
@@ -146,7 +146,25 @@ class WebhookAuthorizer:
         self._reviewer, self._asking, self._conditions, self._counted = reviewer, asking, tuple(conditions), counted
         self._known: OrderedDict[bytes, tuple[datetime, Json]] = OrderedDict()
 
-    def opinion(self, user: User, question: Question) -> Opinion:
+    async def opinion(self, user: User, question: Question) -> Opinion:
+        attributes, found = self._attributes(question)
+        size = sum(map(len, (question.name, question.subresource, question.selector, question.labels)))
+        return await self._judge(user, attributes, found, size)
+
+    def recall(self, user: User, question: Question) -> Opinion | None:
+        """Return the opinion of a cached answer that allows or leaves the decision to others, else None."""
+        if self._conditions:
+            return None
+        known = self._known.get(_key(self._spec(user, self._attributes(question)[1])))
+        if known is None or known[0] <= now() or known[1].get("denied"):
+            return None
+        allowed = bool(known[1].get("allowed"))
+        if allowed:
+            self._counted.decided(self.name, allowed=True)
+        return allowed or None, ""
+
+    def _attributes(self, question: Question) -> tuple[Json, Json]:
+        """Return what match conditions and the webhook see of a question."""
         attributes = {
             "namespace": question.namespace,
             "verb": question.verb,
@@ -164,14 +182,13 @@ class WebhookAuthorizer:
             ):
                 if requirements:
                     attributes[field] = found[field] = {"requirements": requirements}  # type: ignore[assignment]
-        size = sum(map(len, (question.name, question.subresource, question.selector, question.labels)))
-        return self._judge(user, {"resourceAttributes": attributes}, {"resourceAttributes": found}, size)
+        return {"resourceAttributes": attributes}, {"resourceAttributes": found}
 
-    def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
+    async def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
         attributes = {"nonResourceAttributes": {"path": path, "verb": verb}}
-        return self._judge(user, attributes, attributes, len(path))
+        return await self._judge(user, attributes, attributes, len(path))
 
-    def _judge(self, user: User, attributes: Json, sent: Json, size: int) -> Opinion:
+    async def _judge(self, user: User, attributes: Json, sent: Json, size: int) -> Opinion:
         failing: bool | None = False if self._asking.denies else None
         try:
             if not self._matches(user, attributes):
@@ -180,7 +197,7 @@ class WebhookAuthorizer:
         except EvaluationError as error:
             self._counted.failed_conditions(self.name)
             return failing, Failure(str(error))
-        outcome = self._outcome(self._spec(user, sent), size)
+        outcome = await self._outcome(self._spec(user, sent), size)
         if isinstance(outcome, WebhookError):
             return failing, Failure(str(outcome))
         reason = outcome.get("reason", "")
@@ -215,16 +232,16 @@ class WebhookAuthorizer:
             raise EvaluationError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]", 0)
         return True
 
-    def _outcome(self, spec: Json, size: int) -> Json | WebhookError:
-        """What the webhook said, now or a while ago, or why it said nothing."""
-        key = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
+    @on_loop
+    async def _outcome(self, spec: Json, size: int) -> Json | WebhookError:
+        """Return the webhook's answer, cached or new, or the error of the call."""
+        key = _key(spec)
         known = self._known.get(key)
         if known is not None:
             if known[0] > now():
                 return known[1]
             self._known.pop(key, None)
-        outcome: Json | WebhookError = settled((self, key), partial(self._ask, spec, key, size))
-        return outcome
+        return await self._ask(spec, key, size)
 
     async def _ask(self, spec: Json, key: bytes, size: int) -> Json | WebhookError:
         asking, elapsed = self._asking, stopwatch()
@@ -241,6 +258,10 @@ class WebhookAuthorizer:
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)
         return outcome
+
+
+def _key(spec: Json) -> bytes:
+    return orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
 
 
 def _field_requirements(text: str) -> list[Json]:

@@ -58,6 +58,7 @@ class Request:
         "_params",
         "annotations",
         "audit_id",
+        "authorization",
         "body",
         "constraint",
         "fault",
@@ -84,6 +85,8 @@ class Request:
         self.impersonator: User | None = None
         #: the verb of constrained impersonation by which that was allowed.
         self.constraint = ""
+        #: annotations about the authorizer's decision, where the request had to wait for it.
+        self.authorization: Mapping[str, str] = _NOTHING
         #: who is at the other end of the connection, where it showed a certificate.
         self.peer: Peer | None = None
         self.warnings: Sequence[str] = ()

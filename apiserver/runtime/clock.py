@@ -11,8 +11,7 @@ is for, where that is not the work of the control plane (`Timer`), and when some
 
 from __future__ import annotations
 
-import threading
-from asyncio.events import _get_running_loop
+from asyncio.events import AbstractEventLoop, _get_running_loop
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +23,8 @@ from typing import Any, Protocol, TypeVar
 
 __all__ = [
     "Timer",
+    "for_thread",
+    "in_thread",
     "is_virtual",
     "now",
     "outside",
@@ -61,14 +62,13 @@ class VirtualTime(Protocol):
 
     def outside_ended(self) -> None: ...
 
+    def thread_began(self) -> None: ...
 
-class _Served(threading.local):
-    """In a thread that takes the steps of a loop's coroutines (`apiserver.runtime.offload`): that loop."""
-
-    loop: Any = None
+    def thread_ended(self) -> None: ...
 
 
-served = _Served()
+#: In a thread that works for the server's loop (`apiserver.runtime.offload`): that loop.
+served: ContextVar[AbstractEventLoop | None] = ContextVar("served", default=None)
 #: The virtual loops of this process; almost always empty, so that `now` need not ask which loop runs.
 virtual_loops: dict[object, VirtualTime] = {}
 _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
@@ -77,7 +77,7 @@ _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
 def now() -> datetime:
     """The time in UTC: of the virtual loop that runs, else the system's."""
     if virtual_loops:
-        loop = virtual_loops.get(_get_running_loop() or served.loop)
+        loop = virtual_loops.get(served.get() or _get_running_loop())
         if loop is not None:
             return loop.now()
     return datetime.now(UTC)
@@ -134,6 +134,34 @@ def outside() -> Iterator[None]:
         yield
     finally:
         loop.outside_ended()
+
+
+@contextmanager
+def in_thread() -> Iterator[None]:
+    """Virtual time stands still while a thread works for the block. Threads of executors are counted without this."""
+    loop = virtual_loops.get(_get_running_loop())
+    if loop is None:
+        yield
+        return
+    loop.thread_began()
+    try:
+        yield
+    finally:
+        loop.thread_ended()
+
+
+@contextmanager
+def for_thread() -> Iterator[None]:
+    """Virtual time passes while a thread waits for the block."""
+    loop = virtual_loops.get(_get_running_loop())
+    if loop is None:
+        yield
+        return
+    loop.thread_ended()
+    try:
+        yield
+    finally:
+        loop.thread_began()
 
 
 def stopwatch() -> Callable[[], float]:

@@ -1,30 +1,37 @@
-"""How work that takes long leaves the event loop to others.
+"""How work that takes long, or blocks, leaves the event loop to others.
 
-    async for item in in_turns(items)       a break whenever a slice of time is used up
-    await in_thread(coroutine)              the steps of a coroutine in a thread of their own
+    async for item in in_turns(items)    a break whenever a slice of time is used up
+    await in_thread(coroutine)           on the event loop of the thread for long requests
+    await in_own_thread(coroutine)       on an event loop in a thread where `waited_for` may block
+    await waiting(function)              in a thread where `waited_for` may block
 
-A request whose body is large is answered by `in_thread`: everything between two waits happens in the one thread of the
-process for such requests, what it waits for happens on the loop, as ever. Other requests get the interpreter every few
-milliseconds. So the code of verbs and rules is written once, and need not know; but whatever belongs to the loop (the
-log, futures, what iterates over a cache) is marked:
+The code of verbs and rules is the same in all of them. The server's event loop owns the log, its futures and iteration
+over caches; calls of those cross to it:
 
-    @on_loop        a coroutine function: called from the thread, it runs on the loop all the same
-    call_on_loop    the same for a function, which the thread waits for
+    @on_loop        a coroutine function: awaited from a thread, it runs on the server's loop
+    call_on_loop    the same for a function, which the thread blocks for
+    waited_for      the same for a coroutine, which the thread blocks for
+
+`clock.served` is the server's loop in the context of such a thread, and None on the loop itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from asyncio.events import _get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
+from apiserver.runtime import clock
 from apiserver.runtime.clock import served, stopwatch
 
-__all__ = ["LONG", "SLICE", "WAITING", "call_on_loop", "in_thread", "in_turns", "is_on_loop", "on_loop", "waited_for"]
+__all__ = [
+    "LONG", "SLICE", "call_on_loop", "in_own_thread", "in_thread", "in_turns", "is_on_loop", "on_loop", "waited_for",
+    "waiting",
+]  # fmt: skip
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -47,35 +54,38 @@ async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
             until = elapsed() + SLICE
 
 
-class _Errand:
-    """What a step asks the loop to do before the next one."""
-
-    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
-        self.work = work
-
-    def __await__(self) -> Generator[_Errand, Any, Any]:
-        return (yield self)
-
-
 def on_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaitable[T]]:
-    """Decorates a coroutine function that has to run on the event loop."""
+    """Decorate a coroutine function that has to run on the server's loop."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        work = function(*args, **kwargs)
-        return work if _get_running_loop() is not None else _Errand(work)
+        work, loop = function(*args, **kwargs), served.get()
+        return work if loop is None else _cross(work, loop)
 
     return call
 
 
+async def _cross(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    """Await a coroutine that runs on the server's loop."""
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_arrive(work), loop))
+
+
+async def _arrive(work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine on the server's loop, whose time passes while the thread waits."""
+    served.set(None)
+    with clock.for_thread():
+        return await work
+
+
 def call_on_loop(function: Callable[[], T]) -> T:
-    """What a function gives on the event loop: at once where the caller is on it, else when its turn comes."""
-    loop: asyncio.AbstractEventLoop | None = served.loop
+    """Return the result of a function on the server's loop, blocking a thread until then."""
+    loop = served.get()
     if loop is None:
         return function()
     done: Future[T] = Future()
 
     def call() -> None:
+        served.set(None)
         try:
             done.set_result(function())
         except BaseException as error:  # noqa: BLE001 - is raised where the result is waited for
@@ -86,71 +96,67 @@ def call_on_loop(function: Callable[[], T]) -> T:
 
 
 def is_on_loop() -> bool:
-    """Whether the caller is on an event loop, and not in a thread that takes steps for it."""
-    return _get_running_loop() is not None
+    """Return whether the caller is on the server's loop, and not in a thread that works for it."""
+    return served.get() is None
 
 
 def waited_for(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives on the event loop, for a function in a thread that takes steps for it: the thread waits.
-    Raises RuntimeError on the loop itself, which would wait for ever."""
-    loop: asyncio.AbstractEventLoop | None = served.loop
+    """Return the result of a coroutine on the server's loop, blocking the thread until then. Raise RuntimeError on the
+    loop itself, which would wait forever.
+    """
+    loop = served.get()
     if loop is None:
         work.close()
         raise RuntimeError("only a thread may wait for what happens on the event loop")
-    return asyncio.run_coroutine_threadsafe(work, loop).result()
+    return asyncio.run_coroutine_threadsafe(_arrive(work), loop).result()
 
 
-#: Starts with the first request that is long.
-_THREAD: Final = ThreadPoolExecutor(1, thread_name_prefix="long requests")
-#: For requests whose steps wait for somebody outside (see `waited_for`), who may take seconds.
-WAITING: Final = ThreadPoolExecutor(16, thread_name_prefix="waiting requests")
+class _LoopThread:
+    """A thread with an event loop, which starts with the first coroutine for it."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._lock = name, threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.SelectorEventLoop()
+                threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True).start()
+            return self._loop
 
 
-async def in_thread(work: Coroutine[Any, Any, T], threads: ThreadPoolExecutor = _THREAD) -> T:
-    """What a coroutine returns or raises, whose steps are taken in the thread for long requests, or in one of
-    `threads`."""
-    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    step: Callable[[], Any] = partial(work.send, None)
-    taken: asyncio.Future[tuple[bool, Any]] | None = None
-    try:
-        while True:
-            taken = loop.run_in_executor(threads, context.run, _take, loop, step)
-            try:
-                ended, value = await asyncio.shield(taken)
-            except asyncio.CancelledError:
-                await asyncio.wait((taken,))
-                work.close()
-                raise
-            if ended:
-                result: T = value
-                return result
-            step = await _waited_for(work, value)
-    finally:
-        # Both may hold the error that is raised here, which holds this frame: a request of megabytes would be kept
-        # until garbage is collected.
-        del taken, step
+#: All long requests share it: work that another request waits for leaves the interpreter every few milliseconds.
+_LONG_REQUESTS: Final = _LoopThread("long requests")
+#: For requests that block for a server outside, which may take seconds.
+_OWN: Final = ThreadPoolExecutor(64, thread_name_prefix="waiting requests")
+#: For functions that block. A request in a thread of its own may call them, so they have other threads.
+_BLOCKING: Final = ThreadPoolExecutor(16, thread_name_prefix="blocking rules")
 
 
-def _take(loop: asyncio.AbstractEventLoop, step: Callable[[], Any]) -> tuple[bool, Any]:
-    """One step: whether it was the last, and the result or what the coroutine waits for."""
-    served.loop = loop
-    try:
-        return False, step()
-    except StopIteration as end:
-        return True, end.value
-    finally:
-        served.loop = None
-        del step  # as in `in_thread`
+def _context() -> contextvars.Context:
+    """Return the caller's context for a thread that works for the running loop."""
+    context = contextvars.copy_context()
+    context.run(served.set, asyncio.get_running_loop())
+    return context
 
 
-async def _waited_for(work: Coroutine[Any, Any, Any], awaited: Any) -> Callable[[], Any]:
-    """The next step, once what the coroutine waits for is there."""
-    if isinstance(awaited, _Errand):
-        try:
-            return partial(work.send, await awaited.work)
-        except BaseException as error:  # noqa: BLE001 - is the coroutine's to handle
-            return partial(work.throw, error)
-    if awaited is not None:
-        return partial(work.throw, RuntimeError(f"{awaited!r} belongs to the loop: what waits for it is @on_loop"))
-    await asyncio.sleep(0)
-    return partial(work.send, None)
+@on_loop
+async def in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine on the event loop of the thread for long requests."""
+    with clock.in_thread():
+        submit = asyncio.run_coroutine_threadsafe
+        return await asyncio.wrap_future(_context().run(submit, work, _LONG_REQUESTS.loop))
+
+
+@on_loop
+async def in_own_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine on an event loop in a thread of its own, which may block."""
+    return await asyncio.get_running_loop().run_in_executor(_OWN, _context().run, asyncio.run, work)
+
+
+@on_loop
+async def waiting(function: Callable[[], T]) -> T:
+    """Return the result of a function in a thread, which may block."""
+    return await asyncio.get_running_loop().run_in_executor(_BLOCKING, _context().run, function)

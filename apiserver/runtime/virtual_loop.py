@@ -209,12 +209,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def outside_ended(self) -> None:
         self._outside -= 1
 
+    def thread_began(self) -> None:
+        self._outside += 1
+
+    def thread_ended(self) -> None:
+        self._outside -= 1
+
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
-        self.outside_began()
-        future.add_done_callback(lambda _: self.outside_ended())
+        self.thread_began()
+        future.add_done_callback(lambda _: self.thread_ended())
         return future
 
     # The turns of the loop

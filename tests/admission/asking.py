@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features, Release
-from apiserver.registry.store.admission import Attributes, Operation, Plugin
+from apiserver.registry.store.admission import Attributes, Handlers, Operation, Plugin, admit, validate
 from apiserver.request.messages import User
 
 Json = dict[str, Any]
@@ -49,13 +50,22 @@ class Situation:
                     return each
             return None
 
+        async def is_allowed(*question: str) -> bool:
+            return self.may(*question)
+
         ctx: Any = SimpleNamespace(
             resource=SimpleNamespace(plural=plural, group=group, namespaced=bool(namespace), create=None),
             user=self.user, features=Features(self.release, self.gates), namespace=namespace, name=name, subresource=subresource,
-            lookup=lookup, all_of=lambda _, plural: self.there.get(plural, []), authorize=self.may, dry_run=self.dry_run,
+            lookup=lookup, all_of=lambda _, plural: self.there.get(plural, []), is_allowed=is_allowed, dry_run=self.dry_run,
             now=self.now, rewrite=self.rewrite,
         )  # fmt: skip
         return Attributes(operation, ctx, name, deepcopy(new), deepcopy(old))
+
+
+async def _ask(plugin: Plugin, attributes: Attributes) -> None:
+    handlers = Handlers((plugin,), (plugin,))
+    await admit(handlers, attributes)
+    await validate(handlers, attributes)
 
 
 def refusal(plugin: Plugin, attributes: Attributes) -> str:
@@ -63,8 +73,7 @@ def refusal(plugin: Plugin, attributes: Attributes) -> str:
     nothing.
     """
     try:
-        assert plugin.admit(attributes) is None
-        assert plugin.validate(attributes) is None
+        asyncio.run(_ask(plugin, attributes))
     except StatusError as error:
         return error.message.partition(" is forbidden: ")[2] or f"{error.code} {error.message}"
     return ""

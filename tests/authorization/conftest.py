@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.reviewers import Decider, decider
 from tests.support.server import Running, serve
 from tests.support.wire import Answer, Wire
 
@@ -31,6 +33,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     pods = ("--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true")
     with serve(f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", *plugins, *pods) as server:
         yield server
+
+
+@pytest.fixture
+def webhook(tmp_path: Path) -> Iterator[Decider]:
+    """A webhook that authorizes."""
+    with decider(tmp_path, "SubjectAccessReview", "authorization.k8s.io/v1") as found:
+        yield found
 
 
 @pytest.fixture

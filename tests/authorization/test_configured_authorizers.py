@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,48 +18,17 @@ from apiserver.options.flags import parser
 from apiserver.registry.definition.authority import Question
 from apiserver.request.messages import User
 from apiserver.runtime.reloading import Reloaded
-from tests.support.reviewers import Decider, decider
+from tests.support.reviewers import Decider, authorized_by, configuration, with_tokens
 from tests.support.server import HeldTime, serve
 
 Json = dict[str, Any]
-SAR = "SubjectAccessReview", "authorization.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-@pytest.fixture
-def webhook(tmp_path: Path) -> Iterator[Decider]:
-    with decider(tmp_path, *SAR) as found:
-        yield found
-
-
-def configuration(webhook: Decider, *after: str, **said: Any) -> str:
-    """A file with a webhook and what comes after it."""
-    given = {
-        "timeout": "10s", "failurePolicy": "NoOpinion", "subjectAccessReviewVersion": "v1",
-        "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": str(webhook.kubeconfig)}, **said,
-    }  # fmt: skip
-    others = [{"type": each, "name": each.lower()} for each in after]
-    return json.dumps({
-        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration",
-        "authorizers": [{"type": "Webhook", "name": "w", "webhook": given}, *others],
-    })  # fmt: skip
-
-
-def flags(tmp_path: Path, *more: str) -> tuple[str, ...]:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('root,root,1,"system:masters"\nann,ann,2,"devs,qa"\n')
-    return (f"--token-auth-file={tokens}", *more)
-
-
-def configured(tmp_path: Path, text: str) -> tuple[str, ...]:
-    (tmp_path / "authorizers").write_text(text)
-    return flags(tmp_path, f"--authorization-config={tmp_path / 'authorizers'}")
-
-
 def test_a_webhook_allows_denies_or_leaves_it_to_others(tmp_path: Path, webhook: Decider) -> None:
     once = {"cacheAuthorizedRequests": False, "cacheUnauthorizedRequests": False}
-    with serve(*configured(tmp_path, configuration(webhook, "AlwaysDeny", **once))) as running:
+    with serve(*authorized_by(tmp_path, configuration(webhook, "AlwaysDeny", **once))) as running:
         root, ann = running.wire("root"), running.wire("ann")
         webhook.says({"allowed": True})
         assert ann.get(f"{MAPS}?labelSelector=a%3Db&fieldSelector=metadata.name%3Dm").status == 200
@@ -87,7 +55,7 @@ def test_a_webhook_allows_denies_or_leaves_it_to_others(tmp_path: Path, webhook:
 
 def test_what_a_webhook_said_is_remembered_for_a_while(tmp_path: Path, webhook: Decider) -> None:
     with serve(
-        *configured(tmp_path, configuration(webhook, authorizedTTL="10s", unauthorizedTTL="5s")), time=HeldTime()
+        *authorized_by(tmp_path, configuration(webhook, authorizedTTL="10s", unauthorizedTTL="5s")), time=HeldTime()
     ) as running:
         ann = running.wire("ann")
         webhook.says({"allowed": True})
@@ -99,12 +67,27 @@ def test_what_a_webhook_said_is_remembered_for_a_while(tmp_path: Path, webhook: 
         assert len(webhook.calls) == 1
 
 
+def test_a_denial_is_remembered_as_a_denial_and_each_decision_is_counted_once(tmp_path: Path, webhook: Decider) -> None:
+    with serve(*authorized_by(tmp_path, configuration(webhook, "AlwaysAllow"))) as running:
+        ann, root = running.wire("ann"), running.wire("root")
+        assert root.post(MAPS, {"metadata": {"name": "m"}}).status == 201
+        webhook.says({"allowed": False, "denied": True}, {"allowed": True}, {"allowed": False})
+        assert [ann.get(path).status for path in (f"{MAPS}/m",) * 2 + (MAPS,) * 3 + (f"{MAPS}/n",) * 2] == [
+            403, 403, 200, 200, 200, 404, 404,
+        ]  # fmt: skip
+        assert len(webhook.calls) == 3
+        counted = running.wire("root").get("/metrics").text
+        for decision, count in (("denied", 2), ("allowed", 3)):
+            labels = f'decision="{decision}",name="w",type="Webhook"'
+            assert f"apiserver_authorization_decisions_total{{{labels}}} {count}" in counted
+
+
 @pytest.mark.parametrize(("policy", "status"), [("Deny", 500), ("NoOpinion", 200)])
 def test_a_webhook_that_fails_denies_or_has_no_opinion(
     tmp_path: Path, webhook: Decider, policy: str, status: int
 ) -> None:
     webhook.fails()
-    with serve(*configured(tmp_path, configuration(webhook, "AlwaysAllow", failurePolicy=policy))) as running:
+    with serve(*authorized_by(tmp_path, configuration(webhook, "AlwaysAllow", failurePolicy=policy))) as running:
         answer = running.wire("ann").get(MAPS)
         assert answer.status == status
         if status == 500:
@@ -119,7 +102,7 @@ def test_a_webhook_is_asked_where_its_conditions_hold(tmp_path: Path, webhook: D
     ]
     given = {"matchConditions": conditions, "matchConditionSubjectAccessReviewVersion": "v1"}
     webhook.says({"allowed": True})
-    with serve(*configured(tmp_path, configuration(webhook, "AlwaysDeny", **given))) as running:
+    with serve(*authorized_by(tmp_path, configuration(webhook, "AlwaysDeny", **given))) as running:
         ann = running.wire("ann")
         statuses = [ann.get(path).status for path in (f"{MAPS}/none", MAPS, "/api/v1/nodes", "/version")]
         assert statuses == [404, 403, 403, 403]
@@ -132,7 +115,7 @@ def test_a_webhook_is_asked_where_its_conditions_hold(tmp_path: Path, webhook: D
 
 def test_a_webhook_decides_in_the_middle_of_a_write(tmp_path: Path, webhook: Decider) -> None:
     """Whoever grants a role has to have its rights: the write asks for the verb escalate after it was let in."""
-    with serve(*configured(tmp_path, configuration(webhook)), time=HeldTime()) as running:
+    with serve(*authorized_by(tmp_path, configuration(webhook)), time=HeldTime()) as running:
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
         role = {"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
         webhook.says({"allowed": True}, {"allowed": False})
@@ -248,7 +231,9 @@ def test_a_line_that_is_no_policy_is_told(tmp_path: Path) -> None:
 
 def test_policies_let_users_in_and_list_their_rules(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(policy(user="ann", readonly=True, namespace="default", resource="configmaps"))
-    with serve(*flags(tmp_path, "--authorization-mode=ABAC", f"--authorization-policy-file={tmp_path / 'p'}")) as it:
+    with serve(
+        *with_tokens(tmp_path, "--authorization-mode=ABAC", f"--authorization-policy-file={tmp_path / 'p'}")
+    ) as it:
         ann = it.wire("ann")
         assert (ann.get(MAPS).status, ann.post(MAPS, {"metadata": {"name": "m"}}).status) == (200, 403)
         assert ann.get("/api/v1/nodes").json["message"].endswith(": No policy matched.")
@@ -263,7 +248,7 @@ def test_a_deletion_of_many_answers_all_of_them_though_a_webhook_is_asked_about_
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]}
     asks = "authorizer.group('').resource('configmaps').name(oldObject.metadata.name).check('retire').allowed()"
     spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": asks}]}
-    with serve(*configured(tmp_path, configuration(webhook))) as running:
+    with serve(*authorized_by(tmp_path, configuration(webhook))) as running:
         root = running.wire("root")
         assert root.post(f"{policies}ies", {"metadata": {"name": name}, "spec": spec}).status == 201
         binding = {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}

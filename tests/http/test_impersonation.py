@@ -4,6 +4,7 @@ refuses.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ def become(
 ) -> User:
     who = requested_identity(headers, constrained=constrained)
     assert who is not None
-    return impersonate(NO_RIGHTS, user, who, question, "/version", "GET", constrained=constrained).user
+    return asyncio.run(impersonate(NO_RIGHTS, user, who, question, "/version", "GET", constrained=constrained)).user
 
 
 def refusal(headers: dict[str, str], *, constrained: bool = True, question: Question | None = LIST) -> StatusError:
@@ -106,7 +107,7 @@ def test_a_refusal_does_not_look_like_html() -> None:
     who = requested_identity({"impersonate-user": "x"}, constrained=False)
     assert who is not None
     with pytest.raises(StatusError) as caught:
-        impersonate(NO_RIGHTS, User("<b>&"), who, LIST, "", "GET", constrained=False)
+        asyncio.run(impersonate(NO_RIGHTS, User("<b>&"), who, LIST, "", "GET", constrained=False))
     assert 'User "&lt;b&gt;&amp;"' in caught.value.message
 
 
@@ -139,7 +140,7 @@ class Allowing:
     def __init__(self, *allowed: str) -> None:
         self.allowed, self.asked, self.users = set(allowed), list[str](), list[User]()
 
-    def decide(self, user: User, question: Question) -> Decision:
+    async def decide(self, user: User, question: Question) -> Decision:
         what = "/".join(filter(None, (question.resource, question.subresource)))
         self.asked.append(" ".join(filter(None, (question.verb, what, question.name))))
         self.users.append(user)
@@ -156,7 +157,7 @@ ON_LIST = "impersonate-on:{}:list resourceclaims"
 def act(authorizer: Allowing, headers: dict[str, str], user: User = AGENT) -> Impersonation:
     who = requested_identity(headers, constrained=True)
     assert who is not None
-    return impersonate(authorizer, user, who, LIST, "", "GET", constrained=True)  # type: ignore[arg-type]
+    return asyncio.run(impersonate(authorizer, user, who, LIST, "", "GET", constrained=True))  # type: ignore[arg-type]
 
 
 def test_a_service_account_may_act_as_the_node_that_its_pod_is_on() -> None:

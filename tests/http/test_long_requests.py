@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from apiserver.http.sinks.metrics import Metrics
+from apiserver.runtime.clock import Timer, timers
 from apiserver.runtime.metrics import Family, Histogram
 from apiserver.runtime.offload import LONG, in_thread, on_loop
 from tests.support.server import Running, serve
+from tests.support.virtual import run
 from tests.support.wire import Wire
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -155,6 +157,23 @@ def test_a_long_request_that_is_refused_is_freed_at_once(belonging: bool) -> Non
         assert [each() for each in seen] == [None]
     finally:
         gc.enable()
+
+
+def test_virtual_time_passes_while_a_thread_waits_for_the_loop() -> None:
+    """(As a pod waits for its service account.)"""
+
+    async def request() -> None:
+        await on_loop(asyncio.sleep)(60)
+
+    async def wait() -> float:
+        loop = asyncio.get_running_loop()
+        work = asyncio.ensure_future(in_thread(request()))
+        with timers(Timer.MACHINE):
+            loop.call_later(30, work.cancel)
+        await work
+        return loop.time()
+
+    assert run(wait) == 60
 
 
 def test_others_have_their_turn_while_thousands_of_samples_are_written() -> None:

@@ -13,6 +13,7 @@ from apiserver.api.codec.codec import decode
 from apiserver.api.features.gates import Features
 from apiserver.registry.body.convert import normalizer_of
 from apiserver.registry.catalog.served import known
+from apiserver.registry.definition.authority import Decision, Question
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Resource
 from apiserver.request.messages import User
@@ -21,6 +22,18 @@ from apiserver.resources import CATALOG
 Json = dict[str, Any]
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+class _Authority:
+    """A webhook that authorizes."""
+
+    asks = True
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    async def decide(self, _: User, question: Question) -> Decision:
+        return Decision(self._judge.allowed(*question[:6]))
 
 
 class Judge:
@@ -46,6 +59,10 @@ class Judge:
         verb: str = "create",
         namespace: str = "ns",
     ) -> Context:
+        def authorize(*question: str) -> bool:
+            assert resource.strategy.asks_authorizer, "a webhook may authorize, which only rules in a thread wait for"
+            return self.allowed(*question)
+
         return Context(
             now=NOW,
             user=self.user,
@@ -56,7 +73,8 @@ class Judge:
             subresource=subresource,
             verb=verb,
             lookup=lambda *key: self.objects.get(key),
-            authorize=self.allowed,
+            authorize=authorize,
+            authority=_Authority(self),  # type: ignore[arg-type]
         )
 
     def decoded(self, resource: Resource, obj: Json, version: str = "") -> Json:

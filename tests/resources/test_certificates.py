@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from base64 import b64decode, b64encode
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from apiserver.admission.plugins.certificates import (
     ClusterTrustBundleAttest,
 )
 from apiserver.api.errors.status import StatusError
-from apiserver.registry.store.admission import Attributes, Plugin
+from apiserver.registry.store.admission import Attributes, Handlers, Plugin, validate
 from tests.resources.conftest import NOW, Judge
 
 Json = dict[str, Any]
@@ -162,7 +163,7 @@ def attributes(judge: Judge, kind: str, new: Json | None, old: Json | None, subr
 
 def refusal(plugin: Plugin, asked: Attributes) -> str:
     try:
-        plugin.validate(asked)
+        asyncio.run(validate(Handlers((), (plugin,)), asked))
     except StatusError as error:
         return error.message.partition(" is forbidden: ")[2]
     return ""

@@ -40,6 +40,32 @@ class Decider:
         return [call["body"] for call in self._webhook.calls()]
 
 
+def configuration(webhook: Decider, *after: str, **said: Any) -> str:
+    """Return an AuthorizationConfiguration with a webhook and the authorizers `after` it."""
+    given = {
+        "timeout": "10s", "failurePolicy": "NoOpinion", "subjectAccessReviewVersion": "v1",
+        "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": str(webhook.kubeconfig)}, **said,
+    }  # fmt: skip
+    others = [{"type": each, "name": each.lower()} for each in after]
+    return json.dumps({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration",
+        "authorizers": [{"type": "Webhook", "name": "w", "webhook": given}, *others],
+    })  # fmt: skip
+
+
+def with_tokens(directory: Path, *more: str) -> tuple[str, ...]:
+    """Return flags of a server that knows the tokens `root` (system:masters) and `ann`."""
+    tokens = directory / "tokens.csv"
+    tokens.write_text('root,root,1,"system:masters"\nann,ann,2,"devs,qa"\n')
+    return (f"--token-auth-file={tokens}", *more)
+
+
+def authorized_by(directory: Path, text: str) -> tuple[str, ...]:
+    """Return flags of a server with these tokens and an AuthorizationConfiguration."""
+    (directory / "authorizers").write_text(text)
+    return with_tokens(directory, f"--authorization-config={directory / 'authorizers'}")
+
+
 @contextmanager
 def decider(directory: Path, kind: str, version: str) -> Iterator[Decider]:
     webhook = Webhook()

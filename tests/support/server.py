@@ -75,6 +75,12 @@ class HeldTime(SystemTime):
     def outside_ended(self) -> None:
         """Nothing depends on it here."""
 
+    def thread_began(self) -> None:
+        """Nothing depends on it here."""
+
+    def thread_ended(self) -> None:
+        """Nothing depends on it here."""
+
     def advance(self, seconds: float) -> None:
         self._now += timedelta(seconds=seconds)
 

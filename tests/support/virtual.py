@@ -52,12 +52,6 @@ class ClosedLoop(OneClock):
     def outside_ended(self) -> None:
         """Whoever was called is here."""
 
-    def run_in_executor(self, *job: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        future: asyncio.Future[Any] = super().run_in_executor(*job)
-        super().outside_began()
-        future.add_done_callback(lambda _: super(ClosedLoop, self).outside_ended())
-        return future
-
 
 def run_closed(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The result of a scenario whose drivers are part of it."""

@@ -23,10 +23,12 @@ _COLLECTED: Final = ("ownerReferences", "finalizers")
 _IGNORED: Final = ("managedFields", "resourceVersion")
 
 
-def _may(attributes: Attributes, verb: str, signer: str) -> bool:
-    """Whether the user may do that for a signer, or for all signers of its domain."""
-    authorize = attributes.ctx.authorize
-    return any(authorize(verb, _GROUP, "signers", "", "", name) for name in signer_names(signer))
+async def _check(attributes: Attributes, verb: str, signer: str, refusal: str) -> None:
+    """Raise 403 unless the user may do that for a signer, or for all signers of its domain."""
+    for name in signer_names(signer):
+        if await attributes.ctx.is_allowed(verb, _GROUP, "signers", "", "", name):
+            return
+    raise forbidden(attributes, f'{refusal} "{signer}"')
 
 
 class _OfRequests(Plugin):
@@ -38,20 +40,19 @@ class CertificateApproval(_OfRequests):
     name = "CertificateApproval"
     operations = frozenset({"UPDATE"})
 
-    def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: Attributes) -> None:
         old = attributes.old
         if attributes.subresource != "approval" or old is None:
             return
         signer = old["spec"].get("signerName", "")
-        if not _may(attributes, "approve", signer):
-            raise forbidden(attributes, f'user not permitted to approve requests with signerName "{signer}"')
+        await _check(attributes, "approve", signer, "user not permitted to approve requests with signerName")
 
 
 class CertificateSigning(_OfRequests):
     name = "CertificateSigning"
     operations = frozenset({"UPDATE"})
 
-    def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: Attributes) -> None:
         new, old = attributes.obj, attributes.old
         if attributes.subresource != "status" or new is None or old is None:
             return
@@ -59,8 +60,7 @@ class CertificateSigning(_OfRequests):
         if all((before.get(name) or None) == (after.get(name) or None) for name in ("certificate", "conditions")):
             return
         signer = old["spec"].get("signerName", "")
-        if not _may(attributes, "sign", signer):
-            raise forbidden(attributes, f'user not permitted to sign requests with signerName "{signer}"')
+        await _check(attributes, "sign", signer, "user not permitted to sign requests with signerName")
 
 
 class CertificateSubjectRestriction(_OfRequests):
@@ -89,13 +89,12 @@ class ClusterTrustBundleAttest(Plugin):
     def handles(self, resource: Resource) -> bool:
         return (resource.group, resource.plural) == (_GROUP, "clustertrustbundles")
 
-    def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: Attributes) -> None:
         obj, old = attributes.obj, attributes.old
         signer = "" if obj is None else obj["spec"].get("signerName", "")
         if obj is None or not signer or (old is not None and _only_collected(obj, old)):
             return
-        if not _may(attributes, "attest", signer):
-            raise forbidden(attributes, f'user not permitted to attest for signerName "{signer}"')
+        await _check(attributes, "attest", signer, "user not permitted to attest for signerName")
 
 
 def _only_collected(obj: Json, old: Json) -> bool:

@@ -6,7 +6,7 @@ Facts: plugin/pkg/admission/noderestriction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from apiserver.admission.plugins.pod_certificates import pod_certificate_request
@@ -92,14 +92,14 @@ class NodeRestriction(Plugin):
     def handles(self, resource: Resource) -> bool:
         return (resource.group, resource.plural) in _WAYS
 
-    def admit(self, attributes: Attributes) -> None:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         user = attributes.ctx.user
         node = node_of(user)
         if node is None:
-            return
+            return None
         if not node:
             raise forbidden(attributes, f"could not determine node from user {go_quote(user.name)}")
-        _WAYS[attributes.resource.group, attributes.resource.plural](node, attributes)
+        return _WAYS[attributes.resource.group, attributes.resource.plural](node, attributes)
 
 
 def _unexpected(attributes: Attributes) -> status.StatusError:
@@ -342,8 +342,8 @@ def _slice(node: str, attributes: Attributes) -> None:
         raise forbidden(attributes, f"can only {what} ResourceSlice with the same NodeName as the requesting node")
 
 
-def _account(node: str, attributes: Attributes) -> None:
-    """Tokens for a node's own pods, for audiences that the pods mount."""
+async def _account(node: str, attributes: Attributes) -> None:
+    """Refuse tokens but for a node's own pods and the audiences that they mount."""
     if attributes.operation != "CREATE" or attributes.subresource != "token":
         return
     ctx, spec = attributes.ctx, (attributes.obj or {}).get("spec") or {}
@@ -364,10 +364,10 @@ def _account(node: str, attributes: Attributes) -> None:
     if pod["spec"].get("nodeName") != node:
         raise forbidden(attributes, "node requested token bound to a pod scheduled on a different node")
     if ctx.features.enabled("ServiceAccountNodeAudienceRestriction"):
-        check_audiences(attributes, spec.get("audiences") or [], pod)
+        await check_audiences(attributes, spec.get("audiences") or [], pod)
 
 
-_WAYS: Final[dict[tuple[str, str], Callable[[str, Attributes], None]]] = {
+_WAYS: Final[dict[tuple[str, str], Callable[[str, Attributes], Awaitable[None] | None]]] = {
     ("", "pods"): _pod,
     ("", "nodes"): _node,
     ("", "serviceaccounts"): _account,

@@ -33,7 +33,7 @@ class _Unknown(Exception):
     """An object on the way to a driver is not there; the text names it."""
 
 
-def check_audiences(attributes: Attributes, audiences: list[str], pod: Json) -> None:
+async def check_audiences(attributes: Attributes, audiences: list[str], pod: Json) -> None:
     """Raises 403."""
     if len(audiences) > 1:
         raise forbidden(attributes, "node may only request 0 or 1 audiences")
@@ -48,7 +48,7 @@ def check_audiences(attributes: Attributes, audiences: list[str], pod: Json) -> 
     if unknown:
         text = unknown[0] if len(unknown) == 1 else f"[{', '.join(dict.fromkeys(unknown))}]"
         raise forbidden(attributes, f"error validating audience {go_quote(audience)}: {text}")
-    if not ctx.authorize(_VERB, "", audience, "", attributes.namespace, attributes.name):
+    if not await ctx.is_allowed(_VERB, "", audience, "", attributes.namespace, attributes.name):
         text = (
             f"audience {go_quote(audience)} not found in pod spec volume, {ctx.user.name} is not authorized to request"
             " tokens for this audience"

@@ -14,9 +14,9 @@ from typing import Final, TypeVar
 
 from apiserver.cel.language.time_limit import Aside, Interrupted, Meter
 from apiserver.runtime.clock import stopwatch
-from apiserver.runtime.offload import in_thread, is_on_loop
+from apiserver.runtime.offload import in_thread, is_on_loop, waiting
 
-__all__ = ["Aside", "Meter", "aside", "begin_here", "metered"]
+__all__ = ["Aside", "Meter", "aside", "begin_here", "blocking", "metered"]
 
 T = TypeVar("T")
 
@@ -43,8 +43,15 @@ def aside(work: Callable[[Meter], T]) -> Awaitable[T]:
     return in_thread(done())
 
 
-async def metered(work: Callable[[Meter], T]) -> T:
-    """What work gives, here or in the thread."""
+def blocking(work: Callable[[Meter], T]) -> Awaitable[T]:
+    """Return the result of work that may block for the authorizer, in a thread."""
+    return waiting(lambda: work(_begin_aside()))
+
+
+async def metered(work: Callable[[Meter], T], *, blocks: bool = False) -> T:
+    """Return the result of work, here or in a thread. `blocks`: it may block for the authorizer."""
+    if blocks:
+        return await blocking(work)
     try:
         return work(begin_here())
     except Aside:

@@ -26,10 +26,11 @@ from apiserver.cel.environments.admission import (
 from apiserver.cel.errors import EvaluationError
 from apiserver.cel.language.time_limit import Meter
 from apiserver.cel.library.authorization import Authorizer, ResourceCheck
-from apiserver.registry.definition.authority import Question
+from apiserver.registry.definition.authority import Decision, Question
 from apiserver.request.messages import User
 
 if TYPE_CHECKING:
+    from apiserver.registry.definition.authority import Authority
     from apiserver.registry.store.store import Registry
 
 __all__ = [
@@ -106,25 +107,31 @@ class Expression:
 
 
 class _Checks:
-    """The server's authorizer, as expressions ask it."""
+    """The server's authorizer for expressions of one request. Each decision is made once."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._known: dict[tuple[str, Question | tuple[str, str]], Decision] = {}
+
+    @property
+    def _authority(self) -> Authority:
+        assert self._registry.authority is not None, "a server has an authorizer"
+        return self._registry.authority
 
     def check(self, user: User, verb: str, asked: ResourceCheck) -> tuple[bool, str]:
-        authority = self._registry.authority
-        assert authority is not None, "whoever wires the server sets its authority"
         question = Question(
             verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name, asked.field_selector
         )
-        decision = authority.decide(user, question)
-        return decision.allowed, decision.reason
+        known = self._known.get((user.name, question))
+        if known is None:
+            known = self._known[user.name, question] = self._authority.judge(user, question)
+        return known.allowed, known.reason
 
     def check_path(self, user: User, verb: str, path: str) -> tuple[bool, str]:
-        authority = self._registry.authority
-        assert authority is not None, "whoever wires the server sets its authority"
-        decision = authority.decide_path(user, verb, path)
-        return decision.allowed, decision.reason
+        known = self._known.get((user.name, (verb, path)))
+        if known is None:
+            known = self._known[user.name, (verb, path)] = self._authority.judge_path(user, verb, path)
+        return known.allowed, known.reason
 
     @staticmethod
     def service_account(namespace: str, name: str) -> User:

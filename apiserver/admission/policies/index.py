@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from apiserver.registry.store.store import Registry, Store
     from apiserver.storage.watchcache.window import Cursor
 
-__all__ = ["GROUP", "Active", "Binding", "FromFiles", "Policy", "PolicyIndex", "is_bound", "is_judged", "is_long"]
+__all__ = [
+    "GROUP", "Active", "Binding", "FromFiles", "Policy", "PolicyIndex", "is_bound", "is_judged", "is_long",
+    "mentions_authorizer",
+]  # fmt: skip
 
 Json = dict[str, Any]
 
@@ -41,6 +44,11 @@ _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 def is_long(spec: Any) -> bool:
     """Whether the expressions of a policy or webhook take long to compile: up to ten milliseconds a kilobyte."""
     return len(dumps(spec)) > _LONG
+
+
+def mentions_authorizer(expressions: Any) -> bool:
+    """Return whether expressions, as JSON, may call the authorizer."""
+    return "authorizer" in str(expressions)
 
 
 class FromFiles(Protocol):
@@ -82,6 +90,7 @@ class Policy:
         self.revision: str = obj["metadata"].get("resourceVersion", "")
         self.obj, self.spec = obj, obj["spec"]
         self.matcher = Matcher.of_resources(self.spec.get("matchConstraints"))
+        self.mentions_authorizer = mentions_authorizer(self.spec)
         self.bindings: tuple[Binding, ...] = ()
         self._compile = compile
 

@@ -153,9 +153,10 @@ class _Dispatch:
     async def invoke(self, one: _Invocation, rounds: _Rounds, reinvocation: Reinvocation) -> None:
         """Asks one policy for its changes. Raises StatusError."""
         evaluator: Evaluator = await metered(one.policy.compiled)
+        blocks = self._registry.waits_for_authorizer and one.policy.mentions_authorizer
         try:
             bindings = Bindings(self._view(one.place), self._registry)
-            if not await metered(lambda meter: evaluator.conditions.hold(bindings, meter, one.params)):
+            if not await metered(lambda meter: evaluator.conditions.hold(bindings, meter, one.params), blocks=blocks):
                 return
         except ExpressionError as error:
             self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
@@ -166,7 +167,7 @@ class _Dispatch:
             view = self._view(one.place)
             asked = partial(evaluator.value, expression, Bindings(view, self._registry), one.params)
             try:
-                self._change(view, await metered(asked), applies=applies)
+                self._change(view, await metered(asked, blocks=blocks), applies=applies)
             except (ExpressionError, MutationError) as error:
                 self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
                 continue

@@ -6,10 +6,10 @@ Facts: apiserver, pkg/admission/plugin/policy/validating.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.admission.policies.deadline import Aside, Meter, aside, begin_here
+from apiserver.admission.policies.deadline import Aside, Meter, aside, begin_here, blocking
 from apiserver.admission.policies.expressions import (
     POLICY_BUDGET,
     Bindings,
@@ -150,8 +150,8 @@ class _Refusal(NamedTuple):
 
 
 class _Judgement:
-    """What all policies say of one request. It changes nothing of the request until it is settled: it may be given up
-    and begun again elsewhere.
+    """The decisions of all policies about one request. Only `enforce` changes the request: before it the evaluation may
+    end and begin again in a thread.
     """
 
     def __init__(self, registry: Registry, attributes: Attributes, meter: Meter) -> None:
@@ -248,8 +248,8 @@ class _Judgement:
             what = "policy" if binding is None else "binding"
             self._refusals.append(_Refusal(policy, binding, f"failed to configure {what}: {cause}"))
 
-    def settle(self) -> None:
-        """Warnings and annotations go into the request's context. Raises StatusError where a policy refuses it."""
+    def enforce(self) -> None:
+        """Add warnings and annotations to the request's context. Raise StatusError if a policy refuses it."""
         ctx = self._attributes.ctx
         ctx.warnings += self._warnings
         failure = ctx.annotations.get(_FAILURE_KEY)
@@ -269,9 +269,7 @@ class _Judgement:
 
 
 def judge(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> Awaitable[None] | None:
-    """Asks all policies; where that takes long there is something to wait for. Raises StatusError where one refuses the
-    request.
-    """
+    """Evaluate all policies; return an awaitable if that takes long or waits. Raise StatusError if one refuses."""
 
     def ask(meter: Meter) -> _Judgement:
         judgement = _Judgement(registry, attributes, meter)
@@ -279,13 +277,15 @@ def judge(registry: Registry, attributes: Attributes, active: tuple[Active, ...]
             judgement.ask(one)
         return judgement
 
+    if registry.waits_for_authorizer and any(one.policy.mentions_authorizer for one in active):
+        return _enforce(blocking(ask))
     try:
         judgement = ask(begin_here())
     except Aside:
-        return _judge_aside(ask)
-    judgement.settle()
+        return _enforce(aside(ask))
+    judgement.enforce()
     return None
 
 
-async def _judge_aside(ask: Callable[[Meter], _Judgement]) -> None:
-    (await aside(ask)).settle()
+async def _enforce(judgement: Awaitable[_Judgement]) -> None:
+    (await judgement).enforce()

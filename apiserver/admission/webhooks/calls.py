@@ -103,9 +103,11 @@ class Caller:
         from apiserver.admission.policies.deadline import metered
         from apiserver.admission.policies.expressions import Bindings, ExpressionError
 
-        bindings = Bindings(view(place), self.registry)
+        bindings, blocks = Bindings(view(place), self.registry), self.registry.waits_for_authorizer
         try:
-            if await metered(lambda meter: hook.conditions(meter).hold(bindings, meter)):
+            if await metered(
+                lambda meter: hook.conditions(meter).hold(bindings, meter), blocks=blocks and hook.mentions_authorizer
+            ):
                 return place
         except ExpressionError as error:
             if not hook.ignores_failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apiserver.admission.policies.index import GROUP, FromFiles, is_long
+from apiserver.admission.policies.index import GROUP, FromFiles, is_long, mentions_authorizer
 from apiserver.admission.policies.matching import Covered, Matcher
 from apiserver.admission.policies.requests import Place, equivalents, is_exempt, place_of
 from apiserver.runtime.offload import call_on_loop
@@ -40,6 +40,7 @@ class Hook:
             equivalent=webhook.get("matchPolicy") == "Equivalent",
         )
         self._conditions: list[Json] = webhook.get("matchConditions") or []
+        self.mentions_authorizer = mentions_authorizer(self._conditions)
         self._release = release
         self._compiled: MatchConditions | None = None
         target = target_of(webhook["clientConfig"])

@@ -6,7 +6,6 @@ Facts: apiserver, plugin/pkg/authenticator/token/oidc; go-oidc (verify.go).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import go_quote
@@ -15,7 +14,6 @@ from apiserver.authentication.oidc.provider import Provider, ProviderError
 from apiserver.authentication.oidc.signatures import Jwt, NotJwt, parse_jwt, verified
 from apiserver.request.messages import User
 from apiserver.runtime.clock import now
-from apiserver.runtime.external_facts import settled
 
 __all__ = ["JwtAuthenticator"]
 
@@ -41,10 +39,8 @@ class JwtAuthenticator:
         """The issuer."""
         return self._provider
 
-    def identify(self, token: str) -> User | None:
-        """Whose a token is; None where it is none of this issuer's. Raises MappingError for one that is not good, and
-        Unsettled.
-        """
+    async def identify(self, token: str) -> User | None:
+        """Return the owner of a token, None if another issuer signed it. Raise MappingError if it is not good."""
         try:
             found = parse_jwt(token)
         except NotJwt:
@@ -52,13 +48,13 @@ class JwtAuthenticator:
         issuer = found.claims.get("iss")
         if (f"https://{_GOOGLE}" if issuer == _GOOGLE else issuer) != self._provider.issuer:
             return None
-        self._verify(found)
+        await self._verify(found)
         if "groups" in (found.claims.get("_claim_names") or ()) and "groups" not in found.claims:
             raise MappingError("oidc: could not expand distributed claims: kubedra does not ask for them")
         return self._mapping.user(found.claims)
 
-    def _verify(self, token: Jwt) -> None:
-        """Raises MappingError."""
+    async def _verify(self, token: Jwt) -> None:
+        """Raise MappingError."""
         start = "oidc: verify token: oidc: "
         claims, algorithm = token.claims, token.header.get("alg")
         given = claims.get("aud")
@@ -85,21 +81,13 @@ class JwtAuthenticator:
         if not verified(token, provider.keys or []):
             if provider.fresh:
                 raise MappingError(_UNSIGNED)
-            problem = settled(("the keys of", provider), partial(_fetched, provider))
-            if problem:
+            try:
+                await provider.fetch()
+            except ProviderError as error:
                 raise MappingError(
-                    f"{_SIGNATURE}fetching keys {problem}"
+                    f"{_SIGNATURE}fetching keys {error}"
                     if provider.keys is not None
-                    else f"oidc: authenticator not initialized: {problem}"
-                )
+                    else f"oidc: authenticator not initialized: {error}"
+                ) from None
             if not verified(token, provider.keys or []):
                 raise MappingError(_UNSIGNED)
-
-
-async def _fetched(provider: Provider) -> str:
-    """Fetches keys; why that was not possible."""
-    try:
-        await provider.fetch()
-    except ProviderError as error:
-        return str(error)
-    return ""

@@ -30,8 +30,8 @@ from apiserver.authentication.tokens.signer_messages import (
     ToSign,
 )
 from apiserver.runtime.clock import Timer, now, outside, timers
-from apiserver.runtime.external_facts import settled
 from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram
+from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:
     from apiserver.authentication.tokens.service_account_keys import Public
@@ -156,20 +156,21 @@ class ExternalKeys(Keys):
         self._signed.inc("OK")
         return f"{answer.header}.{payload}.{answer.signature}"
 
-    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+    async def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         name = header.get("kid") or ""
         found = self._named(name)
         if not found:
-            settled(("the keys of who signs tokens", name), self._look_again)
+            await self._look_again()
             found = self._named(name)
         return any(verified(key, header, text, signature) for key, _ in found)
 
-    def public(self) -> list[Json]:
+    async def public(self) -> list[Json]:
         return [shown(name, key) for name, key, hidden in self._known.keys if not hidden]
 
     def _named(self, name: object) -> list[tuple[Public, bool]]:
         return [(key, hidden) for known, key, hidden in self._known.keys if not name or name == known]
 
+    @on_loop
     async def _look_again(self) -> None:
         """A key that nobody knows may be a new one."""
         try:

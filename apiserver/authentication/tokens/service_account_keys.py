@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.runtime.external_facts import settled
+from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
@@ -72,11 +72,11 @@ class Keys:
         """Sign claims, in JSON."""
         raise NotImplementedError
 
-    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+    async def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         """Return whether one of the keys made this signature."""
         raise NotImplementedError
 
-    def public(self) -> list[Json]:
+    async def public(self) -> list[Json]:
         """Return the public halves, as JSON web keys."""
         raise NotImplementedError
 
@@ -116,10 +116,10 @@ class SharedKey(Keys):
     def sign(self, text: bytes) -> bytes:
         return hmac.new(self._key, text, hashlib.sha256).digest()
 
-    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+    async def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         return header.get("alg") == "HS256" and hmac.compare_digest(self.sign(text), signature)
 
-    def public(self) -> list[Json]:
+    async def public(self) -> list[Json]:
         return []
 
 
@@ -151,12 +151,12 @@ class KeyPairs(Keys):
             return r.to_bytes(size, "big") + s.to_bytes(size, "big")
         return self._key.sign(text, padding.PKCS1v15(), digest)
 
-    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+    async def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         named = self._public.get(header.get("kid", ""))
         candidates = [named] if named is not None else list(self._public.values())
         return any(verified(key, header, text, signature) for key in candidates)
 
-    def public(self) -> list[Json]:
+    async def public(self) -> list[Json]:
         return [shown(name, key) for name, key in self._public.items()]
 
 
@@ -183,30 +183,25 @@ class StoreKeys(Keys):
         self._pair: KeyPairs | None = None
 
     async def token(self, claims: bytes) -> str:
-        if self._pair is None:
-            await self._read()
-        return await self._known().token(claims)
+        return await (await self._key_pair()).token(claims)
 
-    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
-        if header.get("alg") == "HS256":
-            return self._secret.knows(header, text, signature)
-        return self._known().knows(header, text, signature)
+    async def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        keys = self._secret if header.get("alg") == "HS256" else await self._key_pair()
+        return await keys.knows(header, text, signature)
 
-    def public(self) -> list[Json]:
-        return self._known().public()
+    async def public(self) -> list[Json]:
+        return await (await self._key_pair()).public()
 
-    def _known(self) -> KeyPairs:
-        """Raises Unsettled."""
-        if self._pair is None:
-            settled("the keys of service accounts", self._read)
-        assert self._pair is not None, "it was read"
-        return self._pair
-
-    async def _read(self) -> None:
+    @on_loop
+    async def _key_pair(self) -> KeyPairs:
+        """Return the key pair. The first call reads it from the store."""
+        if self._pair is not None:
+            return self._pair
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
         key: Any = load_pem_private_key(await self._kept(), None)
-        self._pair = self._pair or KeyPairs(key, [key])
+        self._pair = KeyPairs(key, [key])
+        return self._pair
 
 
 def make_key() -> bytes:

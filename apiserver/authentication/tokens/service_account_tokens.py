@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, urlsafe_b64decode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -21,7 +20,6 @@ from apiserver.api.errors.status import not_found
 from apiserver.authentication.tokens.service_account_keys import Keys
 from apiserver.registry.definition.authority import Identified
 from apiserver.request.messages import User
-from apiserver.runtime.external_facts import settled
 
 __all__ = ["ISSUER", "AccountTokens", "TokenError"]
 
@@ -49,6 +47,15 @@ def _decode(text: str) -> bytes:
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
+def _intersect(audiences: tuple[str, ...], meant_for: Collection[str]) -> tuple[str, ...]:
+    """Return the audiences that a token is meant for. Raise TokenError if there are none."""
+    good_for = tuple(audience for audience in audiences if audience in meant_for)
+    if not good_for:
+        shown = ['["' + '" "'.join(each) + '"]' for each in (meant_for, audiences)]
+        raise TokenError(f"token audiences {shown[0]} is invalid for the target audiences {shown[1]}")
+    return good_for
+
+
 class AccountTokens:
     """Issues and checks tokens. `lookup` gives stored objects; `keys` sign. The first of `issuers` issues new tokens.
     `audiences` are those of tokens that name none. `note_use` sets a label of a secret (namespace, name, label, value).
@@ -69,9 +76,9 @@ class AccountTokens:
         self._checked: dict[str, Json] = {}
         keys.when_changed(self._checked.clear)
 
-    def public_keys(self) -> list[Json]:
-        """With which others can check tokens."""
-        return self.keys.public()
+    async def public_keys(self) -> list[Json]:
+        """Return the keys that verify tokens."""
+        return await self.keys.public()
 
     def fresh(self) -> int:
         """Seconds for which others may keep the public keys."""
@@ -80,27 +87,38 @@ class AccountTokens:
     async def issue(self, claims: Json) -> str:
         return await self.keys.token(orjson.dumps({"iss": self.issuers[0], **claims}))
 
-    def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
-        """Whose the token is; None where it is none of ours. Raises TokenError."""
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
+        """Return the owner of a token, None if this server did not issue it. Raise TokenError."""
         claims = self._checked.get(token)
         if claims is None:
-            claims = self._claims(token)
+            claims = await self._claims(token)
             if claims is None:
                 return None
             if len(self._checked) >= _MOST:
                 self._checked.clear()
             self._checked[token] = claims
-        of_secret = claims["iss"] == OF_SECRETS
-        if not of_secret:
-            self._check_times(claims)
-        meant_for = self.audiences or self.issuers if of_secret else claims["aud"]
-        good_for = tuple(audience for audience in audiences if audience in meant_for)
-        if not good_for:
-            shown = ['["' + '" "'.join(each) + '"]' for each in (meant_for, audiences)]
-            raise TokenError(f"token audiences {shown[0]} is invalid for the target audiences {shown[1]}")
-        return Identified(self._user_of_secret(claims, token) if of_secret else self._user(claims), good_for)
+        if claims["iss"] != OF_SECRETS:
+            return self._bound(claims, audiences)
+        good_for = _intersect(audiences, self.audiences or self.issuers)
+        return Identified(await self._user_of_secret(claims, token), good_for)
 
-    def _claims(self, token: str) -> Json | None:
+    def recall(self, token: str, audiences: tuple[str, ...]) -> User | None:
+        """Return the owner of a good token that was verified before, else None. It never waits; `identify` may."""
+        claims = self._checked.get(token)
+        if claims is None or claims["iss"] == OF_SECRETS:
+            return None
+        try:
+            return self._bound(claims, audiences).user
+        except TokenError:
+            return None
+
+    def _bound(self, claims: Json, audiences: tuple[str, ...]) -> Identified:
+        """Raise TokenError if a verified token is not good now, or not for these audiences."""
+        self._check_times(claims)
+        good_for = _intersect(audiences, claims["aud"])
+        return Identified(self._user(claims), good_for)
+
+    async def _claims(self, token: str) -> Json | None:
         signed, dot, signature = token.rpartition(".")
         if not dot or signed.count(".") != 1 or not token.isascii():
             return None
@@ -112,7 +130,7 @@ class AccountTokens:
                 return None
             if claims.get("iss") not in (*self.issuers, OF_SECRETS):
                 return None
-            if not self.keys.knows(header, signed.encode(), _decode(signature)):
+            if not await self.keys.knows(header, signed.encode(), _decode(signature)):
                 return None
         except (ValueError, binascii.Error):
             return None
@@ -149,8 +167,8 @@ class AccountTokens:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         return User(f"system:serviceaccount:{namespace}:{account['name']}", account["uid"], groups, extra)
 
-    def _user_of_secret(self, claims: Json, token: str) -> User:
-        """The account whose token a secret holds, as long as it does."""
+    async def _user_of_secret(self, claims: Json, token: str) -> User:
+        """Return the account whose token a secret holds. Raise TokenError if it does not hold it any more."""
         account = {part: claims.get(f"{_OF_ACCOUNT}service-account.{part}", "") for part in ("name", "uid")}
         namespace = claims.get(f"{_OF_ACCOUNT}namespace", "")
         secret = self._lookup("", "secrets", namespace, claims.get(f"{_OF_ACCOUNT}secret.name", ""))
@@ -160,23 +178,23 @@ class AccountTokens:
             raise TokenError("Token does not match server's copy")
         meta = secret["metadata"]
         if (meta.get("labels") or {}).get(_INVALID):
-            self._note_use(secret)
+            await self._note_use(secret)
             raise TokenError(
                 f"the token in secret {namespace}/{meta['name']} for service account {namespace}/{account['name']} has"
                 " been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or"
                 f" remove the '{_INVALID}' label from the secret to temporarily allow use of this token"
             )
         found = self._user({_PRIVATE: {"namespace": namespace, "serviceaccount": account}, "jti": ""})
-        self._note_use(secret)
+        await self._note_use(secret)
         return User(found.name, found.uid, found.groups)
 
-    def _note_use(self, secret: Json) -> None:
-        """Writes into a secret on which day its token was last used, so that old ones can be told from those in use."""
+    async def _note_use(self, secret: Json) -> None:
+        """Write the day of the token's last use into its secret, so that unused tokens can be found."""
         now, meta = self._clock(), secret["metadata"]
         days = [f"{now + timedelta(days=number):%Y-%m-%d}" for number in (0, 1)]
         if self.note_use is not None and (meta.get("labels") or {}).get(_LAST_USED) not in days:
             namespace, name = meta["namespace"], meta["name"]
-            settled(("the use of", namespace, name), partial(self.note_use, namespace, name, _LAST_USED, days[0]))
+            await self.note_use(namespace, name, _LAST_USED, days[0])
 
     def _check_bound(self, kind: str, namespace: str, reference: Json) -> None:
         found = self._lookup("", kind + "s", namespace, reference["name"])

@@ -13,14 +13,13 @@ from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from apiserver.api.values.times import parse_time
 from apiserver.registry.definition.authority import Identified
 from apiserver.request.messages import User
 from apiserver.runtime.clock import now
-from apiserver.runtime.external_facts import settled
+from apiserver.runtime.offload import on_loop
 from apiserver.webhooks.failures import WebhookError
 from apiserver.webhooks.reviewers import Reviewer
 
@@ -44,16 +43,16 @@ class WebhookTokens:
         # By the digest of a token: a review may ask about one of megabytes.
         self._known: OrderedDict[tuple[bytes, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
 
-    def identify(self, token: str, wanted: tuple[str, ...], own: tuple[str, ...]) -> Identified:
-        """Whose a token is that is for one of the `wanted` audiences; `own` are those of this server, which a webhook
-        means that names none.
+    async def identify(self, token: str, wanted: tuple[str, ...], own: tuple[str, ...]) -> Identified:
+        """Return the owner of a token for one of the `wanted` audiences. `own` are the audiences of this server, which
+        count if the webhook names none.
         """
         key = hashlib.sha256(token.encode(errors="surrogatepass")).digest(), wanted
         known = self._known.get(key)
         if known is not None and known[0] > now():
             status = known[1]
         else:
-            found = settled((self, key), partial(self._ask, key, token))
+            found = await self._ask(key, token)
             if isinstance(found, WebhookError):
                 return Identified(None, (), str(found))
             status = found
@@ -67,6 +66,7 @@ class WebhookTokens:
         user = User(said.get("username", ""), said.get("uid", ""), tuple(said.get("groups") or ()), extra)
         return Identified(user, good_for)
 
+    @on_loop
     async def _ask(self, key: tuple[bytes, tuple[str, ...]], token: str) -> Json | WebhookError:
         spec = {"token": token, "audiences": list(key[1])}
         try:

@@ -110,11 +110,6 @@ class Event:
             if made is not None:
                 known["responseObject"] = self._shown(made)
 
-    @property
-    def code(self) -> int:
-        """How the request was answered; 0 while that is not known."""
-        return int(self._known.get("responseStatus", {}).get("code", 0))
-
     def note_code(self, code: int, message: str = "") -> None:
         """As `note_answer`, where there is no more to say."""
         self._known["responseStatus"] = {"metadata": {}, **({"message": message} if message else {}), "code": code}

@@ -4,24 +4,21 @@ authorization, so that it sees what is refused; `AuditOfStrangers` before authen
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Mapping
 from typing import Final
 
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.http.audit.events import Event, Write
 from apiserver.http.audit.policy import Level, Policy
 from apiserver.http.formats.errors import error_response
-from apiserver.http.handlers.authorization import question_of
-from apiserver.http.handlers.chain import Handler, anew
+from apiserver.http.handlers.authorization import annotations_of, decide
+from apiserver.http.handlers.chain import Handler
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.definition.authority import Decision
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream
-from apiserver.runtime.external_facts import Unsettled, settle_again
 
 __all__ = ["Audit", "AuditOfStrangers"]
 
-_DECISION: Final = "authorization.k8s.io/decision"
-_REASON: Final = "authorization.k8s.io/reason"
 _NO_CREDENTIALS: Final = "Authentication failed, no credentials provided"
 
 
@@ -46,39 +43,34 @@ class Audit:
         failed: Exception | None = None
         answer: Response | Stream
         try:
-            try:
-                answer = await self.next.handle(request)
-            except Unsettled as lacking:
-                answer = await settle_again(lacking, lambda: anew(self.next, request))
+            answer = await self.next.handle(request)
         except ConnectionClosed:
             event.note_code(200, "Connection closed early")
-            self._finish(event, request)
+            self._finish(event, request, await self._authorization(request, 200))
             raise
         except Exception as error:  # noqa: BLE001 - each kind has its answer
             failed = error
             answer = error_response(request, error)
+        authorization = await self._authorization(request, answer.status)
         if isinstance(answer, Response):
             event.note_answer(answer, failed)
-            self._finish(event, request)
+            self._finish(event, request, authorization)
         else:
             event.note_code(answer.status)
             event.give("ResponseStarted")
-            answer.when_ended.append(lambda: self._finish(event, request))
+            answer.when_ended.append(lambda: self._finish(event, request, authorization))
         return answer
 
-    def _finish(self, event: Event, request: Request) -> None:
-        user, question = request.user, question_of(request)
-        assert user is not None, "authentication stands before this handler"
-        try:
-            if question is None:
-                decision = self._authorizer.decide_path(user, request.method.lower(), request.path)
-            else:
-                decision = self._authorizer.decide(user, question)
-        except Unsettled:
-            # A webhook decided whose answer is not kept: what followed tells which it was.
-            decision = Decision(event.code != 403)
-        noted = {_DECISION: "allow" if decision.allowed else "forbid", _REASON: decision.reason}
-        request.annotations = {**(request.annotations or {}), **noted}
+    async def _authorization(self, request: Request, code: int) -> Mapping[str, str]:
+        if request.authorization:
+            return request.authorization
+        if self._authorizer.asks:  # a request that ended before its authorization is no reason to call a webhook
+            return annotations_of(Decision(code != 403))
+        return annotations_of(await decide(self._authorizer, request))
+
+    @staticmethod
+    def _finish(event: Event, request: Request, authorization: Mapping[str, str]) -> None:
+        request.annotations = {**request.annotations, **authorization}
         event.give("ResponseComplete")
 
 
@@ -93,9 +85,9 @@ class AuditOfStrangers:
     def try_fast(self, request: Request) -> Response | None:
         return None
 
-    def handle(self, request: Request) -> Awaitable[Response | Stream]:
+    async def handle(self, request: Request) -> Response | Stream:
         try:
-            return self.next.handle(request)
+            return await self.next.handle(request)
         except Exception as error:
             if request.user is None:
                 self._note(request, error)

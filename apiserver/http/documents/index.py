@@ -69,9 +69,9 @@ class Documents:
             if found is None:
                 raise PlainError(404, _NO_PAGE)
             return found
-        return self._other(request, parts)
+        return await self._other(request, parts)
 
-    def _other(self, request: Request, parts: list[str]) -> Response:
+    async def _other(self, request: Request, parts: list[str]) -> Response:
         path = "/".join(parts)
         if path == "version":
             if request.method != "GET":
@@ -85,7 +85,7 @@ class Documents:
         if path in PATHS:
             if request.method != "GET":
                 raise method_not_allowed()
-            return self._issuer.answer(request, path)
+            return await self._issuer.answer(request, path)
         if path == "":
             return Response(200, orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2))
         raise PlainError(404, _NO_PAGE)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import orjson
@@ -23,22 +23,24 @@ _KEYS_TYPE: Final = "application/jwk-set+json"
 class Issuer:
     """`keys` gives the public keys, `fresh` for how many seconds they may be kept."""
 
-    def __init__(self, issuer: str, address: str, keys: Callable[[], list[Json]], fresh: Callable[[], int]) -> None:
+    def __init__(
+        self, issuer: str, address: str, keys: Callable[[], Awaitable[list[Json]]], fresh: Callable[[], int]
+    ) -> None:
         """`address` is where clients find the keys."""
         self._issuer, self._address, self._keys, self._fresh = issuer, address, keys, fresh
 
-    def answer(self, request: Request, path: str) -> Response:
+    async def answer(self, request: Request, path: str) -> Response:
         """Raises 406."""
         wanted = _KEYS_TYPE if path == _KEYS else "application/json"
         check_produced(request.headers.get("accept", ""), wanted)
-        body = {"keys": self._keys()} if path == _KEYS else self._configuration()
+        body = {"keys": await self._keys()} if path == _KEYS else await self._configuration()
         return Response(200, orjson.dumps(body), wanted, (("Cache-Control", f"public, max-age={self._fresh()}"),))
 
-    def _configuration(self) -> Json:
+    async def _configuration(self) -> Json:
         return {
             "issuer": self._issuer,
             "jwks_uri": self._address,
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": sorted({key["alg"] for key in self._keys()}),
+            "id_token_signing_alg_values_supported": sorted({key["alg"] for key in await self._keys()}),
         }

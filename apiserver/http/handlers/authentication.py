@@ -33,34 +33,48 @@ class Authentication:
 
     def try_fast(self, request: Request) -> Response | None:
         if request.user is None:
-            request.user = self.user_of(request)
-        return self.next.try_fast(request)
+            request.user = self._recall(request)
+        return self.next.try_fast(request) if request.user is not None else None
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
         if "timeout=" in request.query:
             _check_timeout(request)
         if request.user is None:
-            request.user = self.user_of(request)
+            request.user = self._recall(request)
+            if request.user is None:
+                return self._identified(request)
         return self.next.handle(request)
 
-    def user_of(self, request: Request) -> User:
-        """Who asks, as whom. Raises 400, 401, 403."""
+    async def _identified(self, request: Request) -> Response | Stream:
+        request.user = await self.user_of(request)
+        return await self.next.handle(request)
+
+    def _recall(self, request: Request) -> User | None:
+        """Return the user if that takes no waiting, else None."""
         headers = request.headers
-        user = self._authenticator.nobody if "authorization" not in headers and request.peer is None else None
-        if user is None:
-            user = self._authenticator(request)
         names = tuple(headers)
-        if names in self._harmless:
-            return user
-        if "impersonate-" not in (text := "\n".join(names)):
-            if len(self._harmless) < _KEPT and len(text) <= _SHORT:
-                self._harmless.add(names)
-            return user
-        who = requested_identity(headers, constrained=self._constrained)
+        if names not in self._harmless and not self._is_harmless(names):
+            return None
+        if "authorization" not in headers and request.peer is None:
+            return self._authenticator.nobody
+        return self._authenticator.recall(request)
+
+    def _is_harmless(self, names: tuple[str, ...]) -> bool:
+        """Return whether no header asks for another user; remember the names if so."""
+        if "impersonate-" in (text := "\n".join(names)):
+            return False
+        if len(self._harmless) < _KEPT and len(text) <= _SHORT:
+            self._harmless.add(names)
+        return True
+
+    async def user_of(self, request: Request) -> User:
+        """Return the user, or the user that it impersonates. Raise 400, 401, 403."""
+        user = await self._authenticator.authenticate(request)
+        who = requested_identity(request.headers, constrained=self._constrained)
         if who is None:
             return user
         request.impersonator = user
-        found = impersonate(
+        found = await impersonate(
             self._authorizer, user, who, question_of(request), request.path, request.method,
             constrained=self._constrained,
         )  # fmt: skip

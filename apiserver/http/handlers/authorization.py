@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import PlainError, StatusError, qualified
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.http.handlers.chain import Handler
-from apiserver.registry.definition.authority import Question
+from apiserver.registry.definition.authority import Decision, Question
 from apiserver.request.messages import Request, Response, Stream, User
 
 #: Error texts must not look like HTML.
 _SAFE: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
+_DECISION: Final = "authorization.k8s.io/decision"
+_REASON: Final = "authorization.k8s.io/reason"
 _HEADERS: Final = (("X-Content-Type-Options", "nosniff"),)
 
 
@@ -27,33 +29,29 @@ class Authorization:
         self._authorizer = authorizer
 
     def try_fast(self, request: Request) -> Response | None:
-        self._check(request)
-        return self.next.try_fast(request)
+        return self.next.try_fast(request) if self._permits(request) else None
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
-        self._check(request)
-        return self.next.handle(request)
+        if not self._authorizer.asks and self._permits(request):
+            return self.next.handle(request)
+        return self._decided(request)
 
-    def _check(self, request: Request) -> None:
-        """Raises 403."""
-        user, question, authorizer = request.user, question_of(request), self._authorizer
+    def _permits(self, request: Request) -> bool:
+        """Return whether it is known without waiting that the request is allowed."""
+        user, question = request.user, question_of(request)
         assert user is not None, "authentication stands before this handler"
-        if authorizer.asks:
-            self._decide(request, user, question)
-        elif question is None:
-            verb = request.method.lower()
-            if not authorizer.allows_path(user, verb, request.path):
-                reason = authorizer.decide_path(user, verb, request.path).reason
-                raise denied_path(user, request.method, request.path, reason)
-        elif not authorizer.permits(user, question):
-            raise denied(user, question, authorizer.decide(user, question).reason)
+        return question is not None and self._authorizer.permits(user, question)
 
-    def _decide(self, request: Request, user: User, question: Question | None) -> None:
-        """As `_check`, asking once, where that is not free. Raises 403, and 500 for what could not be found out."""
-        if question is None:
-            decision = self._authorizer.decide_path(user, request.method.lower(), request.path)
-        else:
-            decision = self._authorizer.decide(user, question)
+    async def _decided(self, request: Request) -> Response | Stream:
+        await self._check(request)
+        return await self.next.handle(request)
+
+    async def _check(self, request: Request) -> None:
+        """Raise 403 for a request that is not allowed, 500 if an authorizer that could not be reached decides."""
+        user, question = request.user, question_of(request)
+        assert user is not None, "authentication stands before this handler"
+        decision = await decide(self._authorizer, request)
+        request.authorization = annotations_of(decision)
         if decision.allowed:
             return
         if decision.error:
@@ -62,6 +60,22 @@ class Authorization:
         if question is None:
             raise denied_path(user, request.method, request.path, decision.reason)
         raise denied(user, question, decision.reason)
+
+
+def annotations_of(decision: Decision) -> Mapping[str, str]:
+    """Return the annotations of a decision for the audit log."""
+    if decision.error and not decision.allowed:
+        return {_REASON: "internal error"}
+    return {_DECISION: "allow" if decision.allowed else "forbid", _REASON: decision.reason}
+
+
+async def decide(authorizer: Authorizer, request: Request) -> Decision:
+    """Return the decision about a request whose user is known."""
+    user, question = request.user, question_of(request)
+    assert user is not None, "authentication stands before this handler"
+    if question is None:
+        return await authorizer.decide_path(user, request.method.lower(), request.path)
+    return await authorizer.decide(user, question)
 
 
 def question_of(request: Request) -> Question | None:

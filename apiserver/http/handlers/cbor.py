@@ -23,7 +23,6 @@ from apiserver.http.handlers.chain import Handler
 from apiserver.http.handlers.routes import Routes
 from apiserver.registry.body.decode import media_type, summary
 from apiserver.request.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
-from apiserver.runtime.external_facts import Unsettled
 from apiserver.runtime.offload import LONG
 
 __all__ = ["Cbor"]
@@ -66,20 +65,15 @@ class Cbor:
                 return await self.next.handle(request)
             except StatusError as error:
                 raise _telling(error) from None
-        sent = request.headers, request.body
         answer: Response | Stream
+        request.headers = {**request.headers, "accept": _without_cbor(accept)}
         try:
-            request.headers = {**request.headers, "accept": _without_cbor(accept)}
-            try:
-                await self._open_body(request, content)
-                answer = await self.next.handle(request)
-            except (ConnectionClosed, Unsettled):
-                raise
-            except Exception as error:  # noqa: BLE001 - each kind has its answer
-                answer = error_response(request, _telling(error) if isinstance(error, StatusError) else error)
-        finally:
-            # Whoever asks once more asks with what the client has sent.
-            request.headers, request.body = sent
+            await self._open_body(request, content)
+            answer = await self.next.handle(request)
+        except ConnectionClosed:
+            raise
+        except Exception as error:  # noqa: BLE001 - each kind has its answer
+            answer = error_response(request, _telling(error) if isinstance(error, StatusError) else error)
         return await self._in_cbor(answer, clauses(accept))
 
     async def _open_body(self, request: Request, media: str) -> None:

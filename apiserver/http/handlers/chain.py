@@ -30,7 +30,6 @@ from apiserver.request.info import request_info
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream
 from apiserver.request.records import COMPLETE, STARTED, RequestRecord
 from apiserver.runtime.clock import now
-from apiserver.runtime.external_facts import Unsettled, settle_again
 from apiserver.runtime.metrics import Family, Gauge, Labels
 
 #: What can be answered without waiting.
@@ -60,12 +59,6 @@ class Link(Handler, Protocol):
     next: Handler
 
 
-def anew(handler: Handler, request: Request) -> Awaitable[Response | Stream]:
-    """Asks a handler once more: a request that was given up leaves no warnings behind."""
-    request.warnings, request.annotations = [], {}
-    return handler.handle(request)
-
-
 class Errors:
     """The link that makes answers of what is raised behind it, and headers of warnings: before it nothing is raised but
     ConnectionClosed.
@@ -76,8 +69,6 @@ class Errors:
     def try_fast(self, request: Request) -> Response | None:
         try:
             answer = self.next.try_fast(request)
-        except Unsettled:
-            return None
         except Exception as error:  # noqa: BLE001 - each kind has its answer
             answer = error_response(request, error)
         if request.warnings and answer is not None:
@@ -87,10 +78,7 @@ class Errors:
     async def handle(self, request: Request) -> Response | Stream:
         answer: Response | Stream
         try:
-            try:
-                answer = await self.next.handle(request)
-            except Unsettled as lacking:
-                answer = await settle_again(lacking, lambda: anew(self.next, request))
+            answer = await self.next.handle(request)
         except ConnectionClosed:
             raise
         except Exception as error:  # noqa: BLE001 - each kind has its answer

@@ -43,7 +43,7 @@ from apiserver.registry.verbs.patch import check_patch_type, patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
 from apiserver.request.messages import MAX_BODY, Request, Response, Stream
-from apiserver.runtime.offload import LONG, WAITING, in_thread, is_on_loop
+from apiserver.runtime.offload import LONG, in_own_thread, in_thread, is_on_loop
 from apiserver.storage.watchcache.entry import Entry
 
 T = TypeVar("T")
@@ -188,7 +188,7 @@ def _written(
             return in_thread(write(store, ctx, request))
         return write(store, ctx, request)
     request_version.set(ctx.version)
-    return in_thread(write(store, ctx, request), WAITING) if is_on_loop() else write(store, ctx, request)
+    return in_own_thread(write(store, ctx, request))
 
 
 def _takes_long(store: Store, ctx: Context, request: Request) -> bool:

@@ -6,7 +6,7 @@ The handler is in the chain only while there are rules that may still fire.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import count
@@ -19,7 +19,6 @@ from apiserver.http.formats.watch import error_event
 from apiserver.http.handlers.chain import Handler, HandlerChain
 from apiserver.request.info import RequestInfo
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream, User
-from apiserver.runtime.external_facts import settle
 
 #: How a client sees a watch end: as if its time were over; with the connection; with the event that its version is
 #: too old.
@@ -52,8 +51,8 @@ class Match:
     user_agent: str = ""
     path: str = ""
 
-    def fits(self, request: Request, info: RequestInfo, user: Callable[[Request], str]) -> bool:
-        """`user` finds out who asks; it is called only where that matters."""
+    async def fits(self, request: Request, info: RequestInfo, user: Callable[[Request], Awaitable[str]]) -> bool:
+        """Return whether the request fits. `user` names its user; it is called only if a pattern for users is given."""
         resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
         if (self.group and not info.resource) or not (
             _fits(self.verb, info.verb)
@@ -65,7 +64,7 @@ class Match:
             and _fits(self.user_agent, request.headers.get("user-agent", ""))
         ):
             return False
-        return not self.user or fnmatchcase(user(request), self.user)
+        return not self.user or fnmatchcase(await user(request), self.user)
 
 
 def _fits(pattern: str, text: str) -> bool:
@@ -135,7 +134,7 @@ class Faults:
 
     next: Handler
 
-    def __init__(self, chain: HandlerChain, authenticate: Callable[[Request], User]) -> None:
+    def __init__(self, chain: HandlerChain, authenticate: Callable[[Request], Awaitable[User]]) -> None:
         self._chain, self._authenticate = chain, authenticate
         self._rules: dict[str, Rule] = {}
         self._numbers = count(1)
@@ -182,7 +181,7 @@ class Faults:
 
     async def handle(self, request: Request) -> Response | Stream:
         info = request.info
-        rule = await settle(lambda: self._choose(request, info))
+        rule = await self._choose(request, info)
         if rule is None:
             return await self.next.handle(request)
         request.fault = rule.id
@@ -201,20 +200,20 @@ class Faults:
             raise ConnectionClosed(rule.id)
         return answer
 
-    def _choose(self, request: Request, info: RequestInfo) -> Rule | None:
+    async def _choose(self, request: Request, info: RequestInfo) -> Rule | None:
         for rule in self._rules.values():
             if rule.watch_end and info.verb != "watch":
                 continue
-            if rule.match.fits(request, info, self._user) and rule.fires():
+            if await rule.match.fits(request, info, self._user) and rule.fires():
                 self._stand()
                 return rule
         return None
 
-    def _user(self, request: Request) -> str:
+    async def _user(self, request: Request) -> str:
         """Who asks; "" where authentication will refuse."""
         if request.user is None:
             try:
-                request.user = self._authenticate(request)
+                request.user = await self._authenticate(request)
             except StatusError:
                 return ""
         return request.user.name

@@ -91,7 +91,7 @@ class Impersonation(NamedTuple):
     constraint: str = ""
 
 
-def impersonate(
+async def impersonate(
     authorizer: Authorizer,
     user: User,
     who: RequestedIdentity,
@@ -109,14 +109,14 @@ def impersonate(
         asking = _of_any_node(user) if mode == _ASSOCIATED else user
         verb = f"impersonate:{mode}"
         try:
-            _check_request(authorizer, asking, mode, question, path, method)
-            _check_claims(authorizer, asking, who, verb)
+            await _check_request(authorizer, asking, mode, question, path, method)
+            await _check_claims(authorizer, asking, who, verb)
         except StatusError as error:
             refusal = refusal or error
         else:
             return Impersonation(_become(who, ("system:nodes",) if who.node else None), verb)
     try:
-        _check(authorizer, user, _claims(who))
+        await _check(authorizer, user, _claims(who))
     except StatusError as error:
         raise refusal or error from None
     return Impersonation(_become(who, None))
@@ -141,26 +141,26 @@ def _of_any_node(user: User) -> User:
     return replace(user, extra={_NODE_KEYS: tuple(sorted(user.extra))})
 
 
-def _check_request(
+async def _check_request(
     authorizer: Authorizer, user: User, mode: str, question: Question | None, path: str, method: str
 ) -> None:
     if question is None:
         verb = f"impersonate-on:{mode}:{method.lower()}"
-        decision = authorizer.decide_path(user, verb, path)
+        decision = await authorizer.decide_path(user, verb, path)
         if not decision.allowed:
             raise denied_path(user, verb, path, decision.reason)
         return
-    _check(authorizer, user, iter([question._replace(verb=f"impersonate-on:{mode}:{question.verb}")]))
+    await _check(authorizer, user, iter([question._replace(verb=f"impersonate-on:{mode}:{question.verb}")]))
 
 
-def _check(authorizer: Authorizer, user: User, questions: Iterator[Question]) -> None:
+async def _check(authorizer: Authorizer, user: User, questions: Iterator[Question]) -> None:
     for question in questions:
-        decision = authorizer.decide(user, question)
+        decision = await authorizer.decide(user, question)
         if not decision.allowed:
             raise denied(user, question, decision.reason)
 
 
-def _check_claims(authorizer: Authorizer, user: User, who: RequestedIdentity, verb: str) -> None:
+async def _check_claims(authorizer: Authorizer, user: User, who: RequestedIdentity, verb: str) -> None:
     """Whether everything may be claimed by a constrained verb. Raises 403."""
     account = who.service_account
     if account is not None:
@@ -169,12 +169,12 @@ def _check_claims(authorizer: Authorizer, user: User, who: RequestedIdentity, ve
         named = Question(verb, _AUTHENTICATION, "nodes", name="*" if verb.endswith(_ASSOCIATED) else who.node)
     else:
         named = Question(verb, _AUTHENTICATION, "users", name=who.name)
-    _check(authorizer, user, iter([named]))
+    await _check(authorizer, user, iter([named]))
     if who.uid:
-        _check(authorizer, user, iter([Question(verb, _AUTHENTICATION, "uids", name=who.uid)]))
+        await _check(authorizer, user, iter([Question(verb, _AUTHENTICATION, "uids", name=who.uid)]))
     _check_limits(user, who, verb)
     groups = [Question(verb, _AUTHENTICATION, "groups", name=name) for name in who.groups]
-    _check_all(authorizer, user, groups, Question(verb, _AUTHENTICATION, "groups", name="*"))
+    await _check_all(authorizer, user, groups, Question(verb, _AUTHENTICATION, "groups", name="*"))
     if problem := _extra_problem(who.extra):
         raise denied(user, Question(verb, _AUTHENTICATION, "userextras"), problem)
     extras = [
@@ -182,14 +182,14 @@ def _check_claims(authorizer: Authorizer, user: User, who: RequestedIdentity, ve
         for key, values in who.extra.items()
         for value in values
     ]
-    _check_all(authorizer, user, extras, Question(verb, _AUTHENTICATION, "userextras", "*", name="*"))
+    await _check_all(authorizer, user, extras, Question(verb, _AUTHENTICATION, "userextras", "*", name="*"))
 
 
-def _check_all(authorizer: Authorizer, user: User, questions: list[Question], any_of_them: Question) -> None:
+async def _check_all(authorizer: Authorizer, user: User, questions: list[Question], any_of_them: Question) -> None:
     """Where there are many, whoever may claim any of them is asked for none."""
-    if len(questions) >= _MANY and authorizer.decide(user, any_of_them).allowed:
+    if len(questions) >= _MANY and (await authorizer.decide(user, any_of_them)).allowed:
         return
-    _check(authorizer, user, iter(questions))
+    await _check(authorizer, user, iter(questions))
 
 
 def _check_limits(user: User, who: RequestedIdentity, verb: str) -> None:

@@ -15,7 +15,6 @@ from apiserver.http.tracing.export import Exporter
 from apiserver.http.tracing.spans import Span
 from apiserver.request.audit_ids import audit_id
 from apiserver.request.messages import Request, Response, Stream
-from apiserver.runtime.external_facts import Unsettled
 
 __all__ = ["Tracing"]
 
@@ -75,8 +74,6 @@ class Tracing:
     async def _traced(self, request: Request, span: Span) -> Response | Stream:
         try:
             answer = await self.next.handle(request)
-        except Unsettled:
-            raise  # it comes again
         except Exception as error:
             self._end(span, getattr(error, "code", 500))
             raise

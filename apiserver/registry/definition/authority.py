@@ -60,11 +60,19 @@ class Rules(NamedTuple):
 
 
 class Authority(Protocol):
-    """The authorizer of a server."""
+    """The authorizer of a server. `asks`: its decisions may come from outside of this process."""
 
-    def decide(self, user: User, question: Question) -> Decision: ...
+    asks: bool
 
-    def decide_path(self, user: User, verb: str, path: str) -> Decision: ...
+    async def decide(self, user: User, question: Question) -> Decision: ...
+
+    async def decide_path(self, user: User, verb: str, path: str) -> Decision: ...
+
+    def judge(self, user: User, question: Question) -> Decision:
+        """As `decide`, for expressions. It blocks if the authorizer asks, and may be called in `waiting` only then."""
+        ...
+
+    def judge_path(self, user: User, verb: str, path: str) -> Decision: ...
 
     def rules_for(self, user: User, namespace: str) -> Rules:
         """All rules that the authorizers can enumerate."""
@@ -95,7 +103,7 @@ class Identity(Protocol):
     #: Seconds that a token lasts at most; 0 for any time.
     longest: int
 
-    def identify(self, token: str, audiences: tuple[str, ...]) -> Identified: ...
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identified: ...
 
     async def issue(self, claims: Json) -> str:
         """A signed token. Raises StatusError where whoever signs does not."""

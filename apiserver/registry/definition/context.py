@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apiserver.api.schema.objects import Shared
+from apiserver.registry.definition.authority import Question
 
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
     from apiserver.api.schema.dropping import DroppedField
+    from apiserver.registry.definition.authority import Access
     from apiserver.registry.definition.dropped_fields import DroppedFields
     from apiserver.registry.definition.options import DeleteOptions, WriteOptions
     from apiserver.registry.definition.resource import Resource
@@ -38,13 +40,15 @@ class Rewrite(Protocol):
 
 @dataclass(slots=True)
 class Context:
-    """What a rule may know of its request. `now` is UTC; `lookup(group, plural, namespace, name)` gives a stored object
-    or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace, name)`
-    asks the authorizer about the user; `resource_of(group, version, kind)` gives what is served of a kind, or None;
-    `rewrite(group, plural, namespace, name, func)` stores what a function makes of another object; `options` are those
-    of a write or deletion; `warnings` become Warning headers, `annotations` go into the record of the request,
-    `dropped` is what disabled feature gates took from the object; `deadline` is when the client gives up, by
-    `time.monotonic`, where it said that. `namespace` is empty for a cluster-wide kind."""
+    """What a rule may know of its request. `now` is UTC; `lookup(group, plural, namespace, name)` gives a stored
+    object or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace,
+    name)` returns the authorizer's decision about the user: it blocks for a webhook, so only rules of a strategy
+    with `asks_authorizer` call it, all others await `is_allowed`; `access()` returns authorizer and authenticator;
+    `resource_of(group, version, kind)` gives what is served of a kind, or None; `rewrite(group, plural, namespace,
+    name, func)` stores what a function makes of another object; `options` are those of a write or deletion;
+    `warnings` become Warning headers, `annotations` go into the record of the request, `dropped` is what disabled
+    feature gates took from the object; `deadline` is when the client gives up, by `time.monotonic`, where it said
+    that. `namespace` is empty for a cluster-wide kind."""
 
     now: datetime
     user: User
@@ -58,6 +62,7 @@ class Context:
     lookup: Callable[[str, str, str, str], Shared | None] = lambda *_: None
     all_of: Callable[[str, str], Iterable[Shared]] = lambda *_: ()
     authorize: Callable[..., bool] = lambda *_: True
+    access: Callable[[], Access | None] = lambda: None
     resource_of: Callable[[str, str, str], Resource | None] = lambda *_: None
     rewrite: Rewrite | None = None
     manager: str = ""
@@ -67,6 +72,16 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
     dropped: list[DroppedField] = field(default_factory=list)
+
+    async def is_allowed(
+        self, verb: str, group: str, resource: str, subresource: str = "", namespace: str = "", name: str = ""
+    ) -> bool:
+        """Return the authorizer's decision about the user."""
+        access = self.access()
+        if access is None or not access.authorizer.asks:
+            return self.authorize(verb, group, resource, subresource, namespace, name)
+        question = Question(verb, group, resource, subresource, namespace, name)
+        return (await access.authorizer.decide(self.user, question)).allowed
 
     def report_dropped(self, memory: DroppedFields, name: str) -> None:
         """Record the fields that a write of the object lost, and warn the writer once about each of them."""

@@ -185,7 +185,7 @@ class Resource:
     #: Serves POST of a resource that stores nothing of its own (bindings), as a Subresource's `create` does.
     create: Callable[[ItsStore, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     #: Last word on a new or changed object (None: no old one) before its kind's rules, by who writes it; raises 403.
-    guard: Callable[[ItsStore, Context, Json, Json | None], None] | None = None
+    guard: Callable[[ItsStore, Context, Json, Json | None], Awaitable[None]] | None = None
     #: Conditions of an object's row in the Table form (a finished pod), usually none.
     row_conditions: Callable[[Json], list[Json]] | None = None
     #: By what the rows of a list's Table are sorted, where not by names.

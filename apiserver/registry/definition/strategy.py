@@ -66,6 +66,8 @@ class Strategy:
     garbage_collection: str = "background"
     #: whether a deletion that `starts_deletion` began takes up the finalizers of its propagation policy.
     begins_with_finalizers: bool = True
+    #: rules of the kind call `Context.authorize`: where a webhook authorizes, a thread that may block evaluates them.
+    asks_authorizer: bool = False
     #: preconditions of DELETE are answered with the plural and the storage's words (namespaces, definitions).
     storage_preconditions: bool = False
 

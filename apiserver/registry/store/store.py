@@ -96,7 +96,7 @@ class Registry:
         warn_dropped: bool = False,
     ) -> None:
         self.log, self.cache, self.features, self.shared = log, cache, features, shared
-        self.clock, self.authorize, self._access, self.rewrite = clock, authorize, access, rewrite
+        self.clock, self.authorize, self.access, self.rewrite = clock, authorize, access, rewrite
         self.webhooks, self.components, self.watch_seconds = webhooks, components, watch_seconds
         self.kubelets, self.kubelet_endpoints = kubelets, kubelet_endpoints
         chance = chance or Chance()
@@ -111,14 +111,19 @@ class Registry:
     @property
     def authority(self) -> Authority | None:
         """The authorizer, for rules that need more than yes or no."""
-        access = self._access()
+        access = self.access()
         return None if access is None else access.authorizer
 
     @property
     def identity(self) -> Identity | None:
         """The authenticator."""
-        access = self._access()
+        access = self.access()
         return None if access is None else access.authenticator
+
+    @property
+    def waits_for_authorizer(self) -> bool:
+        """Whether a webhook authorizes: rules that call the authorizer have to be evaluated where they may block."""
+        return self.authority is not None and self.authority.asks
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Shared | None:
         """A stored object, for rules that need to know of others."""
@@ -231,6 +236,7 @@ class Store:
         self.registry, self.resource, self.cache, self.strategy = registry, resource, cache, resource.strategy
         self.forms, self.kind_group, self.reservations = forms, kind_group, reservations
         self._prefix, self._namespaced = cache.prefix, resource.namespaced
+        self.asks_authorizer = resource.strategy.asks_authorizer
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
         #: who is asked, by operation, version, subresource and whether it is in a namespace; another dict as soon as
         #: something changes that they go by.
@@ -298,8 +304,8 @@ class Store:
         # All fields by position: every request makes one, and keywords and default values cost it 100 ns.
         return Context(
             registry.clock(), user, registry.features, self.resource, version, verb, namespace, name, subresource,
-            registry.lookup, registry.all_of, partial(registry.authorize, user), registry.resource_of, registry.rewrite,
-            "", False, None, None, [], {}, [],
+            registry.lookup, registry.all_of, partial(registry.authorize, user), registry.access, registry.resource_of,
+            registry.rewrite, "", False, None, None, [], {}, [],
         )  # fmt: skip
 
     async def put(

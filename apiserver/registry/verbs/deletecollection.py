@@ -15,7 +15,6 @@ from apiserver.registry.store.results import Listing
 from apiserver.registry.verbs.delete import delete_object, options_of
 from apiserver.registry.verbs.list import list_entries
 from apiserver.registry.verbs.selection import check_fields
-from apiserver.runtime.external_facts import settle_alone
 from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ async def _delete_listed(store: Store, ctx: Context, entry: Entry, options: Dele
     namespace = parts[1] if store.resource.namespaced else ""
     one = ctx.of_object(namespace, parts[2])
     try:
-        await settle_alone(lambda: delete_object(store, one, options))
+        await delete_object(store, one, options)
     except StatusError as error:
         if error.reason != "NotFound":
             raise

@@ -14,6 +14,7 @@ Nothing waits between reading and appending unless a plugin does. Writes of one 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
@@ -35,6 +36,7 @@ from apiserver.registry.fields.managers import Manager, keep_times
 from apiserver.registry.store.admission import Attributes, Handlers, Operation
 from apiserver.registry.store.conversion import shown
 from apiserver.registry.store.results import Result, Unsaved
+from apiserver.runtime.offload import waiting
 from apiserver.storage.log.types import KeyExists, KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
@@ -173,7 +175,7 @@ async def admit_object(m: Mutation) -> None:
     if "ownerReferences" in metadata:
         deduplicate_owners(metadata, ctx.warnings, after_admission=True)
     if m.resource.guard is not None:
-        m.resource.guard(store, ctx, m.obj, m.old)
+        await m.resource.guard(store, ctx, m.obj, m.old)
     if not creating:
         given = metadata.pop("resourceVersion", "")
         if given != str(m.entry.revision):
@@ -214,7 +216,11 @@ async def store_object(m: Mutation) -> Result | None:
     if store.reservations is not None and not m.part:
         held = await store.reservations.reserve(ctx, obj, m.old)
     try:
-        errors = _prepare_new(m) if creating else _prepare_changed(m)
+        prepare = _prepare_new if creating else _prepare_changed
+        if store.asks_authorizer and store.registry.waits_for_authorizer:
+            errors = await waiting(partial(prepare, m))
+        else:
+            errors = prepare(m)
         if errors:
             kind, name = obj.get("kind", m.resource.kind), obj["metadata"].get("name", "")
             raise invalid_status(kind, store.kind_group, name, errors)
@@ -231,7 +237,7 @@ async def store_object(m: Mutation) -> Result | None:
         if not creating:
             keep_times(obj, m.old)
         elif m.creates:
-            _authorize_creation(m)
+            await _authorize_creation(m)
         if m.handlers.validating:
             await _validate_admission(m)
         if store.before_storing is not None:
@@ -319,10 +325,10 @@ def _changed_metadata_errors(m: Mutation, first: list[FieldError]) -> list[Field
     return errors
 
 
-def _authorize_creation(m: Mutation) -> None:
+async def _authorize_creation(m: Mutation) -> None:
     """Raise 403 if the user may not create the object, which the path of a PUT or apply does not say."""
     ctx, resource = m.ctx, m.resource
-    if not ctx.authorize("create", resource.group, resource.plural, ctx.subresource, ctx.namespace, m.name):
+    if not await ctx.is_allowed("create", resource.group, resource.plural, ctx.subresource, ctx.namespace, m.name):
         where = f' in the namespace "{ctx.namespace}"' if ctx.namespace else " at the cluster scope"
         cause = (
             f'User "{ctx.user.name}" cannot create resource "{resource.plural}" in API group "{resource.group}"{where}'

@@ -27,6 +27,7 @@ _RESERVED: Final = (
 class ConfigurationStrategy(Strategy):
     """`content_errors` are about the object, wherever it comes from; `access_errors` about what its writer may read."""
 
+    asks_authorizer = True
     checks_finalizer_names = False
     compares_metadata = False
 

@@ -98,6 +98,7 @@ def _check_conditions(conditions: list[Json]) -> Errors:
 
 
 class PodRequestStrategy(Strategy):
+    asks_authorizer = True
     revalidates_metadata = False
     status_reset_fields = ("spec",)
 

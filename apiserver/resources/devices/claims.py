@@ -195,6 +195,7 @@ def _drop_deallocated_devices(features: Features, status: Json, before: Json) ->
 
 
 class ResourceClaimStrategy(Strategy):
+    asks_authorizer = True
     reset_fields = ("status",)
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:

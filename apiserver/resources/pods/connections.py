@@ -37,16 +37,18 @@ _LOG_OPTIONS: Final = ("limitBytes", "sinceSeconds", "sinceTime", "stream", "tai
 _COUNTS: Final = ("sinceSeconds", "tailLines", "limitBytes")
 
 
-def _check_create(store: Store, ctx: Context) -> None:
+async def _check_create(store: Store, ctx: Context) -> None:
     """What runs or reads something in a container takes the verb create, also where a websocket is opened by a GET.
     Raises 403.
     """
     if ctx.verb == "create" or not ctx.features.enabled(_CREATE_GATE):
         return
-    if not ctx.authorize("create", "", "pods", ctx.subresource, ctx.namespace, ctx.name):
-        authority = store.registry.authority
-        question = Question("create", "", "pods", ctx.subresource, ctx.namespace, ctx.name)
-        raise forbidden("pods", "", ctx.name, authority.decide(ctx.user, question).reason if authority else "")
+    authority = store.registry.authority
+    assert authority is not None, "a server has an authorizer"
+    question = Question("create", "", "pods", ctx.subresource, ctx.namespace, ctx.name)
+    decision = await authority.decide(ctx.user, question)
+    if not decision.allowed:
+        raise forbidden("pods", "", ctx.name, decision.reason)
 
 
 def _pod(store: Store, ctx: Context) -> Json:
@@ -161,7 +163,7 @@ def _streaming(store: Store, ctx: Context, request: Request, what: str) -> Statu
 
 
 async def execute(store: Store, ctx: Context, request: Request) -> Response | Stream:
-    _check_create(store, ctx)
+    await _check_create(store, ctx)
     pod, kubelets = _pod(store, ctx), store.registry.kubelets
     node = pod["spec"].get("nodeName", "")
     if kubelets is not None and node and kubelets.serves(node):
@@ -177,7 +179,7 @@ async def execute(store: Store, ctx: Context, request: Request) -> Response | St
 
 
 async def attach(store: Store, ctx: Context, request: Request) -> Response | Stream:
-    _check_create(store, ctx)
+    await _check_create(store, ctx)
     passed = await _switched(store, ctx, request, "attach")
     if passed is not None:
         return passed
@@ -185,7 +187,7 @@ async def attach(store: Store, ctx: Context, request: Request) -> Response | Str
 
 
 async def port_forward(store: Store, ctx: Context, request: Request) -> Response | Stream:
-    _check_create(store, ctx)
+    await _check_create(store, ctx)
     pod = _pod(store, ctx)
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {ctx.name} does not have a host assigned")

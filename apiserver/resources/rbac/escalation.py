@@ -39,10 +39,10 @@ def _without_owners(obj: Json) -> Json:
     return {**obj, "metadata": metadata}
 
 
-def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
+async def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
     """Raises 403 if the role holds more than its writer does."""
     resource = ctx.resource
-    if _unasked(ctx, obj, old) or ctx.authorize(
+    if _unasked(ctx, obj, old) or await ctx.is_allowed(
         "escalate", resource.group, resource.plural, "", ctx.namespace, ctx.name
     ):
         return
@@ -57,14 +57,14 @@ def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
             )
 
 
-def guard_binding(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
+async def guard_binding(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
     """Raises 403 if the role that is bound holds more than the writer does, 404 if there is none."""
     if _unasked(ctx, obj, old):
         return
     ref = obj.get("roleRef") or {}
     group, kind, role = ref.get("apiGroup", ""), ref.get("kind", ""), ref.get("name", "")
     plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(kind)
-    if plural is not None and ctx.authorize("bind", group, plural, "", ctx.namespace, role):
+    if plural is not None and await ctx.is_allowed("bind", group, plural, "", ctx.namespace, role):
         return
     if plural is None:
         raise status.server_error(f"unsupported role reference kind: {go_quote(kind)}")

@@ -58,7 +58,7 @@ async def review_own_access(store: Store, ctx: Context, body: Json, options: Wri
     spec = _without_selectors(ctx, body)
     _refuse(_attributes_errors(spec) + _metadata_errors(body))
     await judge(store, ctx, body)
-    return _decide(store, ctx, body, ctx.user)
+    return await _decide(store, ctx, body, ctx.user)
 
 
 async def review_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
@@ -66,7 +66,7 @@ async def review_access(store: Store, ctx: Context, body: Json, options: WriteOp
     spec = _without_selectors(ctx, body)
     _refuse(_attributes_errors(spec, subject=True) + _metadata_errors(body))
     await judge(store, ctx, body)
-    return _decide(store, ctx, body, _subject(spec))
+    return await _decide(store, ctx, body, _subject(spec))
 
 
 async def review_local_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
@@ -87,7 +87,7 @@ async def review_local_access(store: Store, ctx: Context, body: Json, options: W
         errors.append(invalid(_SPEC / "nonResourceAttributes", shown, "disallowed on this kind of request"))
     _refuse(errors)
     await judge(store, ctx, body)
-    return _decide(store, ctx, body, _subject(spec))
+    return await _decide(store, ctx, body, _subject(spec))
 
 
 def _subject(spec: Json) -> User:
@@ -95,14 +95,14 @@ def _subject(spec: Json) -> User:
     return User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()), extra)
 
 
-def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
+async def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
     spec, authority = body["spec"], authority_of(store)
     asked = spec.get("resourceAttributes")
     problems: list[str] = []
     if asked is not None:
         selector = _selector(asked.get("fieldSelector"), problems)
         labels = _labels(asked.get("labelSelector"), problems)
-        decision: Decision = authority.decide(
+        decision: Decision = await authority.decide(
             user,
             Question(
                 asked.get("verb", ""),
@@ -118,7 +118,7 @@ def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
         )
     else:
         path = spec["nonResourceAttributes"]
-        decision = authority.decide_path(user, path.get("verb", ""), path.get("path", ""))
+        decision = await authority.decide_path(user, path.get("verb", ""), path.get("path", ""))
     outcome: Json = {"allowed": decision.allowed}
     if decision.denied:
         outcome["denied"] = True

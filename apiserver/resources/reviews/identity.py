@@ -46,7 +46,7 @@ async def review_token(store: Store, ctx: Context, body: Json, options: WriteOpt
     await judge(store, ctx, body)
     identity = store.registry.identity
     assert identity is not None, "a server authenticates"
-    found = identity.identify(token, tuple(spec.get("audiences") or ()))
+    found = await identity.identify(token, tuple(spec.get("audiences") or ()))
     # What the request says of the status stays, but for what is known now.
     outcome: Json = {"user": {}, **(body.get("status") or {})}
     outcome.pop("authenticated", None)

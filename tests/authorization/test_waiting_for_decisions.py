@@ -1,0 +1,192 @@
+"""A webhook decides in the middle of a request: the request waits there, and nothing of it happens twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver.http.handlers.chain import Handler
+from apiserver.http.sinks.jsonlines import JsonLines
+from apiserver.request.messages import Request, Response, Stream
+from apiserver.runtime.offload import LONG
+from tests.support.reviewers import Decider, authorized_by, configuration
+from tests.support.server import Running, serve
+
+Json = dict[str, Any]
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+MAPS = "/api/v1/namespaces/default/configmaps"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+CHECK = 'authorizer.requestResource.check("use").allowed()'
+ROLE = {"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
+
+
+@pytest.fixture(params=[False, True], ids=["real time", "virtual time"])
+def server(request: pytest.FixtureRequest, tmp_path: Path, webhook: Decider) -> Iterator[Running]:
+    """A server whose authorizer is the webhook. It caches no decision."""
+    uncached = {"cacheAuthorizedRequests": False, "cacheUnauthorizedRequests": False}
+    with serve(*authorized_by(tmp_path, configuration(webhook, **uncached)), standing=request.param) as running:
+        yield running
+
+
+def asked(webhook: Decider) -> list[str]:
+    """The verbs and resources of the calls so far."""
+    found = [call["spec"]["resourceAttributes"] for call in webhook.calls]
+    return [f"{each['verb']} {'/'.join(filter(None, (each['resource'], each.get('subresource'))))}" for each in found]
+
+
+class Counting:
+    """A link that counts requests."""
+
+    next: Handler
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def try_fast(self, request: Request) -> Response | None:
+        return None
+
+    async def handle(self, request: Request) -> Response | Stream:
+        self.paths.append(request.path)
+        return await self.next.handle(request)
+
+
+def test_a_request_that_waits_passes_each_link_once(server: Running, webhook: Decider) -> None:
+    counting = Counting()
+    server.server.chain.put_last(counting)
+    webhook.says({"allowed": True})
+    assert server.wire("ann").post(ROLES, ROLE).status == 201
+    assert asked(webhook) == ["create clusterroles", "escalate clusterroles"]
+    assert counting.paths == [ROLES]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "decision"),
+    [
+        ({"allowed": True, "reason": "a friend"}, 200, {"decision": "allow", "reason": "a friend"}),
+        ({"allowed": False, "reason": "a stranger"}, 403, {"decision": "forbid", "reason": "a stranger"}),
+        (None, 500, {"reason": "internal error"}),
+    ],
+    ids=["allowed", "forbidden", "failed"],
+)
+def test_the_audit_log_has_the_decision_that_the_request_waited_for(
+    tmp_path: Path, webhook: Decider, outcome: Json | None, code: int, decision: dict[str, str]
+) -> None:
+    policy, log = tmp_path / "policy", tmp_path / "log"
+    rules = [{"level": "Metadata", "users": ["ann"]}, {"level": "None"}]
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
+    text = configuration(webhook, failurePolicy="Deny", cacheAuthorizedRequests=False, cacheUnauthorizedRequests=False)
+    with serve(*authorized_by(tmp_path, text), f"--audit-policy-file={policy}") as running:
+        running.server.audit_requests(JsonLines("--audit-log-path", str(log), log.open("wb")))
+        webhook.says(outcome) if outcome is not None else webhook.fails()
+        assert running.wire("ann").get(MAPS).status == code
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["stage"] for each in events] == ["RequestReceived", "ResponseComplete"]
+    assert events[-1]["annotations"] == {f"authorization.k8s.io/{key}": value for key, value in decision.items()}
+    assert len(webhook.calls) == 1
+
+
+def test_a_deletion_of_many_waits_for_the_policies_of_each(server: Running, webhook: Decider) -> None:
+    root = server.wire("root")
+    for name in ("a", "b"):
+        assert root.post(MAPS, {"metadata": {"name": name}}).status == 201
+    bind(server, "validatingadmissionpolicies", validations=[{"expression": CHECK}])
+    webhook.says({"allowed": True})
+    assert server.wire("ann").request("DELETE", MAPS).status == 200
+    assert asked(webhook) == ["deletecollection configmaps", "use configmaps", "use configmaps"]
+    assert root.get(MAPS).json["items"] == []
+
+
+def bind(server: Running, kind: str, **spec: Any) -> None:
+    """Write a policy about ConfigMaps with its binding."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+    if kind.startswith("mutating"):
+        rule["operations"] = ["CREATE"]
+    root, singular = server.wire("root"), kind.replace("policies", "policy")
+    policy = {"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": [rule]}, **spec}}
+    assert root.post(f"{POLICIES}/{kind}", policy).status == 201
+    actions = {"validationActions": ["Deny"]} if kind.startswith("validating") else {}
+    binding = {"metadata": {"name": "p"}, "spec": {"policyName": "p", **actions}}
+    assert root.post(f"{POLICIES}/{singular}bindings", binding).status == 201
+
+
+@pytest.mark.parametrize("size", [1, 2 * LONG], ids=["short", "long"])
+def test_an_expression_of_a_policy_waits_for_a_decision_and_makes_it_once(
+    server: Running, webhook: Decider, size: int
+) -> None:
+    """(Also on behalf of a long request, whose thread does not block.)"""
+    bind(server, "validatingadmissionpolicies", validations=[{"expression": CHECK}] * 2)
+    made = {"metadata": {"name": "a"}, "data": {"k": "x" * size}}
+    webhook.says({"allowed": True}, {"allowed": False})
+    refused = server.wire("ann").post(MAPS, made)
+    assert (refused.status, refused.json["message"].rpartition(": ")[2]) == (422, CHECK)
+    assert asked(webhook) == ["create configmaps", "use configmaps"]
+    webhook.says({"allowed": True})
+    assert server.wire("ann").post(MAPS, made).status == 201
+
+
+def test_an_expression_that_changes_an_object_waits(server: Running, webhook: Decider) -> None:
+    change = f'Object{{data: {{"may": string({CHECK})}}}}'
+    mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": change}}
+    bind(server, "mutatingadmissionpolicies", reinvocationPolicy="Never", mutations=[mutation])
+    webhook.says({"allowed": True}, {"allowed": False})
+    made = server.wire("ann").post(MAPS, {"metadata": {"name": "a"}})
+    assert (made.status, made.json["data"]) == (201, {"may": "false"})
+
+
+def test_a_match_condition_of_a_webhook_waits(server: Running, webhook: Decider) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    hook = {
+        "name": "w.example.com", "rules": [rule], "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://127.0.0.1:1/"}, "matchConditions": [{"name": "c", "expression": CHECK}],
+    }  # fmt: skip
+    hooks = {"metadata": {"name": "w"}, "webhooks": [hook]}
+    assert server.wire("root").post(f"{POLICIES}/validatingwebhookconfigurations", hooks).status == 201
+    webhook.says({"allowed": True}, {"allowed": False})
+    assert server.wire("ann").post(MAPS, {"metadata": {"name": "a"}}).status == 201, "the webhook is not called"
+    assert asked(webhook) == ["create configmaps", "use configmaps"]
+
+
+def test_rules_of_a_claim_wait_for_decisions(server: Running, webhook: Decider) -> None:
+    assert server.wire("root").post(CLAIMS, {"metadata": {"name": "c"}, "spec": {}}).status == 201
+    reserved = {"status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
+    merge = {"Content-Type": "application/merge-patch+json"}
+    webhook.says({"allowed": True}, {"allowed": False})
+    answer = server.wire("ann").request("PATCH", f"{CLAIMS}/c/status", reserved, merge)
+    assert answer.status == 422
+    assert 'requires resource="resourceclaims/binding"' in answer.json["message"]
+    assert asked(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
+
+
+def test_rules_of_a_new_policy_wait_for_decisions(server: Running, webhook: Decider) -> None:
+    kind = {"apiVersion": "v1", "kind": "Secret"}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    rules = {"resourceRules": [rule]}
+    spec = {"matchConstraints": rules, "paramKind": kind, "validations": [{"expression": "true"}]}
+    webhook.says({"allowed": True}, {"allowed": False})
+    answer = server.wire("ann").post(
+        f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec}
+    )
+    assert answer.status == 422
+    assert asked(webhook) == ["create validatingadmissionpolicies", "get secrets"]
+
+
+def test_an_object_that_a_put_makes_waits_for_the_right_to_create_it(server: Running, webhook: Decider) -> None:
+    lease = {"metadata": {"name": "l"}, "spec": {}}
+    webhook.says({"allowed": True}, {"allowed": False})
+    answer = server.wire("ann").request("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
+    assert (answer.status, asked(webhook)) == (403, ["update leases", "create leases"])
+
+
+def test_the_administrator_of_the_server_is_whom_the_webhook_allows_everything(
+    server: Running, webhook: Decider
+) -> None:
+    webhook.says({"allowed": False})
+    assert server.wire("ann").get("/-/requests").status == 403
+    webhook.says({"allowed": True})
+    assert server.wire("ann").get("/-/requests").status == 200
+    assert asked(webhook) == ["* *"]
