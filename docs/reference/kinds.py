@@ -136,12 +136,18 @@ def _row(path: str, item: Field) -> str:
         f"`{path}`",
         _type(item.type) + required,
         _default(item.default if item.fills is None else item.fills),
-        item.limits.shown() if item.limits is not None else "",
+        _limits(item),
         ", ".join(gates) + note,
         _since(gates),
         item.doc,
     ]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def _limits(item: Field) -> str:
+    shown = item.limits.shown() if item.limits is not None else ""
+    # The least amount is told by its sign alone.
+    return shown.replace("at least 1", "more than 0") if getattr(item.type, "name", "") == "quantity" else shown
 
 
 def _default(value: object) -> str:
