@@ -9,17 +9,21 @@ from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 __all__ = ["V1", "V1BETA1", "Family"]
 
 
+_REQUIRED = Limits(required=True, format="path-segment")
+
+
 class Family:
     """The types of one version."""
 
     def __init__(self, version: str) -> None:
         prefix = f"io.k8s.api.networking.{version}."
         self.ParentReference = Struct(prefix + "ParentReference", lambda: (
-            field("group", 1, STRING, doc="API group of the object."),
-            field("resource", 2, STRING, required=True, doc="Resource of the object, in the plural."),
-            field("namespace", 3, STRING, doc="Namespace of the object."),
-            field("name", 4, STRING, required=True, doc="Name of the object."),
-        ), doc="ParentReference names the object that has an address.")
+            field("group", 1, STRING, limits=Limits(format="subdomain"), doc="API group of the object."),
+            field("resource", 2, STRING, required=True, limits=_REQUIRED, doc="Resource of the object, in the plural."),
+            field("namespace", 3, STRING, limits=Limits(format="path-segment"), doc="Namespace of the object."),
+            field("name", 4, STRING, required=True, limits=_REQUIRED, doc="Name of the object."),
+        ), doc="ParentReference names the object that has an address.",
+            rules=("group", "resource", "name", "namespace"))
         self.IPAddressSpec = Struct(prefix + "IPAddressSpec", lambda: (
             field("parentRef", 1, self.ParentReference, pointer=True, required=True,
                 limits=Limits(required=True, immutable=FIXED),

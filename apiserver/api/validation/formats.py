@@ -189,6 +189,7 @@ FORMATS: Final[dict[str, Format]] = {
     "caseless-label-key": _format(_caseless_label_key),
     "caseless-subdomain": _by(names.dns_subdomain_caseless),
     "config-map-key": _by(names.config_map_key),
+    "dns-1035-label": _by(names.dns1035_label, _LABEL_LIMIT),
     "dns-label": _by(names.dns_label, _LABEL_LIMIT),
     "driver-name": _format(_lowered_subdomain),
     "env-var-name": _by(names.relaxed_env_var_name),

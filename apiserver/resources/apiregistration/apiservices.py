@@ -9,15 +9,17 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, go_quote, invalid, not_supported, required
-from apiserver.api.types.apiregistration import APIService
-from apiserver.api.values.names import dns1035_label, dns_subdomain
+from apiserver.api.errors.field_errors import FieldError, Named, Path, go_quote, invalid, not_supported
+from apiserver.api.markers import If, Invalid, Required, differs, is_set
+from apiserver.api.types.apiregistration import APIService, APIServiceSpec
+from apiserver.api.validation.compile import At
 from apiserver.api.values.times import timestamp
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["API_SERVICES"]
 
@@ -25,46 +27,28 @@ Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")
-_SERVICE: Final = _SPEC / "service"
+_INSECURE: Final = "insecureSkipTLSVerify"
 _STATUSES: Final = ("True", "False", "Unknown")
 
 
-def _service(spec: Json) -> Errors:
-    service, bundle = spec.get("service"), spec.get("caBundle", "")
-    insecure = spec.get("insecureSkipTLSVerify", False)
-    if service is None:
-        errors: Errors = []
-        if bundle:
-            size = f"{len(b64decode(bundle))} bytes"
-            errors.append(invalid(_SPEC / "caBundle", size, "local APIServices may not have a caBundle"))
-        if insecure:
-            text = "local APIServices may not have insecureSkipTLSVerify"
-            errors.append(invalid(_SPEC / "insecureSkipTLSVerify", True, text))
-        return errors
-    errors = [required(_SERVICE / name) for name in ("namespace", "name") if not service.get(name)]
-    port = service.get("port", 0)
-    if not 1 <= port <= 65535:
-        text = "port is not valid: must be between 1 and 65535, inclusive"
-        errors.append(invalid(_SERVICE / "port", port, text))
-    if insecure and bundle:
-        text = "may not be true if caBundle is present"
-        errors.append(invalid(_SPEC / "insecureSkipTLSVerify", True, text))
-    return errors
+def _no_authorities(at: At) -> Errors:
+    size = f"{len(b64decode(at.value['caBundle']))} bytes"
+    return [invalid(at.path / "caBundle", size, "local APIServices may not have a caBundle")]
 
 
-def _whole(obj: Json) -> Errors:
-    spec = obj["spec"]
-    group, version = spec.get("group", ""), spec.get("version", "")
-    errors: Errors = []
-    if not group and version != "v1":
-        errors.append(required(_SPEC / "group", "only v1 may have an empty group and it better be legacy kube"))
-    errors += [invalid(_SPEC / "group", group, text) for text in (dns_subdomain(group) if group else ())]
-    errors += [invalid(_SPEC / "version", version, text) for text in dns1035_label(version)]
-    for name, most in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
-        value = spec.get(name, 0)
-        if not 0 < value <= most:
-            errors.append(invalid(_SPEC / name, value, f"must be positive and less than {most}"))
-    return errors + _service(spec)
+RULES.set(
+    APIServiceSpec,
+    Required("group", "only v1 may have an empty group and it better be legacy kube", when=differs("version", "v1")),
+    "group", "version", "groupPriorityMinimum", "versionPriority", "service",
+    If(
+        is_set("service"),
+        (Invalid(_INSECURE, "may not be true if caBundle is present", when=is_set(_INSECURE, "caBundle")),),
+        otherwise=(
+            If(is_set("caBundle"), (_no_authorities,)),
+            Invalid(_INSECURE, "local APIServices may not have insecureSkipTLSVerify", when=is_set(_INSECURE)),
+        ),
+    ),
+)  # fmt: skip
 
 
 class APIServiceStrategy(Strategy):
@@ -97,10 +81,10 @@ class APIServiceStrategy(Strategy):
         return [invalid(Path("metadata") / "name", name, text)]
 
     def validate(self, ctx: Context, obj: Json) -> Errors:
-        return _whole(obj)
+        return RULES.of(APIServiceSpec).errors(_SPEC, obj["spec"])
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> Errors:
-        return _whole(obj)
+        return RULES.of(APIServiceSpec).errors(_SPEC, obj["spec"])
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> Errors:
         return [

@@ -9,45 +9,28 @@ from apiserver.api.errors.field_errors import FieldError, Path, invalid, require
 from apiserver.api.types.addresses import V1, V1BETA1
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.internal_values import internal
-from apiserver.api.values.names import dns_subdomain, path_segment
 from apiserver.api.values.networks import canonical_cidr, cidr_family
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import AGE, NAME, name_and_age
+from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["IP_ADDRESSES", "SERVICE_CIDRS"]
 
 Json = dict[str, Any]
 
-_PARENT: Final = Path("spec") / "parentRef"
 _CIDRS: Final = Path("spec") / "cidrs"
 _CHANGES: Final = changes(V1.IPAddressSpec)
 _FIXED: Final = "field is immutable"
-
-
-def _parent(parent: Json | None) -> list[FieldError]:
-    if parent is None:
-        return [required(_PARENT)]
-    errors: list[FieldError] = []
-    for field, check, needed in (
-        ("group", dns_subdomain, False), ("resource", path_segment, True),
-        ("name", path_segment, True), ("namespace", path_segment, False),
-    ):  # fmt: skip
-        text = parent.get(field, "")
-        if text:
-            errors += [invalid(_PARENT / field, text, wrong) for wrong in check(text)]
-        elif needed:
-            errors.append(required(_PARENT / field))
-    return errors
 
 
 class IPAddressStrategy(Strategy):
     name_rule = "ip"
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return _parent(obj["spec"].get("parentRef"))
+        return RULES.of(V1.IPAddressSpec).errors(Path("spec"), obj["spec"])
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self.validate(ctx, obj) + _CHANGES.errors(Path("spec"), obj["spec"], old["spec"])
