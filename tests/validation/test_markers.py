@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
-from apiserver.api.markers import (
+from apiserver.api.schema.language import INT32, STRING, ListOf, Struct, field, string
+from apiserver.api.schema.limits import Limits
+from apiserver.api.schema.markers import (
     OMITTED,
     AtMost,
     Enum,
@@ -28,8 +30,6 @@ from apiserver.api.markers import (
     one_of,
     selector_values,
 )
-from apiserver.api.schema.language import INT32, STRING, ListOf, Struct, field, string
-from apiserver.api.schema.limits import Limits
 from apiserver.api.validation.compile import At, Rules
 
 Json = dict[str, Any]

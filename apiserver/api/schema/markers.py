@@ -17,39 +17,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
-from apiserver.api.errors.shown_values import OMITTED, ShownValue
+from apiserver.api.errors.shown_values import OMITTED
 
 __all__ = [
-    "CHOSEN",
-    "OMITTED",
-    "OWN",
-    "AtMost",
-    "Condition",
-    "Enum",
-    "Forbidden",
-    "If",
-    "Invalid",
-    "Marker",
-    "Reference",
-    "Required",
-    "Step",
-    "Union",
-    "UntilError",
-    "When",
-    "differs",
-    "equals",
-    "is_any_set",
-    "is_set",
-    "is_unset",
-    "knows",
-    "one_of",
-    "selector_values",
-]
-
+    "CHOSEN", "OMITTED", "OWN", "AtMost", "Condition", "Enum", "Forbidden", "If", "Invalid", "Marker", "Reference",
+    "Required", "Step", "Union", "UntilError", "When", "differs", "equals", "is_any_set", "is_set", "is_unset", "knows",
+    "one_of", "selector_values",
+]  # fmt: skip
 
 #: For `Invalid.shown`: the value of the field, no value, or in a `Union` the names of the members that are set.
-OWN: Final = ShownValue("<own>")
-CHOSEN: Final = ShownValue("<chosen>")
+OWN: Final = object()
+CHOSEN: Final = object()
 
 
 class Condition(NamedTuple):

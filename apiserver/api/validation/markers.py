@@ -79,7 +79,9 @@ def _below(step: str, read: Callable[[Json], Any]) -> Callable[[Json], Any]:
 
 def below_marker(marker: Marker) -> tuple[Any, ...]:
     """Return the steps that a marker holds. A marker that lists the values of a field is its check."""
-    if isinstance(marker, Enum) or (isinstance(marker, Invalid) and any(map(_lists_values, _facts(marker.when)))):
+    if isinstance(marker, Enum) or (
+        isinstance(marker, Invalid) and any(getattr(fact, "holds", "") == "different" for fact in _facts(marker.when))
+    ):
         return (marker.field,)
     if isinstance(marker, If):
         return *marker.then, *marker.otherwise
@@ -124,11 +126,7 @@ def _cause(
         if (test is None or test(path, value, old, env)) and (applies is None or applies(value)):
             errors.append(say(path, value))
 
-    def check_condition(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
-        if test is None or test(path, value, old, env):
-            errors.append(say(path, value))
-
-    return check_condition if applies is None else check
+    return check
 
 
 def _say(
@@ -172,10 +170,6 @@ def _test(checks: Checks, when: When) -> tuple[frozenset[str], _Test | None]:
 
 def _facts(when: When) -> tuple[Any, ...]:
     return when if isinstance(when, tuple) and not isinstance(when, Condition) else (when,)
-
-
-def _lists_values(fact: Any) -> bool:
-    return isinstance(fact, Condition) and fact.holds == "different"
 
 
 def _code(checks: Checks, decide: Callable[[Any], bool]) -> tuple[frozenset[str], _Test]:
@@ -246,8 +240,7 @@ def _reference(checks: Checks, marker: Reference) -> Compiled:
 
     def check(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
         if place.has(value) and place.value(value) not in marker.among(checks.at(path, value, env, old)):
-            name = place.shown(value)
-            at = place.path(path)
+            name, at = place.shown(value), place.path(path)
             errors.append(invalid(at, name, marker.words) if marker.words else not_found(at, name))
 
     return frozenset({place.first}), check

@@ -10,7 +10,7 @@ from base64 import b64decode
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, go_quote, invalid, not_supported
-from apiserver.api.markers import If, Invalid, Required, differs, is_set
+from apiserver.api.schema.markers import If, Invalid, Required, differs, is_set
 from apiserver.api.types.apiregistration import APIService, APIServiceSpec
 from apiserver.api.validation.compile import At
 from apiserver.api.values.times import timestamp
