@@ -69,6 +69,8 @@ def texts(errors: list[FieldError]) -> list[str]:
         (Required("least", "say it"), {}, {"least": 0}, "spec.least: Required value: say it"),
         (Required("", "one of them", when=is_unset("name", "least")), {}, {"least": 0}, "spec: Required value: one of them"),
         (Required("name", when=equals("type", "A")), {"type": "A"}, {"type": "B"}, "spec.name: Required value"),
+        (Required("name", when=equals("type", "")), {}, {"type": "B"}, "spec.name: Required value"),
+        (Required("name", when=is_set("least", "items")), {"least": 0, "items": ["a"]}, {"least": 0}, "spec.name: Required value"),
         (
             Required("name", when=equals("name", "b"), anyway=True),
             {"name": "b"},
@@ -158,6 +160,7 @@ def test_a_condition_chooses_between_steps() -> None:
 
     assert errors_of(steps, value={"type": "A"}) == ["spec.least: Required value"]
     assert errors_of(steps, value={"type": "B", "least": 1}) == ["spec.least: Forbidden: no"]
+    assert errors_of(steps, value={"least": 1}) == ["spec.least: Forbidden: no"]
     assert errors_of(steps, value={"type": "B"}) == []
 
 
