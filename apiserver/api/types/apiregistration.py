@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from apiserver.api.schema.language import BOOL, BYTES, INT32, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits
+from apiserver.api.schema.markers import Required
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 APIServiceConditionType = string("v1.APIServiceConditionType")
 ConditionStatus = string("v1.ConditionStatus")
 
 ServiceReference = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference", lambda: (
-    field("namespace", 1, STRING, limits=Limits(required=True), doc="Namespace of the service."),
-    field("name", 2, STRING, limits=Limits(required=True), doc="Name of the service."),
+    field("namespace", 1, STRING, doc="Namespace of the service."),
+    field("name", 2, STRING, doc="Name of the service."),
     field("port", 3, INT32, pointer=True, fills=443,
         limits=Limits(least=1, most=65535, words="port is not valid: must be between 1 and 65535, inclusive"),
         doc="Port of the service, 443 when not set."),
-), doc="ServiceReference names a service that serves an API.")
+), doc="ServiceReference names a service that serves an API.",
+    rules=(Required("namespace"), Required("name"), "port"))
 APIServiceSpec = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", lambda: (
     field("service", 1, ServiceReference, pointer=True,
         doc="The service that serves it; this server itself when not set."),

@@ -19,7 +19,7 @@ from apiserver.api.errors.field_errors import (
     required,
 )
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.schema.markers import Forbidden, UntilError, is_unset
+from apiserver.api.schema.markers import Forbidden, Required, UntilError, is_unset
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules
 from apiserver.api.validation.formats import FORMATS
@@ -157,9 +157,10 @@ def _parameters(at: At) -> list[FieldError]:
     return [invalid(at.path / "parameters", "<value omitted>", "must be a valid JSON object")]
 
 
-RULES.set(TYPES.DeviceSelector, UntilError(("cel", _expression)))
+RULES.set(TYPES.DeviceSelector, UntilError((Required("cel"), "cel", _expression)))
 RULES.set(TYPES.DeviceConstraint, _references, _attribute, by_rules=("requests", "matchAttribute", "distinctAttribute"))
-RULES.set(TYPES.DeviceClaimConfiguration, _references, "opaque", by_rules=("requests",))
+RULES.set(TYPES.DeviceClaimConfiguration, _references, Required("opaque"), "opaque", by_rules=("requests",))
+RULES.set(TYPES.DeviceClassConfiguration, Required("opaque"), "opaque")
 RULES.set(TYPES.OpaqueDeviceConfiguration, "driver", _parameters, by_rules=("parameters",))
 
 
@@ -259,7 +260,9 @@ RULES.set(
     _request, "driver", "pool", "device", *BINDING_CONDITIONS, "shareID",
     by_rules=("tolerations",),
 )  # fmt: skip
-RULES.set(TYPES.DeviceAllocationConfiguration, "source", _references, "opaque", by_rules=("requests",))
+RULES.set(
+    TYPES.DeviceAllocationConfiguration, "source", _references, Required("opaque"), "opaque", by_rules=("requests",)
+)
 
 
 STATUS_CHECKS: Final = RULES.of(TYPES.ResourceClaimStatus)

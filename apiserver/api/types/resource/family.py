@@ -107,8 +107,7 @@ class Family(DeviceTypes):
                 doc="Amount needed of each named capacity."),
         ), doc="CapacityRequirements lists amounts that a device must provide.")
         self.DeviceSelector = self._struct("DeviceSelector", lambda: (
-            field("cel", 1, self.CELDeviceSelector, pointer=True, limits=Limits(required=True),
-                doc="A CEL expression that decides about a device."),
+            field("cel", 1, self.CELDeviceSelector, pointer=True, doc="A CEL expression that decides about a device."),
         ), doc="DeviceSelector is one condition on a device.")
         self.CELDeviceSelector = self._struct("CELDeviceSelector", lambda: (
             field("expression", 1, STRING, omit=False, required=True, limits=Limits(length=10240),
@@ -143,7 +142,7 @@ class Family(DeviceTypes):
             "effect",
         ))
         self.DeviceConfiguration = self._struct("DeviceConfiguration", lambda: (
-            field("opaque", 1, self.OpaqueDeviceConfiguration, pointer=True, limits=Limits(required=True),
+            field("opaque", 1, self.OpaqueDeviceConfiguration, pointer=True,
                 doc="Parameters that only the driver understands."),
         ), doc="DeviceConfiguration holds configuration in one of several forms.")
         self.OpaqueDeviceConfiguration = self._struct("OpaqueDeviceConfiguration", lambda: (
