@@ -19,7 +19,7 @@ from apiserver.api.errors.field_errors import (
     required,
 )
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.schema.markers import Forbidden, Required, UntilError, is_unset
+from apiserver.api.schema.markers import Required
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules
 from apiserver.api.validation.formats import FORMATS
@@ -54,7 +54,6 @@ SPEC: Final = Path("spec")
 #: Checks of claims, templates and classes.
 RULES: Final = Rules()
 
-_NOT_ALLOCATED: Final = "may not be specified when `allocated` is not set"
 _DELETED: Final = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
 _REFERENCE: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
@@ -100,8 +99,12 @@ def _environment(features: Features, stored: bool) -> cel.Environment:
     return cel.device_environment(features.release, features, stored)
 
 
-def _expression(at: At) -> list[FieldError]:
+def _selector(at: At) -> list[FieldError]:
     """Compile a CEL selector. A stored one was accepted before, so every known function may be used in it."""
+    if at.value.get("cel") is None:
+        return [required(at.path / "cel")]
+    if errors := at.field("cel"):
+        return errors
     expression = at.value["cel"].get("expression", "")
     program = cel.compile(expression, _environment(at.env.features, at.env.stored))
     path = at.path / "cel" / "expression"
@@ -157,7 +160,7 @@ def _parameters(at: At) -> list[FieldError]:
     return [invalid(at.path / "parameters", "<value omitted>", "must be a valid JSON object")]
 
 
-RULES.set(TYPES.DeviceSelector, UntilError((Required("cel"), "cel", _expression)))
+RULES.set(TYPES.DeviceSelector, _selector, by_rules=("cel",))
 RULES.set(TYPES.DeviceConstraint, _references, _attribute, by_rules=("requests", "matchAttribute", "distinctAttribute"))
 RULES.set(TYPES.DeviceClaimConfiguration, _references, Required("opaque"), "opaque", by_rules=("requests",))
 RULES.set(TYPES.DeviceClassConfiguration, Required("opaque"), "opaque")
@@ -191,10 +194,15 @@ def _devices(at: At) -> list[FieldError]:
     return errors
 
 
-def _adds_while_deleted(at: At) -> bool:
-    """Return whether a reservation is added to a claim that is being deleted."""
+def _reservations(at: At) -> list[FieldError]:
+    reserved = at.value["reservedFor"]
+    if not reserved:
+        return []
+    if at.value.get("allocation") is None:
+        return [forbidden(at.path / "reservedFor", "may not be specified when `allocated` is not set")]
     known = (at.old or {}).get("reservedFor") or []
-    return at.env.deleted and any(entry not in known for entry in at.value["reservedFor"])
+    adds = at.env.deleted and any(entry not in known for entry in reserved)
+    return [forbidden(at.path / "reservedFor", _DELETED)] if adds else []
 
 
 def _allocation(at: At) -> list[FieldError]:
@@ -242,10 +250,7 @@ def _request(at: At) -> list[FieldError]:
 
 RULES.set(
     TYPES.ResourceClaimStatus,
-    "reservedFor", ("devices", _devices), UntilError((
-        Forbidden("reservedFor", _NOT_ALLOCATED, when=is_unset("allocation")),
-        Forbidden("reservedFor", _DELETED, when=_adds_while_deleted),
-    )), _allocation,
+    "reservedFor", ("devices", _devices), ("reservedFor", _reservations), _allocation,
     by_rules=("allocation",),
 )  # fmt: skip
 RULES.set(
