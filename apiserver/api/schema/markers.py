@@ -20,9 +20,30 @@ from typing import Any, Final, Literal, NamedTuple
 from apiserver.api.errors.shown_values import OMITTED
 
 __all__ = [
-    "CHOSEN", "OMITTED", "OWN", "AtMost", "Condition", "Enum", "Forbidden", "If", "Invalid", "Marker", "Reference",
-    "Required", "Step", "Union", "UntilError", "When", "differs", "equals", "is_any_set", "is_set", "is_unset", "knows",
-    "one_of", "selector_values",
+    "CHOSEN",
+    "OMITTED",
+    "OWN",
+    "AtMost",
+    "Condition",
+    "Conditions",
+    "Enum",
+    "Forbidden",
+    "If",
+    "Invalid",
+    "Marker",
+    "Reference",
+    "Required",
+    "Step",
+    "Union",
+    "UntilError",
+    "differs",
+    "equals",
+    "is_any_set",
+    "is_set",
+    "is_unset",
+    "knows",
+    "one_of",
+    "selector_values",
 ]  # fmt: skip
 
 #: For `Invalid.shown`: the value of the field, no value, or in a `Union` the names of the members that are set.
@@ -70,7 +91,7 @@ def knows(decide: Callable[[Any], bool]) -> Condition:
 
 #: Conditions that must all hold; code decides about an `At`.
 _Fact = Condition | Callable[[Any], bool]
-When = _Fact | tuple[_Fact, ...]
+Conditions = _Fact | tuple[_Fact, ...]
 
 
 class Required(NamedTuple):
@@ -78,7 +99,7 @@ class Required(NamedTuple):
 
     field: str
     words: str = ""
-    when: When = ()
+    when: Conditions = ()
     anyway: bool = False
 
 
@@ -87,7 +108,7 @@ class Forbidden(NamedTuple):
 
     field: str
     words: str
-    when: When = ()
+    when: Conditions = ()
 
 
 class Invalid(NamedTuple):
@@ -95,7 +116,7 @@ class Invalid(NamedTuple):
 
     field: str
     words: str
-    when: When = ()
+    when: Conditions = ()
     shown: Any = OWN
 
 
@@ -104,7 +125,7 @@ class Enum(NamedTuple):
 
     field: str
     values: tuple[str, ...]
-    when: When = ()
+    when: Conditions = ()
 
 
 class AtMost(NamedTuple):
@@ -113,7 +134,7 @@ class AtMost(NamedTuple):
     field: str
     most: int | str
     words: str
-    when: When = ()
+    when: Conditions = ()
 
 
 class Reference(NamedTuple):
@@ -135,7 +156,7 @@ class Union(NamedTuple):
 class If(NamedTuple):
     """Steps for values of which the condition holds, and those for the others."""
 
-    when: When
+    when: Conditions
     then: tuple[Any, ...]
     otherwise: tuple[Any, ...] = ()
 

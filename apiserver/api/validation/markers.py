@@ -13,6 +13,7 @@ from apiserver.api.schema.markers import (
     OWN,
     AtMost,
     Condition,
+    Conditions,
     Enum,
     Forbidden,
     If,
@@ -22,7 +23,6 @@ from apiserver.api.schema.markers import (
     Required,
     Union,
     UntilError,
-    When,
 )
 from apiserver.api.validation.scalars import FieldCheck, shown, unset
 
@@ -154,7 +154,7 @@ def _say(
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _test(checks: Checks, when: When) -> tuple[frozenset[str], _Test | None]:
+def _test(checks: Checks, when: Conditions) -> tuple[frozenset[str], _Test | None]:
     """Compile conditions. Return the fields without which none of them holds, and the test."""
     found = [
         _condition(checks.struct, each) if isinstance(each, Condition) else _code(checks, each) for each in _facts(when)
@@ -168,7 +168,7 @@ def _test(checks: Checks, when: When) -> tuple[frozenset[str], _Test | None]:
     return needs, lambda path, value, old, env: all(test(path, value, old, env) for _, test in found)
 
 
-def _facts(when: When) -> tuple[Any, ...]:
+def _facts(when: Conditions) -> tuple[Any, ...]:
     return when if isinstance(when, tuple) and not isinstance(when, Condition) else (when,)
 
 
