@@ -256,7 +256,7 @@ def _container(*, resizable: bool = True) -> tuple[Field, ...]:
             doc="When the container is restarted: Always, OnFailure or Never; the pod's policy when not set. Always "
                 "makes an init container a sidecar."),
         field("restartPolicyRules", 25, ListOf(ContainerRestartRule), gate=gated("ContainerRestartRules", "rule"),
-            limits=Limits(items=20),
+            limits=Limits(items=20, all_items=True),
             doc="Rules by exit code that come before restartPolicy, the first match counts; at most 20. They need a "
                 "restartPolicy."),
         field("volumeMounts", 9, ListOf(VolumeMount, "map", ("mountPath",), merge_key="mountPath"),
