@@ -14,9 +14,10 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from apiserver.admission.plugins.registered import build
 from apiserver.aggregation.servers import Server as RemoteServer
-from apiserver.api.errors.nesting import loads_stored
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features
 from apiserver.authentication.authenticator import ADMIN
@@ -263,7 +264,7 @@ class Server:
                 opened.push_async_callback(log.close)
                 keys = await open_keys(settings.identity.accounts, log)
                 opened.push_async_callback(keys.close)
-                server = cls(settings, log, WatchCache(log, loads_stored), keys, surroundings or Surroundings())
+                server = cls(settings, log, WatchCache(log, orjson.loads), keys, surroundings or Surroundings())
                 opened.push_async_callback(server.close)
                 await server._start()
                 opened.pop_all()

@@ -22,7 +22,6 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.errors.nesting import dumps
 from controllers.allocator.allocated import Allocated
 from controllers.allocator.candidates import Candidates, candidates_for
 from controllers.allocator.choices import Solution
@@ -103,7 +102,7 @@ class PodAllocator:
             self._plan = make_plan(self._claims, inventory.classes, self._allocator.features)
             self._plan_revision = inventory.class_revision
             specs = [claim.get("spec") for claim in self._claims]
-            self._shape = f"{self._plan_revision} {dumps(specs, orjson.OPT_SORT_KEYS).decode()}"
+            self._shape = f"{self._plan_revision} {orjson.dumps(specs, option=orjson.OPT_SORT_KEYS).decode()}"
         return self._plan
 
     def prefilter(self) -> Rejection | None:

@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from apiserver.api.errors.nesting import dumps, loads
 from apiserver.api.errors.status import StatusError
 from controllers.runtime.kinds import NEWEST, PODS, Json, Kind, at_release
 from controllers.runtime.transport import Headers, Transport
@@ -105,14 +104,14 @@ class Client:
         """Any request; the parsed answer (`{}` if it has no body). `accept`: which form of JSON is wanted. An answer
         that is not `wanted` is not parsed: `{}`.
         """
-        data = b"" if body is None else body if isinstance(body, bytes) else dumps(body)
+        data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
         headers = self._typed[media_type] if body is not None else self._headers
         if accept:
             headers = {**headers, "accept": accept}
         for attempt in range(_RETRIES + 1):
             status, answered, answer = await self.transport.request(method, path, query, headers, data)
             if status < 400:
-                return loads(answer) if wanted and answer else {}
+                return orjson.loads(answer) if wanted and answer else {}
             delay = _retry_after(status, answered) if attempt < _RETRIES else None
             if delay is None:
                 raise _as_error(status, answered, answer)
@@ -284,7 +283,7 @@ def _batches(lines: list[bytes]) -> Iterable[Batch]:
 
 
 def _event(line: bytes) -> WatchEvent:
-    parsed = loads(line)
+    parsed = orjson.loads(line)
     return _told(parsed["type"], parsed["object"])
 
 
@@ -329,7 +328,7 @@ def _retry_after(status: int, headers: Headers) -> timedelta | None:
 
 def _as_error(status: int, headers: Headers, body: bytes) -> StatusError:
     try:
-        parsed = loads(body)
+        parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
         parsed = None
     if isinstance(parsed, dict) and parsed.get("kind") == "Status":

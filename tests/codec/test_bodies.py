@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.api.codec.codec import DecodeError, decode, encode, loads
-from apiserver.api.errors.nesting import copied, dumps
+from apiserver.api.schema.objects import copied
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.resource.v1 import ResourceClaim
 from apiserver.api.values.go_json import syntax_error
@@ -183,6 +183,13 @@ def test_gos_zero_time_is_null() -> None:
     assert time("0001-01-01T00:00:00Z") is None
 
 
+def _chain(links: int) -> str:
+    """Values of 150 levels, each of which holds the one before it in its depth."""
+    lines = ["a0: &a0 1"]
+    lines += [f"a{n}: &a{n} {'[' * 150}*a{n - 1}{']' * 150}" for n in range(1, links + 1)]
+    return "\n".join(lines)
+
+
 def _laughs(levels: int) -> str:
     """A list of nine, of which each further one holds nine aliases of the one before."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
@@ -193,8 +200,10 @@ def _laughs(levels: int) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 30_000, "yaml: line 1: exceeded max depth of 10000"),
-        ("- " * 20_000 + "a", "yaml: line 1: exceeded max depth of 10000"),
+        ("[" * 30_000, "yaml: nested deeper than 200 levels"),
+        ("- " * 20_000 + "a", "yaml: line 1: nested deeper than 200 levels"),
+        (_chain(2), "nested deeper than 200 levels"),
+        (_chain(50), "nested deeper than 200 levels"),
         (_laughs(12), "yaml: document contains excessive aliasing"),
         ("a: &a [*a]", "yaml: anchor 'a' value contains itself"),
         ("a: *b", "yaml: unknown anchor 'b' referenced"),
@@ -202,7 +211,18 @@ def _laughs(levels: int) -> str:
         ("a: !!int abc", "yaml: cannot decode !!str `abc` as a !!int"),
         ("{[a]: b}", "yaml: invalid map key"),
     ],
-    ids=["brackets", "indentation", "aliases", "self", "unknown", "binary", "tag", "key"],
+    ids=[
+        "brackets",
+        "indentation",
+        "deep alias",
+        "deep aliases of each other",
+        "aliases",
+        "self",
+        "unknown",
+        "binary",
+        "tag",
+        "key",
+    ],
 )
 def test_yaml_that_would_cost_more_than_it_says_is_refused(text: str, message: str) -> None:
     with pytest.raises(DecodeError) as refused:
@@ -210,9 +230,17 @@ def test_yaml_that_would_cost_more_than_it_says_is_refused(text: str, message: s
     assert message in str(refused.value)
 
 
-def test_yaml_may_be_deep_and_may_repeat_within_bounds() -> None:
-    deep = b"[" * 9_000 + b"]" * 9_000
-    assert encode(loads(deep, "application/yaml").value) == deep
+@pytest.mark.parametrize("media", ["application/json", "application/yaml"])
+def test_a_body_has_200_levels_at_most(media: str) -> None:
+    assert encode(loads(b"[" * 200 + b"]" * 200, media).value) == b"[" * 200 + b"]" * 200
+    for levels in (201, 300, 2000):
+        with pytest.raises(DecodeError, match="nested deeper than 200 levels"):
+            loads(b"[" * levels + b"]" * levels, media)
+    wide = b"[" + b"[{}]," * 500 + b"[]]"
+    assert encode(loads(wide, media).value) == wide
+
+
+def test_yaml_may_repeat_within_bounds() -> None:
     body = loads(_laughs(3).encode(), "application/yaml").value
     assert len(body["a2"]) == 9
     assert body["a2"][0] == body["a1"]
@@ -235,17 +263,14 @@ def test_odd_scalars_are_what_go_yaml_makes_of_them(text: str, value: object) ->
     assert loads(f"v: {text}".encode(), "application/yaml").value == {"v": value}
 
 
-def test_yaml_may_have_integers_of_more_than_64_bits_and_be_deep_besides() -> None:
+def test_yaml_may_have_integers_of_more_than_64_bits() -> None:
     wide = 2**64
     body = loads(f"a: {wide}\n".encode(), "application/yaml")
     assert body.value == {"a": wide}
-    copy = copied(body.value | {"b": {}})
-    assert copy == {"a": wide, "b": {}}
-    deep = "[" * 300 + str(wide) + "]" * 300
-    assert dumps(loads(f"a: {deep}\n".encode(), "application/yaml").value).startswith(b'{"a":[[[')
+    assert copied(body.value | {"b": {}}) == {"a": wide, "b": {}}
 
 
-def test_deep_values_are_written_within_the_memory_that_they_have() -> None:
+def test_deep_raw_values_are_written_within_the_memory_that_they_have() -> None:
     """In a process whose allocator checks what is written beyond the end: orjson's Fragment does, below many brackets."""
     checked = {"PYTHONMALLOC": "malloc", "MALLOC_CHECK_": "3", "GLIBC_TUNABLES": "glibc.malloc.check=3"}
     library = next(Path("/usr/lib").glob("*/libc_malloc_debug.so.0"), None)
@@ -259,13 +284,14 @@ def test_deep_values_are_written_within_the_memory_that_they_have() -> None:
 
 _WRITES_DEEP = """
 from random import Random
-from apiserver.api.codec.codec import encode_exactly
-from apiserver.api.errors.nesting import dumps, loads
+from apiserver.api.codec.codec import decode_exactly, encode_exactly
+from apiserver.api.values.go_json import RawObject
 chance = Random(1)
 for _ in range(500):
-    before, inside = b"p" * chance.randint(1, 5000), b"q" * chance.randint(1, 5000)
-    text = b'["' + before + b'",' + b"[" * 1100 + b'"' + inside + b'"' + b"]" * 1101
-    value = loads(text)
-    assert dumps(value) == text
-    assert encode_exactly({"a": value}).strip() == b'{"a":' + text + b"}"
+    before, inside = "p" * chance.randint(1, 5000), b'{ "x":"' + b"q" * chance.randint(1, 5000) + b'"}'
+    value = [RawObject({}, inside)]
+    for _ in range(150):
+        value = [value]
+    text = encode_exactly({"a": [before, value]})
+    assert text == b'{"a":["' + before.encode() + b'",' + b"[" * 151 + b" " + inside + b"]" * 152 + b"}"
 """

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+import orjson
+
 from apiserver.admission.policies.matching import Covered, Matcher, labels_of
 from apiserver.admission.policies.requests import Place, equivalents, place_of
-from apiserver.api.errors.nesting import dumps
 from apiserver.registry.definition.resource import Resource
 from apiserver.runtime.offload import call_on_loop
 from apiserver.storage.log.types import Expired
@@ -43,7 +44,7 @@ _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 def is_long(spec: Any) -> bool:
     """Whether the expressions of a policy or webhook take long to compile: up to ten milliseconds a kilobyte."""
-    return len(dumps(spec)) > _LONG
+    return len(orjson.dumps(spec)) > _LONG
 
 
 def mentions_authorizer(expressions: Any) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from apiserver.api.depth import TOO_DEEP, is_too_deep, may_be_too_deep
 from apiserver.api.errors.decode_error import DecodeError
-from apiserver.api.errors.nesting import MAX_DEPTH, Cut, bounded, may_be_deep
 from apiserver.api.values.go_json import parse_with_spans, syntax_error, unmarshal_error
 
 __all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_version", "repeated_fields"]
@@ -16,15 +16,13 @@ __all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_v
 class Body:
     """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would
     refuse. `again` is the value as it would be written, in compact form and without repeated keys; b"" of a body that
-    is out of the ordinary. Of a deep body the value has folded parts, and the text is that of its `cut`.
+    is out of the ordinary.
     """
 
-    __slots__ = ("again", "cut", "problems", "text", "value")
+    __slots__ = ("again", "problems", "text", "value")
 
-    def __init__(
-        self, value: Any, text: bytes, problems: list[str], cut: Cut | None = None, again: bytes = b""
-    ) -> None:
-        self.value, self.text, self.problems, self.cut, self.again = value, text, problems, cut, again
+    def __init__(self, value: Any, text: bytes, problems: list[str], again: bytes = b"") -> None:
+        self.value, self.text, self.problems, self.again = value, text, problems, again
 
 
 def loads(body: bytes, content_type: str = "application/json") -> Body:
@@ -32,60 +30,35 @@ def loads(body: bytes, content_type: str = "application/json") -> Body:
     if content_type.partition(";")[0].strip() in ("application/yaml", "application/apply-patch+yaml"):
         from apiserver.api.codec.yaml_bodies import YamlError, load
 
-        if (deep := _deep_json(body)) is not None:
-            return deep
         try:
             value, problems = load(body)
         except YamlError as error:
             raise DecodeError(str(error)) from None
-        return Body(bounded(value), b"", problems)
+        if is_too_deep(value):
+            raise DecodeError(TOO_DEEP)
+        return Body(value, b"", problems)
     try:
         value = orjson.loads(body)
-        # Whoever decodes it looks at both texts; and what is too deep to be written again is found out here.
-        return Body(value, body, [], again=orjson.dumps(value))
-    except (orjson.JSONDecodeError, TypeError):
+    except orjson.JSONDecodeError:
         return _loads_carefully(body)
-
-
-def _deep_json(body: bytes) -> Body | None:
-    """A body of YAML that is deep, and JSON: parsers of YAML take very long over it."""
-    if body[:1] != b"{" or not may_be_deep(body):
-        return None
-    try:
-        cut = Cut(body, MAX_DEPTH)
-        if not cut.is_deep:
-            return None
-        cut.check()
-        value = cut.restored(orjson.loads(cut.text))
-    except ValueError:
-        return None
-    return Body(value, b"", [])
+    if may_be_too_deep(body) and is_too_deep(value):
+        raise DecodeError(TOO_DEEP)
+    return Body(value, body, [], again=orjson.dumps(value))
 
 
 def _loads_carefully(body: bytes) -> Body:
-    """A body that is deep, or no JSON, or what only Go takes for it. Raises DecodeError."""
+    """Parse a body that is not JSON, or that only Go takes for JSON. Raises DecodeError."""
     from apiserver.api.codec.strictness import plain_value
 
-    cut, value = None, None
-    try:
-        if may_be_deep(body):
-            cut = Cut(body, MAX_DEPTH)
-            cut.check()
-        value = orjson.loads(body if cut is None else cut.text)
-    except ValueError:
-        problem = syntax_error(body)
-        if problem:
-            raise DecodeError(problem) from None
-        value = plain_value(body if cut is None else cut.text)
-    if cut is None:
-        return Body(value, body, [])
-    return Body(cut.restored(value), cut.text, [], cut)
+    if problem := syntax_error(body):
+        raise DecodeError(problem)
+    return Body(plain_value(body), body, [])
 
 
 def repeated_fields(body: Body) -> list[str]:
     """What is said of the keys that occur more than once in a body. Written again without them, it has fewer `":`."""
     text, again = body.text, body.again
-    if text == again and body.cut is None:
+    if text == again:
         return []
     if again and text.count(b'":') == again.count(b'":') and text.find(b'" :') < 0 and text.find(b"u0022") < 0:
         return []  # as many keys, and no blanks or escapes that would hide one

@@ -5,7 +5,7 @@ whole is enclosed in tag 55799, which tells what it is. Read is more than is wri
 at its beginning, times and bytes by their tags, other tags for what they enclose. What JSON does not have (NaN, big
 numbers, undefined, keys that are no strings) is refused, and so is a key that occurs twice.
 
-Neither direction recurses: a body may be nested 10 000 levels deep. Errors are those of github.com/fxamacker/cbor v2
+Errors are those of github.com/fxamacker/cbor v2
 with the settings of k8s.io/apimachinery (pkg/runtime/serializer/cbor).
 """
 
@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn
 import orjson
 
 from apiserver.api.codec.bodies import DecodeError
-from apiserver.api.errors.nesting import MAX_DEPTH, Folded
+from apiserver.api.depth import MAX_DEPTH, TOO_DEEP
 
 __all__ = ["SELF_DESCRIBED", "dumps", "dumps_event", "to_json", "type_of"]
 
@@ -58,7 +58,7 @@ def dumps(value: Any, turn: int = 0) -> bytes:
     pending: list[Iterator[Any]] = [iter((value,))]
     while pending:
         for item in pending[-1]:
-            inner = _write(out, item.unfold() if type(item) is Folded else item, turn)
+            inner = _write(out, item, turn)
             if inner is not None:
                 pending.append(inner)
                 break
@@ -201,7 +201,7 @@ class _Reader:
 
     def _open(self, major: int, number: int | None) -> None:
         if len(self._opened) >= MAX_DEPTH:
-            raise DecodeError(f"cbor: exceeded max nested level {MAX_DEPTH}")
+            raise DecodeError(f"cbor: {TOO_DEEP}")
         if major == _MAP:
             self._opened.append(_Open(None if number is None else 2 * number, set()))
         else:

@@ -15,13 +15,15 @@ Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import partial
+from secrets import token_hex
 from typing import Any, Final
 
 import orjson
 
 from apiserver.api.codec.bodies import Body, DecodeError, interpret, loads
-from apiserver.api.errors.nesting import MARK, Cut, dumps, dumps_folded, fold
 from apiserver.api.schema.language import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
 from apiserver.api.schema.scalars import AS_IT_IS, READERS, Odd, Reader, raw_names
 from apiserver.api.values.go_json import Pairs, RawObject, go_kind, parse_with_spans
@@ -58,22 +60,38 @@ class Decoded:
 
 def encode(obj: Any) -> bytes:
     """An object in normal form as JSON."""
-    return dumps(obj)
+    return orjson.dumps(obj)
 
 
 def encode_exactly(obj: Any) -> bytes:
-    """An object in normal form as JSON in which raw extensions stand as they were written, with a blank before those
-    that are not compact. Of a deep one the end says so (`apiserver.api.errors.nesting`).
+    """Encode an object in normal form with its raw extensions as they were written, each after a blank unless it is
+    compact.
     """
-    try:
-        return orjson.dumps(obj, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
-    except TypeError:
-        return dumps_folded(fold(obj), orjson.OPT_PASSTHROUGH_SUBCLASS, _deep_as_written) + MARK
+    raws: list[bytes] = []
+    text = orjson.dumps(obj, default=partial(_name_raw, raws), option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    return _RAW_NAME.sub(lambda found: raws[int(found[1])], text) if raws else text
+
+
+#: Stands for a raw extension until the rest is encoded: an orjson.Fragment below some sixty brackets makes orjson 3.13
+#: write beyond the end of its memory.
+_RAW: Final = token_hex(8)
+_RAW_NAME: Final = re.compile(b'"%b([0-9]+)"' % _RAW.encode())
+
+
+def _name_raw(raws: list[bytes], value: Any) -> Any:
+    if isinstance(value, RawObject):
+        if value.text is None:
+            return dict(value)
+        raws.append(b" " + value.text)
+        return f"{_RAW}{len(raws) - 1}"
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def encode_plain(obj: Any) -> bytes | None:
     """What `encode_exactly` writes, if all who read it get what it was given; None where something knows how it was
-    written, or is deep.
+    written, or is too deep.
     """
     try:
         return orjson.dumps(obj, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
@@ -81,51 +99,13 @@ def encode_plain(obj: Any) -> bytes | None:
         return None
 
 
-def _as_written(value: Any) -> Any:
-    if isinstance(value, RawObject) and not value.deep:
-        return dict(value) if value.text is None else orjson.Fragment(b" " + value.text)
-    if isinstance(value, str):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-def _deep_as_written(value: Any) -> Any:
-    if isinstance(value, RawObject) and value.deep:
-        return orjson.Fragment(b" " + value.written)
-    if isinstance(value, RawObject) and value.text is None:
-        return fold(dict(value))
-    return _as_written(value)
-
-
 def decode_exactly(text: bytes) -> Any:
     """The object that `encode_exactly` wrote: its raw extensions know the way in which they were written."""
-    if text[-1:] != MARK:
-        obj = orjson.loads(text)
-        # `find` throughout: `in` looks first whether what is sought is a number, which costs more than the search.
-        if text.find(b'": {') >= 0 and len(orjson.dumps(obj)) != len(text):
-            _restore(obj, parse_with_spans(text))
-        return obj
-    cut = Cut(text)
-    obj = orjson.loads(cut.text)
-    if b'": {' in cut.text:
-        _restore(obj, parse_with_spans(cut.text))
-        return _restored(obj, cut)
-    return cut.restored(obj)
-
-
-def _restored(obj: Any, cut: Cut) -> Any:
-    """What was made of the text of a cut, with its deep parts, in raw extensions as well."""
-    made = cut.restored(obj)
-    todo = [made]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, RawObject):
-            if node.text is not None:
-                written = cut.written(node.text)
-                node.text, node.deep = written, written != node.text
-        elif isinstance(node, dict | list):
-            todo += node.values() if isinstance(node, dict) else node
-    return made
+    obj = orjson.loads(text)
+    # `find` throughout: `in` looks first whether what is sought is a number, which costs more than the search.
+    if text.find(b'": {') >= 0 and len(orjson.dumps(obj)) != len(text):
+        _restore(obj, parse_with_spans(text))
+    return obj
 
 
 def _restore(value: Any, node: Any) -> None:
@@ -158,8 +138,6 @@ def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
     obj = reader_of(schema)(clean)
     if body is not None:
         problems = body.problems + problems
-        if body.cut is not None:
-            obj = _restored(obj, body.cut)
     return Decoded(obj, problems, unknown, duplicates)
 
 
@@ -216,7 +194,7 @@ def ordinary(schema: Struct, value: Any) -> Any:
     """
     try:
         made = reader_of(schema)(value)
-        text = dumps(value) if raw_names(schema) else b""
+        text = orjson.dumps(value) if raw_names(schema) else b""
     except (Odd, TypeError):  # orjson writes no integers beyond 64 bits
         return None
     return None if any(name in text for name in raw_names(schema)) else made
@@ -228,8 +206,6 @@ def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
     text = body.text
     if not text:
         return False
-    if body.cut is not None:
-        return True
     again = body.again
     if again == text:
         return False

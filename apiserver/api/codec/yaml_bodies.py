@@ -12,6 +12,8 @@ import re
 from calendar import monthrange
 from typing import Any, Final, NamedTuple
 
+from apiserver.api.depth import MAX_DEPTH, TOO_DEEP, is_too_deep
+
 __all__ = ["YamlError", "is_text", "load"]
 
 _TRUE: Final = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
@@ -35,11 +37,6 @@ class YamlError(ValueError):
     """The text says why, in go-yaml's words."""
 
 
-#: Levels of nesting that go-yaml reads, of brackets and of indentation alike (max_flow_level, max_indents).
-_MAX_DEPTH: Final = 10_000
-#: libyaml looks at every open bracket for each of its tokens. What is more work than this many such looks, some
-#: seconds, is refused (go-yaml has an index there): 10 000 values in 10 000 brackets are less.
-_MOST_WORK: Final = 300_000_000
 #: What part of the values that are read may come out of aliases: nearly all of a small document, a tenth of a large
 #: one, in between by their number (go-yaml's allowedAliasRatio).
 _FEW_VALUES, _MANY_VALUES = 400_000, 4_000_000
@@ -71,6 +68,8 @@ def load(body: bytes) -> tuple[Any, list[str]]:
 
 def _words(error: Any) -> str:
     problem = getattr(error, "problem", None) or "unknown problem parsing YAML content"
+    if problem == "exceeded maximum nesting depth":  # libyaml's own limit, of 1000 brackets
+        problem = TOO_DEEP
     mark, context = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     line = 0
     if mark is not None and mark.line:
@@ -93,10 +92,9 @@ class _Anchored(NamedTuple):
 class _Collection:
     """A list or map whose end has not come yet."""
 
-    __slots__ = ("anchor", "flow", "is_map", "items", "line", "named", "repeated_before", "values_before")
+    __slots__ = ("anchor", "is_map", "items", "line", "named", "repeated_before", "values_before")
 
-    def __init__(self, anchor: str | None, line: int, values: int, repeated: int, *, is_map: bool, flow: bool) -> None:
-        self.flow = flow
+    def __init__(self, anchor: str | None, line: int, values: int, repeated: int, *, is_map: bool) -> None:
         self.anchor, self.line, self.values_before, self.repeated_before = anchor, line, values, repeated
         #: A list's items; a map's keys and values in turn.
         self.items: list[Any] = []
@@ -115,8 +113,6 @@ class _Reader:
         self._open: list[_Collection] = []
         #: Values read so far, and those of them that came out of aliases.
         self._values = self._aliased = 0
-        #: Brackets that are open, and what they have cost.
-        self._brackets = self._work = 0
 
     def problems(self) -> list[str]:
         """What a strict reader refuses, as one text."""
@@ -128,10 +124,6 @@ class _Reader:
         """The first document's value; None where there is no document."""
         while True:
             event = self._next_event()
-            if self._brackets:
-                self._work += self._brackets
-                if self._work > _MOST_WORK:
-                    raise YamlError(f"yaml: line {event.start_mark.line + 1}: too many values in too many brackets")
             kind = type(event).__name__
             if kind == "ScalarEvent":
                 value, line = self._scalar(event), event.start_mark.line + 1
@@ -152,15 +144,14 @@ class _Reader:
             self._add(value, line)
 
     def _begin(self, event: Any, *, is_map: bool) -> None:
-        if len(self._open) == _MAX_DEPTH:
-            raise YamlError(f"yaml: line {event.start_mark.line + 1}: exceeded max depth of {_MAX_DEPTH}")
+        if len(self._open) == MAX_DEPTH:
+            raise YamlError(f"yaml: line {event.start_mark.line + 1}: {TOO_DEEP}")
         self._values += 1
         line, repeated = event.start_mark.line + 1, len(self._repeated)
-        collection = _Collection(event.anchor, line, self._values, repeated, is_map=is_map, flow=event.flow_style)
+        collection = _Collection(event.anchor, line, self._values, repeated, is_map=is_map)
         if event.anchor:
             self._anchors[event.anchor] = None
         self._open.append(collection)
-        self._brackets += collection.flow
 
     def _scalar(self, event: Any) -> Any:
         self._values += 1
@@ -177,6 +168,8 @@ class _Reader:
             raise YamlError(f"yaml: anchor '{name}' value contains itself")
         self._count(anchored.values)
         self._repeated += anchored.repeated
+        if is_too_deep(anchored.value):  # alone, it is copied with recursion
+            raise YamlError(f"yaml: {TOO_DEEP}")
         return _copy(anchored.value)
 
     def _count(self, aliased: int) -> None:
@@ -213,7 +206,6 @@ class _Reader:
 
     def _ended(self) -> Any:
         collection = self._open.pop()
-        self._brackets -= collection.flow
         value = self._mapping(collection) if collection.is_map else collection.items
         if collection.anchor:
             repeated = tuple(self._repeated[collection.repeated_before :])
@@ -237,23 +229,10 @@ class _Reader:
 
 
 def _copy(value: Any) -> Any:
-    """A copy that shares no list or map; without recursion, as values may be deep."""
-    if not isinstance(value, dict | list):
-        return value
-    whole: Any = type(value)()
-    todo = [(value, whole)]
-    while todo:
-        old, new = todo.pop()
-        for key, item in old.items() if isinstance(old, dict) else enumerate(old):
-            made = item
-            if isinstance(item, dict | list):
-                made = type(item)()
-                todo.append((item, made))
-            if isinstance(old, dict):
-                new[key] = made
-            else:
-                new.append(made)
-    return whole
+    """Return a copy that shares no list or map."""
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 class _Merge:

@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver.api.errors.nesting import dumps
 from apiserver.api.errors.shown_values import OMITTED
 
 __all__ = [
@@ -102,10 +101,7 @@ def render(value: Any) -> str:
         return str(value)
     if isinstance(value, str) and not isinstance(value, Named):
         return go_quote(value)
-    try:
-        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    except TypeError:  # deep parts
-        text = dumps(value).decode()
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.errors.nesting import Folded
 from apiserver.api.values.numbers import go_float
 
 __all__ = ["go_format", "go_text", "go_type"]
@@ -17,26 +16,11 @@ def go_format(value: Any) -> str:
 
 
 def _written(value: Any, leaf: Callable[[Any], str]) -> str:
-    parts: list[str] = []
-    #: What is still to be written, the last first: text, and values in lists of one, which may be nested deep.
-    todo: list[Any] = [[value]]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, str):
-            parts.append(item)
-            continue
-        (found,) = item
-        if isinstance(found, Folded):
-            found = found.unfold()
-        if isinstance(found, dict):
-            inside = [part for key in sorted(found) for part in (" ", f"{key}:", [found[key]])]
-            todo += ("]", *reversed(inside[1:]), "map[")
-        elif isinstance(found, list):
-            inside = [part for each in found for part in (" ", [each])]
-            todo += ("]", *reversed(inside[1:]), "[")
-        else:
-            parts.append(leaf(found))
-    return "".join(parts)
+    if isinstance(value, dict):
+        return f"map[{' '.join([f'{key}:{_written(value[key], leaf)}' for key in sorted(value)])}]"
+    if isinstance(value, list):
+        return f"[{' '.join([_written(item, leaf) for item in value])}]"
+    return leaf(value)
 
 
 def _leaf(value: Any) -> str:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import orjson
+
+from apiserver.api.depth import TOO_DEEP, is_too_deep
 from apiserver.api.errors.field_errors import go_quote
-from apiserver.api.errors.nesting import Folded, copied, dumps
 from apiserver.api.patch.errors import PatchError
+from apiserver.api.schema.objects import copied
 from apiserver.api.values.go_json import unmarshal_error
 
 __all__ = ["json_patch"]
@@ -34,6 +37,8 @@ def json_patch(document: Any, operations: list[Any]) -> Any:
     patcher = _Patcher(copied(document))
     for operation in operations:
         patcher.apply(operation or {})
+    if is_too_deep(patcher.root):
+        raise PatchError(f"the patched object is {TOO_DEEP}", 400)
     return patcher.root
 
 
@@ -165,7 +170,9 @@ class _Patcher:
         container, key = self.find(path)
         if container is None:
             raise PatchError(f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}")
-        encoded = dumps(value)
+        if is_too_deep(value):
+            raise PatchError(f"the patched object is {TOO_DEEP}", 400)
+        encoded = orjson.dumps(value)
         self.copied += len(encoded) if value is not None else 0
         if self.copied > COPY_LIMIT:
             text = (
@@ -231,12 +238,10 @@ def _checked(key: str, low: int, high: int) -> int:
 
 
 def _get(container: Container, key: str) -> Any:
-    """A missing key of an object is null. What was folded is so no more once somebody looks into it."""
-    at = key if isinstance(container, dict) else _checked(key, -len(container), len(container))
-    value = container.get(key) if isinstance(container, dict) else container[at]  # type: ignore[index]
-    if isinstance(value, Folded):
-        value = container[at] = value.unfold()  # type: ignore[index]
-    return value
+    """A missing key of an object is null."""
+    if isinstance(container, dict):
+        return container.get(key)
+    return container[_checked(key, -len(container), len(container))]
 
 
 def _add(container: Container, key: str, value: Any) -> None:
@@ -264,10 +269,10 @@ def _remove(container: Container, key: str) -> None:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Equality of JSON, where 1, 1.0 and true differ."""
+    """Equality of JSON, where 1, 1.0 and true differ. Without recursion: a patch may nest its document as it likes."""
     todo = [(left, right)]
     while todo:
-        left, right = (each.unfold() if isinstance(each, Folded) else each for each in todo.pop())
+        left, right = todo.pop()
         if isinstance(left, dict):
             if not isinstance(right, dict) or left.keys() != right.keys():
                 return False

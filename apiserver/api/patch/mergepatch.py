@@ -3,18 +3,16 @@ lists; the keys of every object that the patch touches are sorted (raw extension
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
-from apiserver.api.errors.nesting import Folded
 from apiserver.api.patch.errors import PatchError
 
 __all__ = ["merge_patch"]
 
 
 Json = dict[str, Any]
-_NESTED: Final = (dict, list, Folded)
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
@@ -25,66 +23,35 @@ def merge_patch(document: Any, patch: Any) -> Any:
         raise PatchError("Invalid JSON Patch", 400)
     if document is None:
         raise PatchError("Invalid JSON Document", 500)
-    # Without recursion: both may be nested deep.
-    whole: Json = {}
-    todo = [(whole, "", document, patch)]
-    while todo:
-        holder, place, current, change = todo.pop()
-        if not isinstance(current, dict):
-            holder[place] = _without_nulls(change)
-            continue
-        out = dict(current)
-        below = []
-        for key, value in change.items():
-            if value is None:
-                out.pop(key, None)
-            elif not isinstance(value, _NESTED):
-                out[key] = value
-            else:
-                have = out.get(key)
-                if have is None:
-                    out[key] = _without_nulls(value)
-                else:
-                    below.append((key, have, value))
-        made = holder[place] = dict(sorted(out.items()))
-        for key, have, value in below:
-            if isinstance(have, Folded):
-                have = have.unfold()
-            if isinstance(value, Folded):
-                value = value.unfold()
-            if isinstance(value, dict):
-                todo.append((made, key, have, value))
-            else:
-                made[key] = value if isinstance(have, dict) else _without_nulls(value)
-    return whole[""]
+    return _merged(document, patch)
+
+
+def _merged(current: Any, patch: Json) -> Any:
+    if not isinstance(current, dict):
+        return _without_nulls(patch)
+    out = dict(current)
+    for key, value in patch.items():
+        present = out.get(key)
+        if value is None:
+            out.pop(key, None)
+        elif not isinstance(value, dict | list):
+            out[key] = value
+        elif present is None:
+            out[key] = _without_nulls(value)
+        elif isinstance(value, dict):
+            out[key] = _merged(present, value)
+        else:
+            out[key] = value if isinstance(present, dict) else _without_nulls(value)
+    return dict(sorted(out.items()))
 
 
 def _without_nulls(value: Any) -> Any:
-    """A copy of any depth; nulls go from objects, those of lists stay."""
-    try:
-        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:
-        text = b""  # too deep
-    if text and text.find(b"null") < 0:
-        return orjson.loads(text)
-    made = _pruned(value)
-    todo = [made] if isinstance(made, dict | list) else []
-    while todo:
-        node = todo.pop()
-        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
-            if isinstance(item, _NESTED):
-                below = node[key] = _pruned(item)
-                todo.append(below)
-    return made
+    """Return a copy with sorted keys. Nulls go from objects, those of lists stay."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return _pruned(value) if text.find(b"null") >= 0 else orjson.loads(text)
 
 
 def _pruned(value: Any) -> Any:
-    """A copy of the uppermost level alone."""
-    value = _unfolded(value)
     if isinstance(value, dict):
-        return {key: value[key] for key in sorted(value) if value[key] is not None}
-    return value.copy() if isinstance(value, list) else value
-
-
-def _unfolded(value: Any) -> Any:
-    return value.unfold() if isinstance(value, Folded) else value
+        return {key: _pruned(value[key]) for key in sorted(value) if value[key] is not None}
+    return [_pruned(item) for item in value] if isinstance(value, list) else value

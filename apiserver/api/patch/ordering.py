@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.errors.nesting import Folded, dumps
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_type
 
@@ -25,8 +24,8 @@ def same(left: Any, right: Any) -> bool:
 
 def identity(value: Any) -> tuple[type, Any]:
     """What is equal for values that are the `same`, and can be looked up."""
-    scalar = not isinstance(value, dict | list | Folded)
-    return type(value), value if scalar else dumps(value, orjson.OPT_SORT_KEYS)
+    scalar = not isinstance(value, dict | list)
+    return type(value), value if scalar else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def element_key(element: Any, key_name: str) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.errors.nesting import LEVELS, dumps
+import orjson
+
 from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
 
 __all__ = ["shown_json_patched", "shown_merged"]
@@ -39,18 +40,18 @@ def shown_merged(schema: Type | None, document: Any, patch: Any, apply: Callable
 
 
 def _text(value: Any) -> str:
-    text = dumps(value).decode()
+    text = orjson.dumps(value).decode()
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _taken_apart(value: Any, reached: Any, levels: int = LEVELS) -> Any:
+def _taken_apart(value: Any, reached: Any) -> Any:
     """A value with its keys sorted as far as something below it was reached."""
-    if not isinstance(reached, dict) or not levels:
+    if not isinstance(reached, dict):
         return value
     if isinstance(value, dict):
-        return {name: _taken_apart(part, reached.get(name), levels - 1) for name, part in sorted(value.items())}
+        return {name: _taken_apart(part, reached.get(name)) for name, part in sorted(value.items())}
     if isinstance(value, list):
-        return [_taken_apart(part, reached.get(str(index)), levels - 1) for index, part in enumerate(value)]
+        return [_taken_apart(part, reached.get(str(index))) for index, part in enumerate(value)]
     return value
 
 

@@ -17,7 +17,6 @@ from heapq import heappop, heappush
 from operator import is_
 from typing import Any, Final
 
-from apiserver.api.errors.nesting import rebuilt
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_text, go_type
 from apiserver.api.patch.ordering import by_presence, element_key, identity, ordered, same
@@ -302,32 +301,28 @@ def _element_type(*lists: list[Any]) -> str:
 
 def _place(out: Json, name: str, value: Any) -> None:
     """Set a value that is not merged with anything; one that is nothing but a directive is not set at all."""
-    if isinstance(value, dict) and DIRECTIVE in value:
+    if _is_directive(value):
         out.pop(name, None)
     else:
         out[name] = _without_directives(value)
 
 
 def _without_directives(value: Any) -> Any:
-    return rebuilt(value, _undirected)
-
-
-def _undirected(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: item for key, item in value.items() if not (isinstance(item, dict) and DIRECTIVE in item)}
-    if isinstance(value, list):
-        return [item for item in value if not (isinstance(item, dict) and DIRECTIVE in item)]
-    return value
+        return {key: _without_directives(item) for key, item in value.items() if not _is_directive(item)}
+    return (
+        [_without_directives(item) for item in value if not _is_directive(item)] if isinstance(value, list) else value
+    )
+
+
+def _is_directive(value: Any) -> bool:
+    return isinstance(value, dict) and DIRECTIVE in value
 
 
 def _without_nulls(value: Any) -> Any:
-    return rebuilt(value, _filled)
-
-
-def _filled(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: item for key, item in value.items() if item is not None}
-    return list(value) if isinstance(value, list) else value
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _subject(key: str, prefix: str, error: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from apiserver.api.depth import MAX_DEPTH, TOO_DEEP, is_too_deep
 from apiserver.api.protobuf.values import (
     SCALARS,
     Into,
@@ -34,6 +35,10 @@ def decode(schema: Struct, data: bytes) -> Json:
         message_of(schema)(data, out)
     except IndexError:
         raise WireError(EOF) from None
+    except RecursionError:
+        raise WireError(TOO_DEEP) from None
+    if len(data) > 2 * MAX_DEPTH and is_too_deep(out):
+        raise WireError(TOO_DEEP)
     return out
 
 

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from struct import pack
 from typing import Any, Final
 
-from apiserver.api.errors.nesting import dumps
+import orjson
+
 from apiserver.api.protobuf.wire import BYTES, FIXED64, VARINT, header, tag, write_varint
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.api.values.bounded_cache import remembered
@@ -253,7 +254,7 @@ def _json(number: int) -> Writer:
     def write(value: Any) -> bytes:
         if value is None:
             return b""
-        raw = value.written if isinstance(value, RawObject) else dumps(value)
+        raw = value.written if isinstance(value, RawObject) else orjson.dumps(value)
         return header(_KEY, len(raw)) + raw
 
     return _sized(tag(number, BYTES), write)

@@ -17,7 +17,6 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec.codec import DecodeError, loads
-from apiserver.api.errors.nesting import dumps
 from apiserver.api.protobuf.wire import BYTES, END, EOF, FIXED64, VARINT, WireError, length, skip, varint
 from apiserver.api.schema.scalars import canonical_quantity
 from apiserver.api.values.go_json import RawObject
@@ -225,9 +224,9 @@ def _json(data: bytes, at: int) -> tuple[Any, int]:
     if type(value) is not dict:
         return value, stop
     text = raw.translate(_ONE_LINE).strip()
-    if dumps(value) == text or (body.cut is None and not _is_text(text)):
+    if orjson.dumps(value) == text or not _is_text(text):
         return RawObject(value), stop
-    return RawObject(value, text, deep=body.cut is not None), stop
+    return RawObject(value, text), stop
 
 
 def _is_text(text: bytes) -> bool:

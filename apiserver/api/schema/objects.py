@@ -9,9 +9,12 @@ Versioned  an object in the terms of one API version, with its kind and apiVersi
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, NewType
 
-__all__ = ["Hub", "Json", "Shared", "Stored", "UpdateFunc", "Versioned"]
+import orjson
+
+__all__ = ["Hub", "Json", "Shared", "Stored", "UpdateFunc", "Versioned", "copied"]
 
 Json = dict[str, Any]
 
@@ -22,3 +25,11 @@ Versioned = NewType("Versioned", Json)
 
 #: Make a new object of a private copy of the stored one. Called again if another writer was first.
 UpdateFunc = Callable[[Hub], Hub]
+
+
+def copied(value: Any) -> Any:
+    """Return a deep copy of JSON. Raw extensions become compact."""
+    try:
+        return orjson.loads(orjson.dumps(value))
+    except TypeError:  # an integer of more than 64 bits, which YAML may have
+        return deepcopy(value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import orjson
+
 from apiserver.api.errors.field_errors import (
     FieldError,
     Named,
@@ -14,7 +16,6 @@ from apiserver.api.errors.field_errors import (
     required,
     too_long,
 )
-from apiserver.api.errors.nesting import dumps
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Type
 from apiserver.api.schema.limits import Limits
 from apiserver.api.validation.formats import FORMATS
@@ -190,4 +191,4 @@ def _raw(name: str, limits: Limits) -> FieldCheck:
 
 def raw_size(value: Any) -> int:
     """How many bytes a raw extension was written in."""
-    return len(value.written if isinstance(value, RawObject) else dumps(value))
+    return len(value.written if isinstance(value, RawObject) else orjson.dumps(value))

@@ -13,7 +13,9 @@ from json import decoder as json_decoder
 from json import scanner as json_scanner
 from typing import Any, Final
 
-from apiserver.api.errors.nesting import MAX_DEPTH, dumps
+import orjson
+
+from apiserver.api.depth import MAX_DEPTH, TOO_DEEP
 
 __all__ = [
     "Literal",
@@ -68,24 +70,24 @@ class RawObject(dict[str, Any]):
     """A raw extension. Two are equal only if they were written in the same bytes: key order and white space count.
 
     `text` is the JSON as it was written, on one line, or None if that is the compact form. Line breaks and tabs have
-    become spaces, so that an object fits on one line of a watch. `deep`: it has folded parts and a text.
+    become spaces, so that an object fits on one line of a watch.
     """
 
-    __slots__ = ("deep", "text")
+    __slots__ = ("text",)
     __hash__ = None
 
-    def __init__(self, value: dict[str, Any], text: bytes | None = None, *, deep: bool = False) -> None:
+    def __init__(self, value: dict[str, Any], text: bytes | None = None) -> None:
         super().__init__(value)
-        self.text, self.deep = text, deep
+        self.text = text
 
     @property
     def written(self) -> bytes:
-        return dumps(self) if self.text is None else self.text
+        return orjson.dumps(self) if self.text is None else self.text
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, RawObject):
             return self.written == other.written
-        return isinstance(other, dict) and self.written == dumps(other)
+        return isinstance(other, dict) and self.written == orjson.dumps(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -172,7 +174,7 @@ class _Scanner:
         first = self.peek()
         if first == ord("{") or first == ord("["):
             if len(brackets) == MAX_DEPTH:
-                raise self.fail("exceeded max depth")
+                raise ValueError(TOO_DEEP)
             self.at += 1
             self.space()
             if self.peek() != first + 2:

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-import orjson
-
 from apiserver.api import protobuf
-from apiserver.api.codec.yaml_bodies import YamlError, load
+from apiserver.api.codec.bodies import DecodeError, loads
 from apiserver.api.errors.status import StatusError
 from apiserver.http.audit.policy import Audited, Level
 from apiserver.registry.body.decode import PROTOBUF, Kinds, media_type
@@ -125,8 +123,8 @@ class Event:
                     return None
                 made = protobuf.decode(schema, envelope.raw)
                 return {"kind": envelope.kind, "apiVersion": envelope.api_version, **made}
-            return load(body)[0] if media.endswith("yaml") else orjson.loads(body)
-        except (protobuf.WireError, YamlError, ValueError):
+            return loads(body, media).value
+        except DecodeError:
             return None
 
     def _shown(self, obj: Any) -> Any:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import orjson
 
-from apiserver.api.errors.nesting import Folded, dumps
 from apiserver.api.schema.language import Struct
 from apiserver.http.formats.negotiation import PROTOBUF, YAML, not_acceptable
 
@@ -30,7 +27,7 @@ def encode(media: str, obj: Any, *, pretty: bool = False, schema: Struct | None 
         return made
     if media == YAML:
         return to_yaml(obj)
-    return dumps(obj, orjson.OPT_INDENT_2 if pretty else orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(obj, option=orjson.OPT_INDENT_2 if pretty else orjson.OPT_APPEND_NEWLINE)
 
 
 def to_yaml(obj: Any) -> bytes:
@@ -39,14 +36,7 @@ def to_yaml(obj: Any) -> bytes:
 
     text: str = yaml.dump(obj, Dumper=_dumper(), default_flow_style=False, sort_keys=True, allow_unicode=True)
     # After an open-ended block the library ends the document; there is only one document, and nothing to end.
-    made = text.removesuffix("...\n").encode()
-    if _FOLDED not in made:
-        return made
-    return re.sub(rb"%b([0-9a-f]+)" % _FOLDED, lambda found: bytes.fromhex(found[1].decode()), made)
-
-
-#: How deep parts begin in YAML until their JSON, which is YAML as well, takes their place.
-_FOLDED: Final = b"folded-%b-" % token_hex(8).encode()
+    return text.removesuffix("...\n").encode()
 
 
 @lru_cache(maxsize=1)
@@ -79,7 +69,6 @@ def _dumper() -> type[yaml.Dumper]:
     Dumper.add_representer(int, plain(str))
     Dumper.add_representer(float, plain(go_format))
     Dumper.add_representer(type(None), plain(lambda _: "null"))
-    Dumper.add_representer(Folded, plain(lambda value: _FOLDED.decode() + value.text.hex()))
     return Dumper
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from apiserver.api.depth import TOO_DEEP
 from apiserver.api.errors.status import PlainError, StatusError, internal_error
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import error_format, is_pretty
@@ -24,9 +25,13 @@ def error_response(request: Request, error: Exception) -> Response:
         headers = (("X-Content-Type-Options", "nosniff"), *error.headers)
         return Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", headers)
     log.error("%s %s failed", request.method, request.path, exc_info=error)
-    return status_response(
-        request, internal_error(f"{request.method} {request.path} failed; the server's log says why")
-    )
+    why = f": an object is {TOO_DEEP}" if _is_about_depth(error) else "; the server's log says why"
+    return status_response(request, internal_error(f"{request.method} {request.path} failed{why}"))
+
+
+def _is_about_depth(error: Exception) -> bool:
+    """Return whether an object was nested too deeply for Python or orjson, as one that an older version stored."""
+    return isinstance(error, RecursionError) or str(error).startswith(("Recursion limit", "depth limit"))
 
 
 def status_response(request: Request, error: StatusError) -> Response:

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from apiserver.api.errors.nesting import dumps
 from apiserver.http.formats.encoding import encode, to_yaml
 from apiserver.http.formats.negotiation import YAML
 from apiserver.runtime.offload import in_turns
@@ -31,7 +30,7 @@ async def gather(
     if media == YAML:
         return await _yaml(whole, key, items, make)
     option = orjson.OPT_INDENT_2 if pretty else 0
-    parts = [dumps(make(item), option) async for item in in_turns(items)]
+    parts = [orjson.dumps(make(item), option=option) async for item in in_turns(items)]
     head = orjson.dumps(whole, option=option)
     if not pretty:
         parts[0] = b'%b,"%b":[%b' % (head[:-1], key.encode(), parts[0])

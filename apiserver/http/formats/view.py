@@ -11,7 +11,6 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec.codec import decode
-from apiserver.api.errors.nesting import dumps, loads_stored
 from apiserver.api.schema.dropping import marks_of
 from apiserver.registry.body.convert import read, to_version
 from apiserver.registry.definition.resource import Resource, Version, same_form
@@ -70,7 +69,9 @@ class View:
         if made is None:
             obj = to_version(self.resource, self.version, read(entry))
             rest = {name: value for name, value in obj.items() if name not in _TYPED}
-            made = entry.encodings[self._key] = dumps({"metadata": rest.pop("metadata"), **rest})[len(_OPENING) :]
+            made = entry.encodings[self._key] = orjson.dumps({"metadata": rest.pop("metadata"), **rest})[
+                len(_OPENING) :
+            ]
         return made
 
     def object(self, entry: Entry) -> bytes:
@@ -83,12 +84,12 @@ class View:
 
     def item(self, entry: Entry) -> dict[str, Any]:
         """The object as an item of a list: without kind and apiVersion, unless it is custom."""
-        obj: dict[str, Any] = loads_stored(self.item_opening + self.tail(entry))
+        obj: dict[str, Any] = orjson.loads(self.item_opening + self.tail(entry))
         return obj
 
     def dict(self, entry: Entry) -> dict[str, Any]:
         """The object as a dict of its own."""
-        obj: dict[str, Any] = loads_stored(self.object(entry))
+        obj: dict[str, Any] = orjson.loads(self.object(entry))
         return obj
 
     def shared(self, event: WatchEvent) -> Json:

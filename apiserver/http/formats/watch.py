@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from apiserver.api.errors.nesting import dumps
+import orjson
+
 from apiserver.api.errors.status import StatusError
 from apiserver.http.formats.batches import join_batch
 from apiserver.http.formats.negotiation import PROTOBUF, ResponseFormat, negotiate_stream
@@ -169,4 +170,4 @@ class EventLines:
 
 
 def _line(kind: str, obj: Any) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind.encode(), dumps(obj))
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), orjson.dumps(obj))

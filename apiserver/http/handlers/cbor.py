@@ -13,9 +13,10 @@ from contextlib import aclosing
 from itertools import count
 from typing import Any, Final, cast
 
+import orjson
+
 from apiserver.api.codec import cbor
 from apiserver.api.codec.bodies import DecodeError
-from apiserver.api.errors.nesting import loads
 from apiserver.api.errors.status import StatusError, bad_request
 from apiserver.http.formats.errors import error_response
 from apiserver.http.formats.negotiation import ACCEPTED, JSON, STREAMED, Clause, clauses
@@ -108,7 +109,9 @@ class Cbor:
                 answer.content_type, answer.chunks = _SEQUENCE, self._events(answer.chunks)
                 answer.objects = None
             return answer
-        body = await asyncio.to_thread(loads, answer.body) if len(answer.body) > LONG else loads(answer.body)
+        body = (
+            await asyncio.to_thread(orjson.loads, answer.body) if len(answer.body) > LONG else orjson.loads(answer.body)
+        )
         if not _first(wanted, _shape_of(body)):
             return answer
         answer.content_type, turn = CBOR, next(self._turns)
@@ -119,7 +122,7 @@ class Cbor:
     async def _events(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async with aclosing(cast("Any", lines)):
             async for chunk in lines:
-                events = (loads(line) for line in chunk.splitlines())
+                events = (orjson.loads(line) for line in chunk.splitlines())
                 yield b"".join(cbor.dumps_event(event["type"], event["object"], next(self._turns)) for event in events)
 
 

@@ -9,7 +9,6 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from apiserver.api.errors.nesting import dumps
 from apiserver.request.records import RequestRecord
 
 log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ class JsonLines:
             return
         if not self._lines:
             asyncio.get_running_loop().call_soon(self.flush)
-        self._lines.append(dumps(obj, orjson.OPT_APPEND_NEWLINE))
+        self._lines.append(orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE))
 
     def flush(self) -> None:
         """Write what was taken."""

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.api.codec.codec import decode_exactly, encode_exactly, zero
-from apiserver.api.errors.nesting import MARK, copied, dumps, folded
 from apiserver.api.schema.defaulting import filler_of
 from apiserver.api.schema.dropping import drop_hidden
 from apiserver.api.schema.language import Field, ListOf, MapOf, Struct, Type
-from apiserver.api.schema.objects import Hub, Stored, Versioned
+from apiserver.api.schema.objects import Hub, Stored, Versioned, copied
 from apiserver.registry.definition.converter import request_version
 from apiserver.registry.definition.resource import Resource, Subresource, Version, api_version, same_form
 
@@ -82,8 +81,7 @@ def read_shared(entry: Entry) -> Hub:
 
 def read_compact(entry: Entry) -> Hub:
     """As `read`, with raw extensions in compact form: what a patch is applied to."""
-    text = OPENING + entry.tail
-    return Hub(folded(text) if text[-1:] == MARK else orjson.loads(text))
+    return Hub(orjson.loads(OPENING + entry.tail))
 
 
 def copy_of(obj: Json) -> Json:
@@ -251,10 +249,7 @@ def holds_empty(obj: Any) -> bool:
     """Whether anything but metadata may hold an empty list or map: to look at the encoding costs a tenth of a walk. The
     status that every new object has, `{}`, is neither."""
     parts = {name: part for name, part in obj.items() if name != "metadata" and (part or name != "status")}
-    try:
-        text = orjson.dumps(parts)
-    except TypeError:  # it has folded parts
-        text = dumps(parts)
+    text = orjson.dumps(parts)
     return text.find(b":[]") >= 0 or text.find(b":{}") >= 0
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from apiserver.api.codec.codec import ordinary
-from apiserver.api.errors.nesting import Folded, bounded, rebuilt
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.api.schema.scalars import raw_names
@@ -169,14 +168,10 @@ def _parse(name: str, value: Any) -> None:
 
 def rewritten(value: Any) -> Any:
     """A value of no type as Go writes it: keys sorted, whole numbers without a fraction."""
-    return bounded(rebuilt(value, _rewritten)) if isinstance(value, dict | list | Folded) else _rewritten(value)
-
-
-def _rewritten(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: value[key] for key in sorted(value)}
+        return {key: rewritten(value[key]) for key in sorted(value)}
     if isinstance(value, list):
-        return list(value)
+        return [rewritten(item) for item in value]
     if _kind(value) == "float64":
         number = float(value)
         return int(number) if number.is_integer() and _INT64[0] <= number < _INT64[1] else number

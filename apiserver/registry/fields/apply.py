@@ -16,7 +16,6 @@ import orjson
 
 from apiserver.api.codec.bodies import DecodeError, loads, named_version, repeated_fields
 from apiserver.api.codec.codec import decode, ordinary
-from apiserver.api.errors.nesting import dumps
 from apiserver.api.errors.status import StatusError, bad_request, conflict
 from apiserver.api.schema.language import Struct
 from apiserver.api.schema.objects import Hub
@@ -318,8 +317,8 @@ class Apply:
             return False
         text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
         try:
-            last = orjson.loads(text) if text else None
-        except orjson.JSONDecodeError:
+            last = loads(text.encode()).value if text else None
+        except DecodeError:
             return False
         if not isinstance(last, dict) or last.get("apiVersion") != self.api_version or check(self.schema, last):
             return False
@@ -368,7 +367,7 @@ class Apply:
         annotations = applied.get("metadata", {}).get("annotations")
         if annotations:
             annotations.pop(LAST_APPLIED, None)
-        return dumps(applied, orjson.OPT_SORT_KEYS).decode() + "\n"
+        return orjson.dumps(applied, option=orjson.OPT_SORT_KEYS).decode() + "\n"
 
 
 def _type(obj: Json) -> Json:

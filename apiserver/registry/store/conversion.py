@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from apiserver.api.errors.nesting import loads_stored
+import orjson
+
 from apiserver.api.schema.objects import Hub, Stored
 from apiserver.registry.body.convert import encode_stored
 from apiserver.storage.log.types import Record
@@ -32,7 +33,7 @@ class Shown(Entry):
 
     def __init__(self, raw: Entry, version: str, obj: Hub) -> None:
         value = encode_stored(obj)
-        super().__init__(Record(raw.revision, raw.key, raw.create_revision, 0, False, value), loads_stored)
+        super().__init__(Record(raw.revision, raw.key, raw.create_revision, 0, False, value), orjson.loads)
         self.raw, self.version = raw, version
 
     @property
@@ -64,27 +65,20 @@ def mark_of(version: str) -> bytes:
 
 
 def marked(value: Stored, mark: bytes) -> Stored:
-    """A value to be stored, with a mark where there is one. A deep value ends with a tab, and still does."""
-    if not mark:
-        return value
-    body = value.rstrip(b"\t")
-    return Stored(body[:-1] + mark + value[len(body) :])
+    """A value to be stored, with a mark where there is one."""
+    return Stored(value[:-1] + mark) if mark else value
 
 
 def stored_as(value: bytes) -> str:
     """The version that a stored value names, "" where it names none."""
-    body = value.rstrip(b"\t")
-    if not body.endswith(_END):
+    if not value.endswith(_END):
         return ""
-    at = body.rfind(_KEY)
-    name = body[at + len(_KEY) : -len(_END)]
+    at = value.rfind(_KEY)
+    name = value[at + len(_KEY) : -len(_END)]
     return name.decode() if at >= 0 and name.isalnum() else ""
 
 
 def unmarked(value: bytes) -> bytes:
     """A stored value without its mark."""
     version = stored_as(value)
-    if not version:
-        return value
-    body = value.rstrip(b"\t")
-    return body[: -len(mark_of(version))] + b"}" + value[len(body) :]
+    return value[: -len(mark_of(version))] + b"}" if version else value

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import orjson
 
-from apiserver.api.errors.nesting import loads_stored
 from apiserver.api.schema.objects import Hub
 from apiserver.registry.body.convert import encode_stored
 from apiserver.storage.log.types import Record
@@ -29,7 +28,7 @@ class Unsaved(Entry):
     def __init__(self, key: str, obj: Hub, revision: int, version: str = "") -> None:
         """`version` is the resourceVersion that an object of a dry run was sent with, and keeps."""
         value = encode_stored(obj)
-        super().__init__(Record(revision, key, revision, 0, False, value), loads_stored)
+        super().__init__(Record(revision, key, revision, 0, False, value), orjson.loads)
         if not revision:
             shown = b'"resourceVersion":%b,' % orjson.dumps(version) if version else b""
             self.tail = shown + value[len(b'{"metadata":{') :]

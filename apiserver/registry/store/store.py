@@ -13,8 +13,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from apiserver.api.codec.codec import encode_exactly, encode_plain
-from apiserver.api.errors.nesting import loads_stored
 from apiserver.api.errors.status import StatusError, insufficient_storage, unavailable
 from apiserver.api.schema.objects import Hub, Shared, Stored
 from apiserver.registry.body.convert import ExpectedBody, Form, as_stored, normalizer_of
@@ -354,4 +355,4 @@ class Store:
                 del busy[key]
             done.set_result(None)
         entry = self.cache.get(key)
-        return entry if entry is not None and entry.revision == record.revision else Entry(record, loads_stored)
+        return entry if entry is not None and entry.revision == record.revision else Entry(record, orjson.loads)

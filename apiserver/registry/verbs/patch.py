@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.codec.bodies import Body, DecodeError, claimed_kind, loads, repeated_fields
 from apiserver.api.codec.codec import Decoded, decode, decode_changed, ordinary_changes
 from apiserver.api.errors.field_errors import Path, go_quote, invalid
-from apiserver.api.errors.nesting import LEVELS, TooDeep, bounded, may_be_deep
 from apiserver.api.errors.status import StatusError, bad_request, internal_error
 from apiserver.api.errors.status import invalid as invalid_status
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
@@ -120,8 +119,6 @@ class Patch:
             patched = self.apply(document, self.patch)
         except PatchError as error:
             raise _failed(error) from None
-        if len(self.body) > LEVELS and (may_be_deep(self.body) or self.body.count(b"/") > LEVELS):
-            patched = _bounded(patched)
         expected, decoded = self.decode(patched)
         if self.repeated or decoded.problems:
             self.report([*self.repeated, *decoded.problems])
@@ -318,14 +315,6 @@ def _failed(error: PatchError) -> StatusError:
     if error.status == 422:
         return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
     return bad_request(error.text) if error.status == 400 else StatusError(error.status, "", error.text)
-
-
-def _bounded(patched: Any) -> Any:
-    """What a patch made, if it is not too deep. Raises 422."""
-    try:
-        return bounded(patched)
-    except TooDeep as error:
-        raise invalid_patch("", f"couldn't get version/kind; json parse error: {error}") from None
 
 
 def invalid_patch(shown: str, error: str) -> StatusError:

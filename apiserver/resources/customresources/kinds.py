@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from apiserver.api.codec.codec import Body, Decoded, DecodeError, decode
 from apiserver.api.codec.strictness import repeated
-from apiserver.api.errors.nesting import loads_stored
 from apiserver.api.schema.language import Struct
 from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import ObjectMeta
@@ -304,7 +305,7 @@ def _may_repeat(body: Body) -> bool:
     text = body.text
     if not text:
         return False
-    plain = body.cut is None and b'" :' not in text and b"u0022" not in text
+    plain = b'" :' not in text and b"u0022" not in text
     return not plain or text.count(b'":') != body.again.count(b'":')
 
 
@@ -313,7 +314,7 @@ def _present(coercion: Coercion, since: int) -> Callable[[Record], Record]:
         value = unmarked(record.value)
         if since and record.revision > since:
             return record if value is record.value else record._replace(value=value)
-        obj = loads_stored(value)
+        obj = orjson.loads(value)
         made, _ = coercion.pruned(obj)
         coercion.default(made)
         if made == obj:

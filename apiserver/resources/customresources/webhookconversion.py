@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
+import orjson
+
 from apiserver.api.codec.codec import decode_exactly
 from apiserver.api.errors.field_errors import FieldError, aggregate
-from apiserver.api.errors.nesting import dumps
 from apiserver.api.errors.status import server_error
 from apiserver.api.schema.objects import Hub
 from apiserver.api.types.reviews import CONVERSION_REVIEWS
@@ -177,7 +178,7 @@ class WebhookConversion:
         }
         try:
             answer = await self._webhooks.post(
-                self._webhook.target, dumps(review), seconds=_TIMEOUT, timed_out=_TIMED_OUT
+                self._webhook.target, orjson.dumps(review), seconds=_TIMEOUT, timed_out=_TIMED_OUT
             )
             return _converted(read_review(answer, CONVERSION_REVIEWS, self._reviews), self._reviews, uid)
         except WebhookError as error:
@@ -186,7 +187,7 @@ class WebhookConversion:
     def _believed(self, sent: Json, original: Json, found: Any, version: str, wrong: str) -> Json:
         """What a webhook made of an object, as far as it may. Raises StatusError."""
         if not isinstance(found, dict) or not found.get("kind"):
-            raise server_error(f"Object 'Kind' is missing in '{dumps(found).decode()}'")
+            raise server_error(f"Object 'Kind' is missing in '{orjson.dumps(found).decode()}'")
         wanted = f"{self._group}/{version}"
         for name, expected, given in (
             ("groupVersion", wanted, found.get("apiVersion", "")),

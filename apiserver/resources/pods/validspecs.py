@@ -49,7 +49,7 @@ def _text_of(spec: Json, metadata: Json, gates: PodGates) -> bytes:
     """All that the rules look at; empty where that cannot be written."""
     try:
         text = orjson.dumps(spec)
-    except TypeError:  # it is deep, or has integers that do not fit
+    except TypeError:  # it has integers that do not fit
         return b""
     # Claims that are made for volumes have the pod's name in theirs.
     name = metadata.get("name", "") if text.find(b'"ephemeral":') >= 0 else ""

@@ -17,7 +17,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from apiserver.api.errors.nesting import dumps
+import orjson
+
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector
 from apiserver.runtime import clock
 from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, Solution
@@ -174,7 +175,7 @@ class DynamicResources:
         else:
             containers = containers_shape(pod) if state.special is not None else None
             specs = [state.claims[position].get("spec") for position in state.pending]
-            state.shape = dumps([specs, containers])
+            state.shape = orjson.dumps([specs, containers])
         return state
 
     def _variant(self, state: DynamicState, pod: PodInfo, served: frozenset[str]) -> Variant:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from apiserver.api.errors.nesting import dumps, loads
+import orjson
+
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.config.extenders import ExtenderSettings
@@ -112,7 +113,7 @@ class Extender:
         headers = {"content-type": "application/json"}
         try:
             async with asyncio.timeout(self.settings.timeout.total_seconds()):
-                status, _, content = await self._transport.request("POST", f"/{verb}", "", headers, dumps(body))
+                status, _, content = await self._transport.request("POST", f"/{verb}", "", headers, orjson.dumps(body))
         except TimeoutError as error:
             raise ExtenderError(f'Post "{url}": context deadline exceeded') from error
         except TransportError as error:
@@ -120,7 +121,7 @@ class Extender:
         if status != 200:
             raise ExtenderError(f"failed {verb} with extender at URL {url}, code {status}")
         try:
-            answer = loads(content)
+            answer = orjson.loads(content)
         except ValueError as error:
             raise ExtenderError(f'Post "{url}": the answer is not JSON: {error}') from error
         return {"list": answer} if isinstance(answer, list) else _plain(answer)
