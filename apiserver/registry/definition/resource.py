@@ -73,6 +73,15 @@ class Version:
             self.default(obj, now)
 
 
+def prerelease(name: str, schema: Struct, introduced: Release, **further: Any) -> Version:
+    """Return an alpha or beta version: off by default, deprecated 3 and removed 6 releases after its introduction.
+    `further` fields replace these.
+    """
+    major, minor = introduced
+    usual: Json = {"deprecated": (major, minor + 3), "removed": (major, minor + 6), "on_by_default": False}
+    return Version(name=name, schema=schema, introduced=introduced, **(usual | further))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A column of the Table form. `cell(obj)` gives its value for an object in hub form; `now`-dependent cells (ages)

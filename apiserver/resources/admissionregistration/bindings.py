@@ -17,7 +17,7 @@ from apiserver.api.schema.language import Struct
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
 from apiserver.api.values.names import dns_subdomain, path_segment
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.resource import Column, Resource, Version, prerelease
 from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import match_resources_errors
 from apiserver.resources.admissionregistration.paramaccess import reference_errors
@@ -158,14 +158,7 @@ VALIDATING_BINDINGS: Final = Resource(
     categories=("api-extensions",),
     versions=(
         Version(name="v1", schema=V1.ValidatingAdmissionPolicyBinding, introduced=(1, 30)),
-        Version(
-            name="v1beta1",
-            schema=V1BETA1.ValidatingAdmissionPolicyBinding,
-            introduced=(1, 28),
-            deprecated=(1, 31),
-            removed=(1, 34),
-            on_by_default=False,
-        ),
+        prerelease("v1beta1", V1BETA1.ValidatingAdmissionPolicyBinding, (1, 28)),
     ),
     strategy=BindingStrategy(V1.ValidatingAdmissionPolicyBindingSpec, "validatingadmissionpolicies"),
     storage_prefix="validatingadmissionpolicybindings",
@@ -181,15 +174,8 @@ MUTATING_BINDINGS: Final = Resource(
     categories=("api-extensions",),
     versions=(
         Version(name="v1", schema=V1.MutatingAdmissionPolicyBinding, introduced=(1, 36)),
-        Version(name="v1beta1", schema=V1BETA1.MutatingAdmissionPolicyBinding, introduced=(1, 34), on_by_default=False),
-        Version(
-            name="v1alpha1",
-            schema=V1ALPHA1.MutatingAdmissionPolicyBinding,
-            introduced=(1, 32),
-            deprecated=(1, 35),
-            removed=(1, 38),
-            on_by_default=False,
-        ),
+        prerelease("v1beta1", V1BETA1.MutatingAdmissionPolicyBinding, (1, 34)),
+        prerelease("v1alpha1", V1ALPHA1.MutatingAdmissionPolicyBinding, (1, 32)),
     ),
     strategy=BindingStrategy(V1.MutatingAdmissionPolicyBindingSpec, "mutatingadmissionpolicies"),
     storage_prefix="mutatingadmissionpolicybindings",

@@ -13,7 +13,7 @@ from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1B
 from apiserver.api.values.names import dns1035_label, dns_subdomain
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
-from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version, prerelease
 from apiserver.resources.admissionregistration.bindings import mutating_operation_errors
 from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import (
@@ -176,14 +176,7 @@ VALIDATING_POLICIES: Final = Resource(
     categories=("api-extensions",),
     versions=(
         Version(name="v1", schema=V1.ValidatingAdmissionPolicy, introduced=(1, 30)),
-        Version(
-            name="v1beta1",
-            schema=V1BETA1.ValidatingAdmissionPolicy,
-            introduced=(1, 28),
-            deprecated=(1, 31),
-            removed=(1, 34),
-            on_by_default=False,
-        ),
+        prerelease("v1beta1", V1BETA1.ValidatingAdmissionPolicy, (1, 28)),
     ),
     strategy=ValidatingPolicyStrategy(),
     storage_prefix="validatingadmissionpolicies",
@@ -202,15 +195,8 @@ MUTATING_POLICIES: Final = Resource(
     categories=("api-extensions",),
     versions=(
         Version(name="v1", schema=V1.MutatingAdmissionPolicy, introduced=(1, 36)),
-        Version(name="v1beta1", schema=V1BETA1.MutatingAdmissionPolicy, introduced=(1, 34), on_by_default=False),
-        Version(
-            name="v1alpha1",
-            schema=V1ALPHA1.MutatingAdmissionPolicy,
-            introduced=(1, 32),
-            deprecated=(1, 35),
-            removed=(1, 38),
-            on_by_default=False,
-        ),
+        prerelease("v1beta1", V1BETA1.MutatingAdmissionPolicy, (1, 34)),
+        prerelease("v1alpha1", V1ALPHA1.MutatingAdmissionPolicy, (1, 32)),
     ),
     strategy=MutatingPolicyStrategy(),
     storage_prefix="mutatingadmissionpolicies",

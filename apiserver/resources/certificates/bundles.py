@@ -11,7 +11,7 @@ from apiserver.api.types.certificates import BUNDLES_V1ALPHA1, BUNDLES_V1BETA1
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.names import object_name
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.resource import Column, Resource, prerelease
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.certificates.signers import signer_name
 from apiserver.resources.common.columns import NAME
@@ -90,10 +90,8 @@ CLUSTER_TRUST_BUNDLES: Final = Resource(
     group="certificates.k8s.io", kind="ClusterTrustBundle", plural="clustertrustbundles",
     singular="clustertrustbundle", namespaced=False, gate="ClusterTrustBundle",
     versions=(
-        Version(name="v1beta1", schema=BUNDLES_V1BETA1.ClusterTrustBundle, introduced=(1, 33), deprecated=(1, 37),
-            removed=(1, 40), on_by_default=False),
-        Version(name="v1alpha1", schema=BUNDLES_V1ALPHA1.ClusterTrustBundle, introduced=(1, 26), deprecated=(1, 34),
-            removed=(1, 37), on_by_default=False),
+        prerelease("v1beta1", BUNDLES_V1BETA1.ClusterTrustBundle, (1, 33), deprecated=(1, 37), removed=(1, 40)),
+        prerelease("v1alpha1", BUNDLES_V1ALPHA1.ClusterTrustBundle, (1, 26), deprecated=(1, 34), removed=(1, 37)),
     ),
     strategy=TrustBundleStrategy(), storage_prefix="clustertrustbundles",
     columns=(

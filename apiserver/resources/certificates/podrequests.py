@@ -27,7 +27,7 @@ from apiserver.api.types.certificates import (
 from apiserver.api.values.names import dns_subdomain, domain_prefixed_key
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
-from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.resource import Column, Resource, Subresource, prerelease
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.certificates.podkeys import check_issued, check_key
 from apiserver.resources.certificates.signers import signer_name
@@ -181,8 +181,7 @@ POD_CERTIFICATE_REQUESTS: Final = Resource(
     group="certificates.k8s.io", kind="PodCertificateRequest", plural="podcertificaterequests",
     singular="podcertificaterequest", namespaced=True, gate="PodCertificateRequest",
     versions=(
-        Version(name="v1beta1", schema=PodCertificateRequest, introduced=(1, 35), deprecated=(1, 38), removed=(1, 41),
-            on_by_default=False),
+        prerelease("v1beta1", PodCertificateRequest, (1, 35)),
     ),
     strategy=PodRequestStrategy(), storage_prefix="podcertificaterequests",
     columns=(

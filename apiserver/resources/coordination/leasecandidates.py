@@ -11,7 +11,7 @@ from apiserver.api.types.coordination import CANDIDATES_V1ALPHA2, CANDIDATES_V1B
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.semver import Semver
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.resource import Column, Resource, prerelease
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.coordination.leases import lease_strategy
@@ -70,10 +70,8 @@ LEASE_CANDIDATES: Final = Resource(
     group="coordination.k8s.io", kind="LeaseCandidate", plural="leasecandidates", singular="leasecandidate",
     namespaced=True,
     versions=(
-        Version(name="v1beta1", schema=CANDIDATES_V1BETA1.LeaseCandidate, introduced=(1, 33), deprecated=(1, 36),
-            removed=(1, 39), on_by_default=False),
-        Version(name="v1alpha2", schema=CANDIDATES_V1ALPHA2.LeaseCandidate, introduced=(1, 32), deprecated=(1, 35),
-            removed=(1, 38), on_by_default=False),
+        prerelease("v1beta1", CANDIDATES_V1BETA1.LeaseCandidate, (1, 33)),
+        prerelease("v1alpha2", CANDIDATES_V1ALPHA2.LeaseCandidate, (1, 32)),
     ),
     strategy=LeaseCandidateStrategy(), storage_prefix="leasecandidates",
     columns=name_and_age(

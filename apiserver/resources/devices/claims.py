@@ -13,13 +13,13 @@ from apiserver.api.errors.field_errors import FieldError, Path, forbidden, inter
 from apiserver.api.errors.status import qualified
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.api.types.resource import v1
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.names import dns_subdomain
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
-from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.resource import Resource, Subresource
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.claimvalidation import (
@@ -31,6 +31,7 @@ from apiserver.resources.devices.claimvalidation import (
     validate_spec,
 )
 from apiserver.resources.devices.columns import CLAIM_COLUMNS
+from apiserver.resources.devices.versions import versions_of
 
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
@@ -236,27 +237,7 @@ RESOURCE_CLAIMS: Final = Resource(
     plural="resourceclaims",
     singular="resourceclaim",
     namespaced=True,
-    versions=(
-        Version(name="v1", schema=v1.ResourceClaim, introduced=(1, 34)),
-        Version(
-            name="v1beta2",
-            schema=v1beta2.ResourceClaim,
-            introduced=(1, 33),
-            deprecated=(1, 36),
-            removed=(1, 39),
-            on_by_default=False,
-        ),
-        Version(
-            name="v1beta1",
-            schema=v1beta1.ResourceClaim,
-            introduced=(1, 32),
-            deprecated=(1, 35),
-            removed=(1, 38),
-            on_by_default=False,
-            to_hub=flat.claim_to_hub,
-            from_hub=flat.claim_from_hub,
-        ),
-    ),
+    versions=versions_of("ResourceClaim", to_hub=flat.claim_to_hub, from_hub=flat.claim_from_hub),
     strategy=ResourceClaimStrategy(),
     storage_prefix="resourceclaims",
     columns=CLAIM_COLUMNS,

@@ -7,15 +7,15 @@ from typing import Any, Final
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.types.resource import v1, v1beta1, v1beta2
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rule
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.resource import Resource
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.resource_names import is_extended
 from apiserver.resources.devices.claimvalidation import RULES, Env
+from apiserver.resources.devices.versions import versions_of
 
 Json = dict[str, Any]
 
@@ -79,25 +79,7 @@ DEVICE_CLASSES: Final = Resource(
     plural="deviceclasses",
     singular="deviceclass",
     namespaced=False,
-    versions=(
-        Version(name="v1", schema=v1.DeviceClass, introduced=(1, 34)),
-        Version(
-            name="v1beta2",
-            schema=v1beta2.DeviceClass,
-            introduced=(1, 33),
-            deprecated=(1, 36),
-            removed=(1, 39),
-            on_by_default=False,
-        ),
-        Version(
-            name="v1beta1",
-            schema=v1beta1.DeviceClass,
-            introduced=(1, 32),
-            deprecated=(1, 35),
-            removed=(1, 38),
-            on_by_default=False,
-        ),
-    ),
+    versions=versions_of("DeviceClass"),
     strategy=DeviceClassStrategy(),
     storage_prefix="deviceclasses",
     columns=name_and_age(),

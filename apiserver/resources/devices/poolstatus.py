@@ -17,7 +17,7 @@ from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import Rules
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
-from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.resource import Resource, Subresource, prerelease
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.devices.columns import POOL_STATUS_COLUMNS
@@ -79,15 +79,7 @@ RESOURCE_POOL_STATUS_REQUESTS: Final = Resource(
     plural="resourcepoolstatusrequests",
     singular="resourcepoolstatusrequest",
     namespaced=False,
-    versions=(
-        Version(
-            name="v1alpha3",
-            schema=ResourcePoolStatusRequest,
-            introduced=(1, 36),
-            removed=(1, 42),
-            on_by_default=False,
-        ),
-    ),
+    versions=(prerelease("v1alpha3", ResourcePoolStatusRequest, (1, 36)),),
     strategy=ResourcePoolStatusRequestStrategy(),
     storage_prefix="resourcepoolstatusrequests",
     columns=POOL_STATUS_COLUMNS,

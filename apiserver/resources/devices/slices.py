@@ -7,14 +7,15 @@ from typing import Any, Final
 from apiserver.api.errors.field_errors import FieldError
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.api.types.resource import v1
 from apiserver.api.values.times import holds_truncated
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.resource import Resource
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
 from apiserver.resources.devices.slicevalidation import validate_slice_spec
+from apiserver.resources.devices.versions import versions_of
 
 Json = dict[str, Any]
 
@@ -55,27 +56,7 @@ RESOURCE_SLICES: Final = Resource(
     plural="resourceslices",
     singular="resourceslice",
     namespaced=False,
-    versions=(
-        Version(name="v1", schema=v1.ResourceSlice, introduced=(1, 34)),
-        Version(
-            name="v1beta2",
-            schema=v1beta2.ResourceSlice,
-            introduced=(1, 33),
-            deprecated=(1, 36),
-            removed=(1, 39),
-            on_by_default=False,
-        ),
-        Version(
-            name="v1beta1",
-            schema=v1beta1.ResourceSlice,
-            introduced=(1, 32),
-            deprecated=(1, 35),
-            removed=(1, 38),
-            on_by_default=False,
-            to_hub=flat.slice_to_hub,
-            from_hub=flat.slice_from_hub,
-        ),
-    ),
+    versions=versions_of("ResourceSlice", to_hub=flat.slice_to_hub, from_hub=flat.slice_from_hub),
     strategy=ResourceSliceStrategy(),
     storage_prefix="resourceslices",
     columns=SLICE_COLUMNS,

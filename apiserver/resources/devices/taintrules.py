@@ -11,7 +11,7 @@ from apiserver.api.validation.compile import At
 from apiserver.api.values.times import holds_truncated, timestamp
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
-from apiserver.registry.definition.resource import Resource, Subresource, Version
+from apiserver.registry.definition.resource import Resource, Subresource, prerelease
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.devices.columns import TAINT_RULE_COLUMNS
@@ -77,21 +77,8 @@ DEVICE_TAINT_RULES: Final = Resource(
     singular="devicetaintrule",
     namespaced=False,
     versions=(
-        Version(
-            name="v1beta2",
-            schema=v1beta2.DeviceTaintRule,
-            introduced=(1, 36),
-            removed=(1, 42),
-            on_by_default=False,
-        ),
-        Version(
-            name="v1alpha3",
-            schema=v1alpha3.DeviceTaintRule,
-            introduced=(1, 33),
-            deprecated=(1, 36),
-            removed=(1, 39),
-            on_by_default=False,
-        ),
+        prerelease("v1beta2", v1beta2.DeviceTaintRule, (1, 36)),
+        prerelease("v1alpha3", v1alpha3.DeviceTaintRule, (1, 33)),
     ),
     strategy=DeviceTaintRuleStrategy(),
     storage_prefix="devicetaintrules",

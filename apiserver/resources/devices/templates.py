@@ -9,16 +9,17 @@ from typing import Any, Final
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.api.types.resource import v1
 from apiserver.api.validation.changes import changes
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.resource import Resource, Version
+from apiserver.registry.definition.resource import Resource
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.template_metadata import validate_labels_and_annotations
 from apiserver.resources.devices import claimvalidation
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.claims import admin_access_of_requests
+from apiserver.resources.devices.versions import versions_of
 
 _CHANGES: Final = changes(v1.ResourceClaimTemplate)
 
@@ -72,27 +73,7 @@ RESOURCE_CLAIM_TEMPLATES: Final = Resource(
     plural="resourceclaimtemplates",
     singular="resourceclaimtemplate",
     namespaced=True,
-    versions=(
-        Version(name="v1", schema=v1.ResourceClaimTemplate, introduced=(1, 34)),
-        Version(
-            name="v1beta2",
-            schema=v1beta2.ResourceClaimTemplate,
-            introduced=(1, 33),
-            deprecated=(1, 36),
-            removed=(1, 39),
-            on_by_default=False,
-        ),
-        Version(
-            name="v1beta1",
-            schema=v1beta1.ResourceClaimTemplate,
-            introduced=(1, 32),
-            deprecated=(1, 35),
-            removed=(1, 38),
-            on_by_default=False,
-            to_hub=flat.template_to_hub,
-            from_hub=flat.template_from_hub,
-        ),
-    ),
+    versions=versions_of("ResourceClaimTemplate", to_hub=flat.template_to_hub, from_hub=flat.template_from_hub),
     strategy=ResourceClaimTemplateStrategy(),
     storage_prefix="resourceclaimtemplates",
     columns=name_and_age(),

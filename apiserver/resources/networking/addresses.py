@@ -12,7 +12,7 @@ from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.networks import canonical_cidr, cidr_family
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
-from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
+from apiserver.registry.definition.resource import Column, Resource, Subresource, Version, prerelease
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import AGE, NAME, name_and_age
 from apiserver.resources.common.core_rules import RULES
@@ -89,10 +89,7 @@ def _parent_cell(obj: Json) -> str:
 def _versions(kind: str) -> tuple[Version, ...]:
     return (
         Version(name="v1", schema=getattr(V1, kind), introduced=(1, 33)),
-        Version(
-            name="v1beta1", schema=getattr(V1BETA1, kind), introduced=(1, 31), deprecated=(1, 34), removed=(1, 37),
-            on_by_default=False,
-        ),
+        prerelease("v1beta1", getattr(V1BETA1, kind), (1, 31)),
     )  # fmt: skip
 
 

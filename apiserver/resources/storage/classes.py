@@ -22,7 +22,7 @@ from apiserver.api.types.storage import (
 )
 from apiserver.api.validation.changes import changes
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.resource import Column, Resource, Version
+from apiserver.registry.definition.resource import Column, Resource, Version, prerelease
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import AGE, name_and_age
 from apiserver.resources.common.core_rules import RULES
@@ -161,14 +161,8 @@ VOLUME_ATTRIBUTES_CLASSES: Final = Resource(
     short_names=("vac",),
     versions=(
         Version(name="v1", schema=VolumeAttributesClass, introduced=(1, 34)),
-        Version(
-            name="v1beta1",
-            schema=VolumeAttributesClassV1Beta1,
-            introduced=(1, 31),
-            deprecated=(1, 34),
-            successor="storage.k8s.io/v1 VolumeAttributesClass",
-            removed=(1, 37),
-            on_by_default=False,
+        prerelease(
+            "v1beta1", VolumeAttributesClassV1Beta1, (1, 31), successor="storage.k8s.io/v1 VolumeAttributesClass"
         ),
     ),
     strategy=VolumeAttributesClassStrategy(),
