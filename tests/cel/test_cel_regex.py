@@ -68,7 +68,7 @@ def test_time_grows_with_the_text_alone(pattern: str) -> None:
         ("a**", "invalid nested repetition operator: `**`"), ("a{1001}", "invalid repeat count: `{1001}`"), (r"\8", r"invalid escape sequence: `\8`"),
         ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"), ("[b-a]", "invalid character class range: `b-a`"),
         (r"\p{Nope}", r"invalid character class range: `\p{Nope}`"),
-        ("(?P<a>x)(?P<a>y)", "duplicate capture group name: `a`"), ("a\\", "trailing backslash at end of expression: ``"),
+        ("a(?i", "invalid or unsupported Perl syntax: `(?i`"), ("a(?", "invalid or unsupported Perl syntax: `(?`"), ("a\\", "trailing backslash at end of expression: ``"),
         ("((a{100}){100}){100}", "invalid repeat count: `{100}`"),
     ],
 )  # fmt: skip
@@ -86,6 +86,8 @@ def test_what_is_refused_is_named(pattern: str, why: str) -> None:
         ("(?U)a+", "aaa", ["a", "a", "a"]), ("a*", "baac", ["", "aa", ""]), (r"\Qa.b\E+", "a.bb", ["a.bb"]), ("a*(?i)*", "aa", ["aa"]),
         (r"[[:alpha:]]+", "ab1c", ["ab", "c"]),
         (r"\pL+", "aé1日", ["aé", "日"]), (r"[^\x00-\x7F]", "aé", ["é"]), ("x|xy", "xy", ["x"]), (r"\d+", "१2", ["2"]), ("b$", "b\n", []),
+        ("(?i)ſ", "sSſı", ["s", "S", "ſ"]), ("(?i)\u212a", "kK\u212a", ["k", "K", "\u212a"]), ("(?i)ı", "iIı", ["ı"]),
+        (r"\B", "", [""]), ("(?P<a>x)(?P<a>y)", "xy", ["xy"]),
     ],
 )  # fmt: skip
 def test_the_dialect(pattern: str, subject: str, found: list[str]) -> None:

@@ -62,18 +62,31 @@ def negated(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     return tuple(result)
 
 
+#: Letters beyond U+1FFF that are another case of one before: ohm, kelvin, angstrom. Patterns name no others.
+_LETTERLIKE: Final = (0x2126, 0x212A, 0x212B)
+
+
 @lru_cache(maxsize=1)
 def _other_cases() -> list[tuple[int, tuple[int, ...]]]:
-    """Every character that has another case, with those, in order. Beyond U+1FFF no pattern asks for them."""
-    found = []
-    for code in range(0x2000):
-        char = chr(code)
-        others = {ord(other) for other in (char.lower(), char.upper()) if len(other) == 1 and other != char}
-        if char in "kKsS":
-            others.add(0x212A if char in "kK" else 0x17F)
-        if others:
-            found.append((code, tuple(others)))
-    return found
+    """Return every character that has other cases, with those, in order."""
+    groups: dict[str, list[int]] = {}
+    for code in (*range(0x2000), *_LETTERLIKE):
+        groups.setdefault(_case_key(chr(code)), []).append(code)
+    return sorted(
+        (code, tuple(other for other in group if other != code))
+        for group in groups.values()
+        if len(group) > 1
+        for code in group
+    )
+
+
+def _case_key(char: str) -> str:
+    """Return a letter that all cases of a character share."""
+    lower = char.lower()
+    if len(lower) > 1 or char == "\u0131":  # dotted capital I and dotless small i stand alone
+        return char
+    upper = lower.upper()
+    return upper.lower() if len(upper) == 1 else lower
 
 
 @lru_cache(maxsize=256)

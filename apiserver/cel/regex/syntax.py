@@ -80,7 +80,6 @@ class _Parser:
         self.text = pattern
         self.at = 0
         self.flags = _Flags()
-        self.names: set[str] = set()
 
     def _error(self, code: str, part: str) -> ValueError:
         return ValueError(f"error parsing regexp: {code}: `{part}`")
@@ -224,7 +223,7 @@ class _Parser:
                 return char == ")"
             else:
                 raise self._error("invalid or unsupported Perl syntax", rest[: index + 1])
-        raise self._error("missing closing )", self.text)
+        raise self._error("invalid or unsupported Perl syntax", rest)
 
     def _name(self, rest: str, opening: str) -> None:
         end = rest.find(">")
@@ -233,9 +232,6 @@ class _Parser:
         name = rest[len(opening) : end]
         if not name or not all(char == "_" or (char.isascii() and char.isalnum()) for char in name):
             raise self._error("invalid named capture", rest[: end + 1])
-        if name in self.names:
-            raise self._error("duplicate capture group name", name)
-        self.names.add(name)
         self.at += end + 1
 
     def _escape(self) -> Node:
