@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.api.codec.codec import DecodeError, decode, encode, loads
-from apiserver.api.schema.objects import copied
+from apiserver.api.codec.codec import DecodeError, copied, decode, encode, loads
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.resource.v1 import ResourceClaim
 from apiserver.api.values.go_json import syntax_error

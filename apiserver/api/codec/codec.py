@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
@@ -32,6 +33,7 @@ __all__ = [
     "Body",
     "DecodeError",
     "Decoded",
+    "copied",
     "decode",
     "decode_changed",
     "decode_exactly",
@@ -61,6 +63,14 @@ class Decoded:
 def encode(obj: Any) -> bytes:
     """An object in normal form as JSON."""
     return orjson.dumps(obj)
+
+
+def copied(value: Any) -> Any:
+    """Return a deep copy of JSON. Raw extensions become compact."""
+    try:
+        return orjson.loads(orjson.dumps(value))
+    except TypeError:  # an integer of more than 64 bits, which YAML may have
+        return deepcopy(value)
 
 
 def encode_exactly(obj: Any) -> bytes:

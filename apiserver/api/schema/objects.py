@@ -9,12 +9,9 @@ Versioned  an object in the terms of one API version, with its kind and apiVersi
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any, NewType
 
-import orjson
-
-__all__ = ["Hub", "Json", "Shared", "Stored", "UpdateFunc", "Versioned", "copied"]
+__all__ = ["Hub", "Json", "Shared", "Stored", "UpdateFunc", "Versioned"]
 
 Json = dict[str, Any]
 
@@ -25,11 +22,3 @@ Versioned = NewType("Versioned", Json)
 
 #: Make a new object of a private copy of the stored one. Called again if another writer was first.
 UpdateFunc = Callable[[Hub], Hub]
-
-
-def copied(value: Any) -> Any:
-    """Return a deep copy of JSON. Raw extensions become compact."""
-    try:
-        return orjson.loads(orjson.dumps(value))
-    except TypeError:  # an integer of more than 64 bits, which YAML may have
-        return deepcopy(value)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.codec.codec import decode_exactly, encode_exactly, zero
+from apiserver.api.codec.codec import copied, decode_exactly, encode_exactly, zero
 from apiserver.api.schema.defaulting import filler_of
 from apiserver.api.schema.dropping import drop_hidden
 from apiserver.api.schema.language import Field, ListOf, MapOf, Struct, Type
-from apiserver.api.schema.objects import Hub, Stored, Versioned, copied
+from apiserver.api.schema.objects import Hub, Stored, Versioned
 from apiserver.registry.definition.converter import request_version
 from apiserver.registry.definition.resource import Resource, Subresource, Version, api_version, same_form
 

@@ -17,8 +17,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from apiserver.api.codec.codec import copied
 from apiserver.api.errors.status import StatusError
-from apiserver.api.schema.objects import copied
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import Form, written
 from apiserver.registry.definition.metadata import UNCHECKED
