@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.depth import TOO_DEEP, is_too_deep, may_be_too_deep
 from apiserver.api.errors.decode_error import DecodeError
+from apiserver.api.values.depth import TOO_DEEP, is_too_deep, may_be_too_deep
 from apiserver.api.values.go_json import parse_with_spans, syntax_error, unmarshal_error
 
 __all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_version", "repeated_fields"]

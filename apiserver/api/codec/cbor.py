@@ -23,7 +23,7 @@ import cbor2
 import orjson
 
 from apiserver.api.codec.bodies import DecodeError
-from apiserver.api.depth import MAX_DEPTH, TOO_DEEP
+from apiserver.api.values.depth import MAX_DEPTH, TOO_DEEP
 
 __all__ = ["SELF_DESCRIBED", "dumps", "dumps_event", "to_json", "type_of"]
 

@@ -12,7 +12,7 @@ import re
 from calendar import monthrange
 from typing import Any, Final, NamedTuple
 
-from apiserver.api.depth import MAX_DEPTH, TOO_DEEP, is_too_deep
+from apiserver.api.values.depth import MAX_DEPTH, TOO_DEEP, is_too_deep
 
 __all__ = ["YamlError", "is_text", "load"]
 

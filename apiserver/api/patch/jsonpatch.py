@@ -11,9 +11,9 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec.codec import copied
-from apiserver.api.depth import TOO_DEEP, is_too_deep
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.patch.errors import PatchError
+from apiserver.api.values.depth import TOO_DEEP, is_too_deep
 from apiserver.api.values.go_json import unmarshal_error
 
 __all__ = ["json_patch"]

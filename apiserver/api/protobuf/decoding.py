@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.depth import MAX_DEPTH, TOO_DEEP, is_too_deep
 from apiserver.api.protobuf.values import (
     SCALARS,
     Into,
@@ -24,6 +23,7 @@ from apiserver.api.protobuf.values import (
 )
 from apiserver.api.protobuf.wire import BYTES, EOF, WireError, length, skip, varint
 from apiserver.api.schema.language import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
+from apiserver.api.values.depth import MAX_DEPTH, TOO_DEEP, is_too_deep
 
 __all__ = ["decode"]
 

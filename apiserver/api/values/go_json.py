@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.depth import MAX_DEPTH, TOO_DEEP
+from apiserver.api.values.depth import MAX_DEPTH, TOO_DEEP
 
 __all__ = [
     "Literal",

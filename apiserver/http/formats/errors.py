@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from apiserver.api.depth import TOO_DEEP
 from apiserver.api.errors.status import PlainError, StatusError, internal_error
+from apiserver.api.values.depth import TOO_DEEP
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import error_format, is_pretty
 from apiserver.registry.store.store import refusal_of
