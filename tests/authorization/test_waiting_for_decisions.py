@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.controlplane.surroundings import Surroundings
 from apiserver.http.handlers.chain import Handler
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.request.messages import Request, Response, Stream
@@ -80,8 +81,9 @@ def test_the_audit_log_has_the_decision_that_the_request_waited_for(
     rules = [{"level": "Metadata", "users": ["ann"]}, {"level": "None"}]
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
     text = configuration(webhook, failurePolicy="Deny", cacheAuthorizedRequests=False, cacheUnauthorizedRequests=False)
-    with serve(*authorized_by(tmp_path, text), f"--audit-policy-file={policy}") as running:
-        running.server.audit_requests(JsonLines("--audit-log-path", str(log), log.open("wb")))
+    surroundings = Surroundings(audit_log=JsonLines("--audit-log-path", str(log), log.open("wb")))
+    flags = (*authorized_by(tmp_path, text), f"--audit-policy-file={policy}")
+    with serve(*flags, surroundings=surroundings) as running:
         webhook.says(outcome) if outcome is not None else webhook.fails()
         assert running.wire("ann").get(MAPS).status == code
     events = [json.loads(line) for line in log.read_text().splitlines()]

@@ -7,7 +7,6 @@ A store reads from its resource's watch cache and appends to the log. What happe
 from __future__ import annotations
 
 import asyncio
-from asyncio.events import _get_running_loop
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import partial
@@ -336,14 +335,12 @@ class Store:
             raise
         return await shown(self.resource, ctx, entry) if converted else entry
 
+    @on_loop
     async def append(self, write: Write) -> Entry:
         """Commit one write and return the state that it made: for a deletion, the last one with the deletion's
         version. Afterwards the caches show it. Raises WriteRefused, and StatusError (503).
         """
-        loop = _get_running_loop()
-        if loop is None:  # in a thread for long requests
-            return await on_loop(self.append)(write)
-        done = loop.create_future()
+        done = asyncio.get_running_loop().create_future()
         busy, key = self.registry.busy, write.key
         busy[key] = done
         try:
