@@ -220,8 +220,8 @@ def test_a_deep_object_from_an_older_release_is_listed_and_every_other_use_says_
     path = f"{REVISIONS}/old"
     with serve() as running:
         registry = running.server.registry
-        resource = registry.stores["apps", "controllerrevisions"].resource
-        write = Write(resource.key("default", "old"), stored.encode() + b"\t", 0)
+        store = registry.stores["apps", "controllerrevisions"]
+        write = Write(store.key("default", "old"), stored.encode() + b"\t", 0)
         running.call(lambda: registry.log.append(write))
         wire = running.wire()
         for shown in (path, REVISIONS):

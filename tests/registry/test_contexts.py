@@ -24,7 +24,7 @@ def test_a_store_makes_the_context_that_the_class_makes(play: Play) -> None:
     async def scenario(world: Any) -> None:
         store, registry = world.store("pods"), world.registry
         made, other = store.context(**GIVEN), store.context(**GIVEN)
-        wired = {"lookup", "all_of", "authorize", "resource_of", "rewrite"}
+        wired = {"lookup", "all_of", "authorize", "access", "resource_of", "rewrite"}
         known: dict[str, Any] = {"now": registry.clock(), "features": registry.features, "resource": store.resource}
         whole = Context(**GIVEN, **known, **{name: getattr(made, name) for name in wired})
         for each in fields(Context):

@@ -22,7 +22,8 @@ from apiserver.admission.plugins.certificates import (
     ClusterTrustBundleAttest,
 )
 from apiserver.api.errors.status import StatusError
-from apiserver.registry.store.admission import Attributes, Handlers, Plugin, validate
+from apiserver.registry.store.admission import Attributes, Handlers, Plugin
+from apiserver.registry.verbs.pipeline import validate
 from tests.resources.conftest import NOW, Judge
 
 Json = dict[str, Any]
