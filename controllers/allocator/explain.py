@@ -1,11 +1,11 @@
-"""Why the claims of a pod can or cannot be allocated on a node, in numbers and in words.
+"""Explain why the claims of a pod can or cannot be allocated on a node.
 
-Every device of the node is counted exactly once for every request: with the first thing that rules it out, or as
-usable. What rules devices out together with other picks of the same pod (another request took it, a constraint, the
-last counter) shows in the nearest miss: how far the search came, and what every remaining device lacked there.
+Every device of the node is counted exactly once per request: under the first reason that rules it out, or as usable.
+Reasons that depend on other devices picked for the same pod (picked for another request, a constraint, an exhausted
+counter) appear in the nearest miss: the longest partial allocation, and why the remaining devices did not extend it.
 
 Invariants
-- Explaining never changes an answer and keeps nothing; whoever does not ask pays nothing.
+- Explaining changes no state and no result. Allocation without explanation does no extra work.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from controllers.allocator.view import NodeView, bits
 _EXAMPLES: Final = 3
 _STEPS: Final = 2000
 _SINGULAR: Final = {
-    "are": "is", "have": "has", "lack": "lacks", "consume": "consumes", "violate": "violates", "go": "goes",
+    "are": "is", "have": "has", "lack": "lacks", "consume": "consumes", "violate": "violates",
 }  # fmt: skip
 
 
 @dataclass(slots=True)
 class Reason:
-    """Devices that are ruled out for one reason."""
+    """Devices ruled out for one reason."""
 
     kind: str
     """`conditions`, `class-selector`, `selector`, `selector-error`, `node`, `allocated`, `taint`, `capacity`,
     `counters` or `constraint`; in a nearest miss also `taken`."""
     text: str
-    """The reason in words, to be read behind the number of devices."""
+    """The reason as a phrase after the number of devices."""
     count: int = 0
     claims: dict[str, int] = field(default_factory=dict)
-    """For allocated devices: who has how many of them."""
+    """For allocated devices: the number per claim."""
     examples: list[str] = field(default_factory=list)
-    """Some of the devices."""
+    """A few of the devices."""
 
     @property
     def phrase(self) -> str:
-        """`3 are allocated`, `1 is allocated`."""
+        """The count and the reason: `3 are allocated`, `1 is allocated`."""
         verb, _, rest = self.text.partition(" ")
         return f"{self.count} {_SINGULAR.get(verb, verb) if self.count == 1 else verb} {rest}"
 
@@ -61,43 +61,43 @@ class RequestExplanation:
     request: str
     device_class: str
     needed: int | None
-    """None: all devices."""
+    """Number of devices; None for all."""
     devices: int
     pools: int
     usable: int
     reasons: list[Reason]
     chosen: list[str]
-    """The devices that it gets."""
+    """The devices allocated to it."""
 
     @property
     def text(self) -> str:
-        """One line."""
-        wanted = "all devices" if self.needed is None else f"{self.needed} device{'s' * (self.needed != 1)}"
-        where = f"claim {self.claim}, request {self.request} ({wanted} of class {self.device_class})"
-        seen = f"{self.usable} of {self.devices} devices in {self.pools} pool{'s' * (self.pools != 1)} can be used"
+        """The explanation in one line."""
+        needed = "all devices" if self.needed is None else f"{self.needed} device{'s' * (self.needed != 1)}"
+        where = f"claim {self.claim}, request {self.request} ({needed} of class {self.device_class})"
+        counts = f"{self.usable} of {self.devices} devices usable in {self.pools} pool{'s' * (self.pools != 1)}"
         reasons = "; ".join(reason.phrase for reason in self.reasons)
         chosen = f"; gets {', '.join(self.chosen)}" if self.chosen else ""
-        return f"{where}: {seen}{': ' + reasons if reasons else ''}{chosen}"
+        return f"{where}: {counts}{': ' + reasons if reasons else ''}{chosen}"
 
 
 @dataclass(slots=True)
 class NearestMiss:
-    """How far the search came at best."""
+    """The longest partial allocation of the search."""
 
     placed: list[str]
-    """`request -> device` of what could be placed."""
+    """`request -> device` of the placed devices."""
     claim: str
     request: str
-    """The request that could not be satisfied then."""
+    """The request that could not be satisfied."""
     missing: int
     reasons: list[Reason]
-    """What its usable devices lacked at that point."""
+    """Why its usable devices could not be added."""
 
     @property
     def text(self) -> str:
-        """One line."""
+        """The nearest miss in one line."""
         reasons = "; ".join(reason.phrase for reason in self.reasons)
-        placed = f"with {', '.join(self.placed)}" if self.placed else "with nothing placed yet"
+        placed = f"with {', '.join(self.placed)}" if self.placed else "with no device placed"
         lacking = f"claim {self.claim}, request {self.request} lacks {self.missing} device{'s' * (self.missing != 1)}"
         return f"{placed}, {lacking}{': ' + reasons if reasons else ''}"
 
@@ -112,13 +112,13 @@ class Explanation:
     error: str
     devices: int
     unusable_pools: dict[str, str]
-    """Pools that are incomplete or invalid, with the reason."""
+    """Reasons by incomplete or invalid pool."""
     requests: list[RequestExplanation]
     nearest_miss: NearestMiss | None = None
 
     @property
     def text(self) -> str:
-        """Several lines for people."""
+        """The explanation in several lines."""
         lines = [f"node {self.node}: {self.outcome}{': ' + self.error if self.error else ''}"]
         lines += [f"  pool {pool}: {reason}" for pool, reason in self.unusable_pools.items()]
         lines += [f"  {request.text}" for request in self.requests]
@@ -127,12 +127,12 @@ class Explanation:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Return the explanation as plain data."""
         return asdict(self)
 
 
 class _Tally:
-    """Counts devices by reason, in the order in which reasons first show up."""
+    """Counts devices by reason, in order of first occurrence."""
 
     def __init__(self, view: NodeView) -> None:
         self._view = view
@@ -147,7 +147,7 @@ class _Tally:
             reason.examples.append(device_name(self._view, position))
 
     def reasons(self) -> list[Reason]:
-        """The largest groups first."""
+        """Return the reasons, those with the most devices first."""
         for reason in self._reasons.values():
             if reason.claims:
                 users = ", ".join(f"{user}: {count}" for user, count in sorted(reason.claims.items()))
@@ -156,12 +156,12 @@ class _Tally:
 
 
 def device_name(view: NodeView, position: int) -> str:
-    """`driver/pool/device`."""
+    """Return `driver/pool/device`."""
     return "/".join(view.devices[position].id)
 
 
 def explain(node: str, plan: Plan, view: NodeView, selectors: Selectors, allocated: Allocated) -> Explanation:
-    """Explain what `Search` would answer."""
+    """Explain the result of `Search`."""
     unusable = {str(pool): f"{pool.status}: {pool.reason}" for pool in view.pools if pool.status != "usable"}
     explanation = Explanation(node, "impossible", "", view.size, unusable, [])
     picks: Sequence[Pick] = ()
@@ -220,14 +220,14 @@ def _explain_request(
 def _ruled_out(
     position: int, item: Candidates, view: NodeView, allocated: Allocated
 ) -> tuple[str, str] | tuple[str, str, list[str]] | None:
-    """The first thing that rules a device out for a request, whatever else the pod gets."""
+    """Return the first reason that rules a device out for a request, independent of other picks."""
     bit, device, alternative = 1 << position, view.devices[position], item.alternative
     if not item.selected.mask & bit:
         return _not_selected(position, item, view)
     if view.used & bit and not alternative.admin:
         return ("allocated", "are allocated", allocated.users(device.id))
     if not view.tolerated(alternative.tolerations_key, alternative.tolerations) & bit:
-        taints = ", ".join(f"{key}={value}:{effect}" for key, value, effect in device.taints)
+        taints = ", ".join(f"{key}{'=' * bool(value)}{value}:{effect}" for key, value, effect in device.taints)
         return ("taint", f"have taints that are not all tolerated ({taints})")
     if view.features.consumable_capacity:
         need = view.demand(position, alternative.capacity)
@@ -240,23 +240,23 @@ def _ruled_out(
         return ("counters", problem)
     for _, constraint, index in item.constraints:
         if not index.present & bit:
-            return ("constraint", f"lack the attribute {constraint.attribute} of a constraint")
+            return ("constraint", f"lack attribute {constraint.attribute}, required by a constraint")
     return None
 
 
 def _not_selected(position: int, item: Candidates, view: NodeView) -> tuple[str, str]:
     device = view.devices[position]
     if device.conditions and not view.features.binding_conditions:
-        return ("conditions", "have binding conditions, which are disabled")
+        return ("conditions", "have binding conditions, but the feature is disabled")
     error = item.selected.errors.get(position)
     if error is not None:
         where = "the node selection" if error.origin == "node" else f"selector #{error.index} of the {error.origin}"
-        return ("selector-error", f"cannot be judged, {where} fails: {error.error.text}")
+        return ("selector-error", f"cannot be evaluated: {where} fails: {error.error.text}")
     origin, index, expression = item.selected.refused_by(position)
     if origin == "node":
-        return ("node", "are not for this node")
+        return ("node", "are not available on this node")
     kind = "class-selector" if origin == "class" else "selector"
-    return (kind, f"are refused by selector #{index} of the {origin}: {expression}")
+    return (kind, f"are rejected by selector #{index} of the {origin}: {expression}")
 
 
 def _counter_problem(position: int, alternative: Alternative, view: NodeView) -> str:
@@ -264,7 +264,7 @@ def _counter_problem(position: int, alternative: Alternative, view: NodeView) ->
     if not view.consumers & bit or alternative.admin:
         return ""
     if not view.features.partitionable_devices:
-        return "consume counters, which are disabled"
+        return "consume counters, but the feature is disabled"
     if view.multiple & view.paid & bit or position not in view.consumption:
         return ""
     if view.overdrawn & bit:
@@ -276,7 +276,7 @@ def _counter_problem(position: int, alternative: Alternative, view: NodeView) ->
 
 
 class _ObservedSearch(Search):
-    """A plain search that remembers its longest attempt."""
+    """A search that records its longest partial allocation."""
 
     best: tuple[Pick, ...] = ()
 
@@ -287,10 +287,10 @@ class _ObservedSearch(Search):
 
     def _prepare(self, frame: Frame, start: int) -> bool:
         super()._prepare(frame, start)
-        return True  # too few devices are still worth placing here
+        return True  # place as many as there are, even if too few
 
     def attempt(self) -> tuple[Pick, ...]:
-        """The most devices that could be placed together; the search is given up at some point."""
+        """Return the longest partial allocation within the step limit."""
         self.explore(_STEPS)
         return self.best
 
@@ -314,30 +314,30 @@ def _nearest_miss(plan: Plan, candidates: list[list[Candidates]], view: NodeView
 
 
 def _reasons_at(search: Search, item: Candidates, view: NodeView) -> list[Reason]:
-    """What keeps the usable devices of a request from being taken after the picks of a search."""
+    """Return why the usable devices of a request cannot be added to the picks of a search."""
     tally = _Tally(view)
     own = {pick.position: pick.candidates.alternative for pick in search.picks}
     for position in bits(item.selected.mask & item.base):
         bit = 1 << position
         blocked = search.taken_here if item.alternative.admin else search.taken
         if blocked & bit:
-            tally.add(position, "taken", f"go to request {own[position].result_name}")
+            tally.add(position, "taken", f"are used by request {own[position].result_name}")
             continue
         refused = [
-            f"constraint on {constraint.attribute} ({_wanted(search.states[number], constraint.distinct)})"
+            f"constraint on {constraint.attribute} ({_requirement(search.states[number], constraint.distinct)})"
             for number, constraint, index in item.constraints
             if not index.allowed(constraint, search.states[number]) & bit
         ]
         if not search.counters_allow(item, position):
-            tally.add(position, "counters", "consume counters that the other picks use up")
+            tally.add(position, "counters", "consume counters exhausted by the other picks")
         elif refused:
             tally.add(position, "constraint", f"violate the {', '.join(refused)}")
         elif not search.capacity_allows(item, position):
-            tally.add(position, "capacity", "have too little capacity beside the other picks")
+            tally.add(position, "capacity", "have too little capacity left by the other picks")
     return tally.reasons()
 
 
-def _wanted(state: Elements | None, distinct: bool) -> str:
+def _requirement(state: Elements | None, distinct: bool) -> str:
     if state is None:
         return "no value to compare"
     values = ", ".join(str(value) for _, value in sorted(state, key=repr))

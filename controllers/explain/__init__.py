@@ -1,6 +1,6 @@
-"""Why pods wait, what would change that, and what would fit: answers from one reading of a cluster, nothing written.
+"""Explain why pods wait and what would help, and simulate pods before they exist. Both only read the cluster.
 
-Reading order: `world` (a scheduler that watches nothing and writes nothing) → `findings` (what is said of a pod, as
-data and in words) → `pods` → `changes` (what would have to change, tried out) → `claim_details` →
-`__main__`. `simulation` puts pods that do not exist yet into such a world.
+Reading order: `world` (a cluster snapshot with a scheduler that neither watches nor writes) → `findings` (results, as
+data and as report) → `pods` → `changes` (search for remedies, each tried) → `claim_details` → `__main__`.
+`simulation` adds hypothetical pods to such a world.
 """

@@ -1,6 +1,6 @@
-"""`kubedra explain pod|claim|node|podgroup NAME`: why a pod waits, and what would change that, of any cluster.
+"""`kubedra explain pod|claim|node|podgroup NAME`: explain why a pod waits and what would help, on any cluster.
 
-Exit codes: 0, also where the pod waits; 2 for a mistake, or a cluster that does not answer.
+Exit codes: 0 if explained, even if the pod waits; 2 for invalid input or an unreachable cluster.
 """
 
 from __future__ import annotations
@@ -38,30 +38,32 @@ KINDS: Final = {
 
 
 def add_scheduler(parser: argparse.ArgumentParser) -> None:
-    """The flags that say how the cluster's scheduler is set up, where that is not the default of its release."""
-    what = parser.add_argument_group("the cluster's scheduler")
-    what.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="as kube-scheduler's")
-    what.add_argument("--emulated-version", default="", metavar="X.Y", help="the release (default: the server's)")
-    what.add_argument("--config", type=Path, metavar="FILE", help="its KubeSchedulerConfiguration")
+    """Add the flags for a scheduler that is not configured with the defaults of its release."""
+    add = parser.add_argument_group("the cluster's scheduler").add_argument
+    add("--feature-gates", default="", metavar="NAME=true,…", help="its feature gates (default: those of the release)")
+    add("--emulated-version", default="", metavar="X.Y", help="its release (default: the server's)")
+    add("--config", type=Path, metavar="FILE", help="its KubeSchedulerConfiguration file")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog=os.environ.get("KUBEDRA_PROG", "python -m controllers.explain"),
-        description="Why a pod waits, what would change that, who holds devices. Reads only; any cluster will do.",
+        description="Explain why a pod waits and what would help, or which claims hold devices. Reads any cluster.",
         allow_abbrev=False,
     )
-    parser.add_argument("kind", metavar="pod|claim|node|podgroup")
-    parser.add_argument("name", nargs="?", help="or KIND/NAME in one word")
-    parser.add_argument("-n", "--namespace", default="default", help="of the pod, claim or podgroup (default: default)")
-    parser.add_argument("-o", "--output", choices=("text", "table", "json"), default="text")
+    parser.add_argument("kind", metavar="pod|claim|node|podgroup", help="kind of the object")
+    parser.add_argument("name", nargs="?", help="name of the object; KIND/NAME also works")
+    parser.add_argument("-n", "--namespace", default="default", help="namespace (default: default)")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "table", "json"), default="text", help="output format (default text)"
+    )
     add_cluster(parser, required=False)
     add_scheduler(parser)
     return parser
 
 
 def options_of(given: argparse.Namespace, version: tuple[int, int]) -> Options:
-    """Raises FlagError, ValueError, OSError."""
+    """Return the scheduler options of the flags. Raise FlagError, ValueError or OSError."""
     from controllers.scheduler.cycle.profiles import load
 
     options = Options(emulated_version=version, gates=gates(given.feature_gates), seed=0)
@@ -71,8 +73,12 @@ def options_of(given: argparse.Namespace, version: tuple[int, int]) -> Options:
 
 
 async def read_world(given: argparse.Namespace, also: Iterable[Kind] = ()) -> World:
-    """The cluster of the flags, read once, with other kinds than the scheduler needs. Raises FlagError, TransportError,
-    StatusError.
+    """Read the cluster of the flags once, including the kinds in `also`.
+
+    Raises:
+        FlagError: A flag is invalid.
+        TransportError: The server is unreachable.
+        StatusError: The server rejects a request.
     """
     transport = HttpTransport(cluster(given))
     try:
@@ -83,21 +89,21 @@ async def read_world(given: argparse.Namespace, also: Iterable[Kind] = ()) -> Wo
 
 
 async def _version(client: Client) -> tuple[int, int]:
-    """The server's release, or the nearest that is known here."""
-    said = await client.request("GET", "/version")
-    digits = "".join(letter for letter in said["minor"] if letter.isdigit())
-    return min(max((int(said["major"]), int(digits)), RELEASES[0]), RELEASES[-1])
+    """Return the server's release, clamped to the supported ones."""
+    version = await client.request("GET", "/version")
+    digits = "".join(letter for letter in version["minor"] if letter.isdigit())
+    return min(max((int(version["major"]), int(digits)), RELEASES[0]), RELEASES[-1])
 
 
 async def _explain(given: argparse.Namespace, kind: str) -> Json:
-    """From the server itself where it is kubedra's, which knows its queue; else from what can be read."""
+    """Request the explanation from a kubedra server, which includes its queue. Otherwise read the cluster."""
     if not (given.feature_gates or given.emulated_version or given.config):
         transport = HttpTransport(cluster(given))
-        where = (given.name,) if kind == "node" else (given.namespace, given.name)
+        path = (given.name,) if kind == "node" else (given.namespace, given.name)
         try:
-            return await Client(transport).request("GET", join_path("-", "explain", kind, *where))
+            return await Client(transport).request("GET", join_path("-", "explain", kind, *path))
         except StatusError as error:
-            if missing := _missing(error):
+            if missing := _not_found_message(error):
                 raise NotThereError(missing) from error
         finally:
             await transport.close()
@@ -105,31 +111,29 @@ async def _explain(given: argparse.Namespace, kind: str) -> Json:
     return found
 
 
-def _missing(error: StatusError) -> str:
-    """What a kubedra server says of an object that is not there; "" where it is another server that answers."""
+def _not_found_message(error: StatusError) -> str:
+    """Return a kubedra server's message about a missing object; "" for other errors and servers."""
     try:
-        said = json.loads(error.message).get("detail", "") if error.code == 404 else ""
+        detail = json.loads(error.message).get("detail", "") if error.code == 404 else ""
     except (ValueError, AttributeError):
         return ""
-    return str(said) if "not found" in said else ""
+    return str(detail) if "not found" in detail else ""
 
 
-def _thing(given: argparse.Namespace) -> str:
-    """The kind that is meant, `KIND/NAME` taken apart. Raises FlagError."""
+def _parse_target(given: argparse.Namespace) -> str:
+    """Split `KIND/NAME` and return the canonical kind. Raise FlagError."""
     if given.name is None:
         given.kind, _, given.name = given.kind.partition("/")
     kind = KINDS.get(given.kind.lower())
     if kind is None:
-        raise FlagError(f"{given.kind}: explain knows pod, claim, node and podgroup")
+        raise FlagError(f"unknown kind {given.kind}: use pod, claim, node or podgroup")
     if not given.name:
-        raise FlagError(f"which {kind}? Name it: {kind} NAME, or {kind}/NAME")
+        raise FlagError(f"missing name: use {kind} NAME or {kind}/NAME")
     return kind
 
 
 def table(found: Json) -> str:
-    """The devices of each request by nodes that say the same, or the parts of the cluster that a group was tried in;
-    what else was found is in the text.
-    """
+    """Render device counts per request and node group, or the placements of a pod group."""
     if found["kind"] == "PodGroup":
         return _placements(found)
     pods = [found] if found["kind"] == "Pod" else found.get("waiting") or ()
@@ -138,8 +142,8 @@ def table(found: Json) -> str:
         for group in pod["nodes"]:
             place = (f"{pod['namespace']}/{pod['name']}", str(len(group["nodes"])), group["nodes"][0])
             if not group["requests"]:
-                said = "; ".join([*group["reasons"], *group["details"]])
-                rows.append((*place, "-", "-", "-", "-", said or "fits"))
+                reasons = "; ".join([*group["reasons"], *group["details"]])
+                rows.append((*place, "-", "-", "-", "-", reasons or "fits"))
             for request in group["requests"]:
                 reasons = ", ".join(f"{reason['count']} {reason['kind']}" for reason in request["reasons"])
                 counts = (str(request["devices"]), str(request["usable"]))
@@ -167,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     try:
         given = parser.parse_args(arguments)
-        kind = _thing(given)
+        kind = _parse_target(given)
         found = asyncio.run(_explain(given, kind))
     except (FlagError, KubeconfigError, NotThereError, TransportError, StatusError, ValueError, OSError) as error:
         sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")

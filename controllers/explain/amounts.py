@@ -1,4 +1,4 @@
-"""Amounts of resources as people write them."""
+"""Resource amounts in the notation of manifests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BINARY: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "
 
 
 def amount_text(resource: str, value: int) -> str:
-    """`1.5` cores of 1500 thousandths; bytes in the largest unit that leaves no more than two decimals."""
+    """Format an amount. CPU: millicores as cores, `1.5`. Bytes: the largest unit with at most two decimals, `1.5Gi`."""
     if resource == "cpu":
         return f"{value / 1000:g}"
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):

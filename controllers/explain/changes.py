@@ -1,8 +1,8 @@
-"""What would have to change for a pod to fit: candidates, each tried out in the world with that change.
+"""Search for changes that let a waiting pod fit. Each candidate is tried in the world with that change applied.
 
-Nothing is said to help that the allocator and the filters did not accept. Single changes come first; where none helps,
-pairs of freed claims and more devices at once, then changes one after the other, each of which gets a node further,
-then as many freed claims as it takes, less those that are not needed.
+A remedy is reported only if the filters and the allocator accepted the pod with it. The search tries single changes
+first. Without success it tries pairs of freed claims and several added devices, then sequences of changes in which
+each step changes a verdict, then freeing as many claims as necessary, minus the unnecessary ones.
 """
 
 from __future__ import annotations
@@ -16,186 +16,188 @@ from typing import Final
 
 from controllers.allocator.explain import Explanation
 from controllers.explain.devicechanges import DeviceChanges
-from controllers.explain.findings import Possible
+from controllers.explain.findings import Remedy
 from controllers.explain.nodechanges import Change, node_changes
 from controllers.explain.world import Trial, World
 from controllers.runtime.kinds import Json
 
 __all__ = ["Changes", "signature"]
 
-#: Sets of changes that are shown, of each sort.
-_SHOWN: Final = 3
-#: Seconds of work after which the search is given up.
-_PATIENCE: Final = 5.0
+#: Remedies reported per sort of change.
+_REPORTED: Final = 3
+#: Time limit of the search, in seconds.
+_TIME_LIMIT: Final = 5.0
 _PAIRS: Final = 100
 _MOST_DEVICES: Final = 32
-#: Changes that may be needed one after the other, and how many beginnings of such a row are followed.
-_IN_A_ROW: Final = 3
-_BEGINNINGS: Final = 12
+#: Longest sequence of changes, and how many partial sequences are extended per step.
+_SEQUENCE_LENGTH: Final = 3
+_SEQUENCES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """Changes one after the other, and what each node says then."""
+class _Sequence:
+    """Changes applied in order, and the resulting verdict of each node."""
 
     changes: tuple[Change, ...]
-    said: frozenset[tuple[str, object]]
+    verdicts: frozenset[tuple[str, object]]
 
 
 class Changes:
-    """The search for one pod. `tried` counts what was tried out."""
+    """The search for one pod. `tried` counts the tried sets of changes."""
 
     def __init__(self, world: World, trial: Trial, explained: Mapping[str, Explanation]) -> None:
         self._world, self._trial = world, trial
         self._devices = DeviceChanges(world, trial, explained)
-        self._said = _said(trial, explained)
-        self._end = monotonic() + _PATIENCE
+        self._verdicts = _verdicts(trial, explained)
+        self._end = monotonic() + _TIME_LIMIT
         self.tried = 0
-        self._helped: list[Change] = []
-        #: Whether it helps that the pod fits once others have ended for it.
-        self._counts_preemption = False
+        self._helpful: list[Change] = []
+        #: Accept changes after which the pod fits only by preemption.
+        self._accepts_preemption = False
 
-    def find(self) -> list[Possible]:
-        """Sets of changes that help, the smallest there are."""
+    def find(self) -> list[Remedy]:
+        """Return the smallest remedies found."""
         frees = list(self._devices.frees())
         found = self._singles(_candidates(self._world, self._trial, self._devices))
         if found:
-            # What one device does not do several may: another way out.
-            return found if any(change.sort == "device" for change in self._helped) else found + self._first_amount()
+            # Where one more device does not help, several may.
+            return found if any(change.sort == "device" for change in self._helpful) else found + self._fewest_devices()
         if self._world.preemption(self._trial).chosen is None:
-            self._counts_preemption = True
+            self._accepts_preemption = True
             if found := self._singles(_candidates(self._world, self._trial, self._devices)):
                 return found
         found = self._try((pair for pair, _ in zip(combinations(frees, 2), range(_PAIRS), strict=False)))
-        found += self._first_amount()
+        found += self._fewest_devices()
         if found:
             return found
-        return self._in_a_row() or self._fewest(frees)
+        return self._sequences() or self._fewest_freed(frees)
 
     @property
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return monotonic() > self._end
 
-    def _singles(self, changes: Iterable[Change]) -> list[Possible]:
-        """Those that help by themselves, a few of each sort."""
-        found: list[Possible] = []
-        shown: dict[str, int] = {}
+    def _singles(self, changes: Iterable[Change]) -> list[Remedy]:
+        """Return the changes that help on their own, a few per sort."""
+        found: list[Remedy] = []
+        counts: dict[str, int] = {}
         answered: dict[object, int] = {}
         for change in changes:
-            # Where changing one node helps, the others that say the same are left as they are.
+            # Where changing one node helps, do not change others with the same verdict.
             other = answered.get(change.answers, change.position) != change.position
-            if other or shown.get(change.sort, 0) >= _SHOWN or self._over:
+            if other or counts.get(change.sort, 0) >= _REPORTED or self._is_over:
                 continue
             node = self._fits((change,))
             if node:
-                shown[change.sort] = shown.get(change.sort, 0) + 1
+                counts[change.sort] = counts.get(change.sort, 0) + 1
                 answered[change.answers] = change.position
-                self._helped.append(change)
-                found.append(Possible([change.text], node))
+                self._helpful.append(change)
+                found.append(Remedy([change.text], node))
         return found
 
-    def _try(self, sets: Iterable[Sequence[Change]]) -> list[Possible]:
-        """The first few sets that help."""
-        found: list[Possible] = []
+    def _try(self, sets: Iterable[Sequence[Change]]) -> list[Remedy]:
+        """Return the first few sets that help."""
+        found: list[Remedy] = []
         for changes in sets:
-            if len(found) >= _SHOWN or self._over:
+            if len(found) >= _REPORTED or self._is_over:
                 break
             if node := self._fits(changes):
-                found.append(_possible(changes, node))
+                found.append(_remedy(changes, node))
         return found
 
     def _fits(self, changes: Sequence[Change]) -> str:
-        """The node on which the pod fits after these changes; "" for none."""
+        """Return the node on which the pod fits after these changes; "" for none."""
         self.tried += 1
-        with self._after(changes):
+        with self._apply(changes):
             trial = self._world.try_pod(_pod_after(self._trial, changes), first=True)
-            return self._place(trial, changes)
+            return self._find_node(trial, changes)
 
-    def _after(self, changes: Sequence[Change]) -> AbstractContextManager[None]:
+    def _apply(self, changes: Sequence[Change]) -> AbstractContextManager[None]:
         return self._world.as_if([edit for change in changes for edit in change.edits])
 
-    def _place(self, trial: Trial, changes: Sequence[Change]) -> str:
+    def _find_node(self, trial: Trial, changes: Sequence[Change]) -> str:
         if trial.fitting:
             return trial.fitting[0].name
-        if self._counts_preemption or any(change.preempts for change in changes):
+        if self._accepts_preemption or any(change.preempts for change in changes):
             chosen = self._world.preemption(trial).chosen
             if chosen is not None:
-                victims = [victim.key for victim in chosen.victims]
-                return f"{chosen.node} once {', '.join(victims)} {'has' if len(victims) == 1 else 'have'} ended for it"
+                return f"{chosen.node} after preempting {', '.join(victim.key for victim in chosen.victims)}"
         return ""
 
-    def _first_amount(self) -> list[Possible]:
-        """The fewest devices more that help, where one does not."""
+    def _fewest_devices(self) -> list[Remedy]:
+        """Return the smallest number of added devices that helps, from two up."""
         for count in range(2, _MOST_DEVICES + 1):
-            found = self._try((change,) for change in self._devices.more(count))
-            if found or self._over:
+            found = self._try((change,) for change in self._devices.add_devices(count))
+            if found or self._is_over:
                 return found
         return []
 
     # Several changes
 
-    def _in_a_row(self) -> list[Possible]:
-        """The shortest rows of changes that help, where what one answers shows only after those before it."""
-        rows = [_Row((), self._said)]
+    def _sequences(self) -> list[Remedy]:
+        """Return the shortest sequences that help. Each change answers a rejection left by the ones before it."""
+        sequences = [_Sequence((), self._verdicts)]
         seen: set[frozenset[str]] = set()
-        for _ in range(_IN_A_ROW):
-            found: list[Possible] = []
-            begun: list[_Row] = []
-            for longer, before in self._longer(rows, seen):
-                row, node = self._outcome(longer)
+        for _ in range(_SEQUENCE_LENGTH):
+            found: list[Remedy] = []
+            partial: list[_Sequence] = []
+            for longer, before in self._extend(sequences, seen):
+                sequence, node = self._outcome(longer)
                 if node:
-                    found.append(_possible(*self._needed(longer, node)))
-                elif row.said - before.said:
-                    begun.append(row)
-                if len(found) >= _SHOWN or self._over:
+                    found.append(_remedy(*self._minimize(longer, node)))
+                elif sequence.verdicts - before.verdicts:
+                    partial.append(sequence)
+                if len(found) >= _REPORTED or self._is_over:
                     break
             if found:
                 return found
-            rows = begun[:_BEGINNINGS]
+            sequences = partial[:_SEQUENCES]
         return []
 
-    def _longer(self, rows: Sequence[_Row], seen: set[frozenset[str]]) -> Iterator[tuple[tuple[Change, ...], _Row]]:
-        """Each row with one change more, which what is said after it calls for."""
-        for row in rows:
-            with self._after(row.changes):
-                trial = self._world.try_pod(_pod_after(self._trial, row.changes))
+    def _extend(
+        self, sequences: Sequence[_Sequence], seen: set[frozenset[str]]
+    ) -> Iterator[tuple[tuple[Change, ...], _Sequence]]:
+        """Extend each sequence by one change suggested by its new rejections."""
+        for sequence in sequences:
+            with self._apply(sequence.changes):
+                trial = self._world.try_pod(_pod_after(self._trial, sequence.changes))
                 devices = DeviceChanges(self._world, trial, self._world.explanations(trial))
                 more = list(_candidates(self._world, trial, devices))
             for change in more:
-                texts = frozenset(each.text for each in (*row.changes, change))
-                # Who has to change several things anyway does not want fewer devices besides.
-                if change.sort != "less" and texts not in seen and len(texts) > len(row.changes):
+                texts = frozenset(each.text for each in (*sequence.changes, change))
+                # Requesting less is proposed only on its own.
+                if change.sort != "less" and texts not in seen and len(texts) > len(sequence.changes):
                     seen.add(texts)
-                    yield (*row.changes, change), row
+                    yield (*sequence.changes, change), sequence
 
-    def _outcome(self, changes: tuple[Change, ...]) -> tuple[_Row, str]:
-        """What is said after these changes, and where the pod fits then."""
+    def _outcome(self, changes: tuple[Change, ...]) -> tuple[_Sequence, str]:
+        """Return the verdicts after these changes, and the node on which the pod then fits."""
         self.tried += 1
-        with self._after(changes):
+        with self._apply(changes):
             trial = self._world.try_pod(_pod_after(self._trial, changes))
-            node = self._place(trial, changes)
-            return _Row(changes, frozenset() if node else _said(trial, self._world.explanations(trial))), node
+            node = self._find_node(trial, changes)
+            verdicts = frozenset() if node else _verdicts(trial, self._world.explanations(trial))
+            return _Sequence(changes, verdicts), node
 
-    def _fewest(self, changes: Sequence[Change]) -> list[Possible]:
-        """As many as it takes, in their order, without those that are not needed."""
+    def _fewest_freed(self, changes: Sequence[Change]) -> list[Remedy]:
+        """Apply more and more of the changes, in order, until they help. Drop the unnecessary ones."""
         for count in range(2, len(changes) + 1):
-            if self._over:
+            if self._is_over:
                 break
             if node := self._fits(changes[:count]):
-                return [_possible(*self._needed(changes[:count], node))]
+                return [_remedy(*self._minimize(changes[:count], node))]
         return []
 
-    def _needed(self, changes: Sequence[Change], node: str) -> tuple[Sequence[Change], str]:
-        """Those without which the others do not help."""
+    def _minimize(self, changes: Sequence[Change], node: str) -> tuple[Sequence[Change], str]:
+        """Drop changes without which the others still help."""
         for change in changes:
             others = [other for other in changes if other is not change]
-            if others and not self._over and not _built_on(change, others) and (place := self._fits(others)):
-                return self._needed(others, place)
+            if others and not self._is_over and not _overlaps(change, others) and (place := self._fits(others)):
+                return self._minimize(others, place)
         return changes, node
 
 
 def signature(explanation: Explanation | None) -> object:
-    """Equal for nodes whose devices are ruled out in the same numbers for the same reasons."""
+    """Return a key that is equal for nodes with equal device counts per reason."""
     if explanation is None:
         return None
     requests = tuple(
@@ -205,8 +207,8 @@ def signature(explanation: Explanation | None) -> object:
     return explanation.outcome, explanation.error, requests, len(explanation.unusable_pools)
 
 
-def _said(trial: Trial, explained: Mapping[str, Explanation]) -> frozenset[tuple[str, object]]:
-    """What each node says of the pod, or all of them together."""
+def _verdicts(trial: Trial, explained: Mapping[str, Explanation]) -> frozenset[tuple[str, object]]:
+    """Return the verdict of each node and the verdict on all nodes, comparable between trials."""
     every = ("", (trial.error, trial.diagnosis.prefilter))
     refused = trial.diagnosis.rejections.items()
     return frozenset(
@@ -215,22 +217,22 @@ def _said(trial: Trial, explained: Mapping[str, Explanation]) -> frozenset[tuple
 
 
 def _candidates(world: World, trial: Trial, devices: DeviceChanges) -> Iterator[Change]:
-    """Single changes that might help."""
+    """Yield single changes that might help."""
     yield from devices.frees()
     yield from devices.classes()
     yield from devices.tolerations()
-    yield from devices.more(1)
-    yield from devices.asking_less()
+    yield from devices.add_devices(1)
+    yield from devices.lower_requests()
     yield from node_changes(world, trial)
 
 
 def _pod_after(trial: Trial, changes: Sequence[Change]) -> Json:
-    """The pod as the last of the changes leaves it."""
+    """Return the pod as the last of the changes leaves it."""
     return next((change.pod for change in reversed(changes) if change.pod is not None), trial.pod.pod)
 
 
-def _built_on(change: Change, others: Sequence[Change]) -> bool:
-    """Whether one of the others may hold what this one does: both are of the pod, or of one object."""
+def _overlaps(change: Change, others: Sequence[Change]) -> bool:
+    """Return whether another change edits the pod or an object that this one edits, and so may include it."""
     touched = {(kind, key) for kind, key, _ in change.edits}
     return any(
         (change.pod is not None and other.pod is not None)
@@ -239,5 +241,5 @@ def _built_on(change: Change, others: Sequence[Change]) -> bool:
     )
 
 
-def _possible(changes: Sequence[Change], node: str) -> Possible:
-    return Possible([change.text for change in changes], node)
+def _remedy(changes: Sequence[Change], node: str) -> Remedy:
+    return Remedy([change.text for change in changes], node)

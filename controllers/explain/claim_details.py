@@ -1,4 +1,4 @@
-"""What a claim holds or waits for, and what the devices of a node are used for."""
+"""Explain claims (their devices, or why they wait) and nodes (their devices and users)."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ Queued = Mapping[str, QueuedPod]
 
 
 class NotThereError(LookupError):
-    """There is no such object, or none of its kind may be read; the text names it."""
+    """The object does not exist, or its collection cannot be read; the text names it."""
 
 
 @dataclass(slots=True)
 class ClaimFindings:
-    """One claim: its state, the pods that name it, and why those that wait do."""
+    """One claim: its state, the pods that reference it, and why the waiting ones wait."""
 
     namespace: str
     claim: ClaimState
     pods: list[str]
     waiting: list[PodFindings]
     unread: dict[str, str] = field(default_factory=dict)
-    """Collections that could not be read, so that the rest may be wrong."""
+    """Errors by unreadable collection; the other findings may be wrong without it."""
 
     def as_json(self) -> Json:
         return {"kind": "ResourceClaim", **asdict(self), "report": "\n".join(self.lines)}
 
     @property
     def lines(self) -> list[str]:
-        lines = [self.claim.text, f"named by pods: {', '.join(self.pods) or 'none'}"]
+        lines = [self.claim.text, f"referenced by pods: {', '.join(self.pods) or 'none'}"]
         if not self.pods and self.claim.state == "pending":
-            lines.append("a claim is allocated for a pod that names it")
+            lines.append("it will be allocated when a pod references it")
         lines += [line for pod in self.waiting for line in pod.lines]
         return lines if self.waiting else lines + unread_lines(self.unread)
 
 
 @dataclass(slots=True)
 class NodeFindings:
-    """One node: its pools with what they are worth, and its devices by who has them."""
+    """One node: the status of its pools, its devices and the claims that hold them."""
 
     name: str
     ready: bool
@@ -63,11 +63,11 @@ class NodeFindings:
     free: int
     tainted: int
     held: dict[str, int] = field(default_factory=dict)
-    """Devices by claim."""
+    """Allocated devices per claim."""
     reserved: dict[str, str] = field(default_factory=dict)
-    """Resources that pods ask for, of what can be allocated."""
+    """Requested of allocatable amounts per resource, `0.5 of 4`."""
     unread: dict[str, str] = field(default_factory=dict)
-    """Collections that could not be read, so that the rest may be wrong."""
+    """Errors by unreadable collection; the other findings may be wrong without it."""
 
     def as_json(self) -> Json:
         return {"kind": "Node", **asdict(self), "report": "\n".join(self.lines)}
@@ -77,17 +77,26 @@ class NodeFindings:
         state = "ready" if self.ready else "not ready"
         lines = [f"node {self.name}: {state}{', cordoned' if self.unschedulable else ''}, {plural(self.pods, 'pod')}"]
         lines += [f"taint {taint}" for taint in self.taints]
-        lines += [f"{resource}: {said}" for resource, said in self.reserved.items()]
+        lines += [f"{resource}: {amounts} requested" for resource, amounts in self.reserved.items()]
         lines += [f"pool {pool}: {status}" for pool, status in self.pools.items()]
         tainted = f", {self.tainted} tainted" if self.tainted else ""
         lines.append(f"{plural(self.devices, 'device')}: {self.free} free{tainted}")
-        lines += [f"  {count} held by claim {claim}" for claim, count in self.held.items()]
+        lines += [f"  {count} allocated to claim {claim}" for claim, count in self.held.items()]
         return lines + unread_lines(self.unread)
 
 
 def explain(world: World, kind: str, namespace: str, name: str, queue: Queued | None = None) -> Any:
-    """The findings about a pod, claim, node or podgroup. `queue`: the waiting pods of a running scheduler by uid.
-    Raises NotThereError.
+    """Explain a pod, claim, node or podgroup.
+
+    Args:
+        world: A snapshot of the cluster.
+        kind: "pod", "claim", "node" or "podgroup".
+        namespace: Ignored for nodes.
+        name: The name of the object.
+        queue: Waiting pods of a running scheduler, by uid.
+
+    Raises:
+        NotThereError: The object does not exist or cannot be read.
     """
     queue = queue or {}
     if kind == "node":
@@ -95,7 +104,7 @@ def explain(world: World, kind: str, namespace: str, name: str, queue: Queued | 
     if kind == "podgroup":
         group = world.of(POD_GROUPS).get(f"{namespace}/{name}") if world.scheduler.gangs is not None else None
         if group is None:
-            off = "" if world.scheduler.gangs is not None else f" (the gate {GROUPS_GATE} is off)"
+            off = "" if world.scheduler.gangs is not None else f" (the feature gate {GROUPS_GATE} is off)"
             raise _not_there(world, POD_GROUPS, name, f' in namespace "{namespace}"{off}')
         return explain_group(world, group)
     of = PODS if kind == "pod" else RESOURCE_CLAIMS
@@ -113,7 +122,7 @@ def _not_there(world: World, kind: Kind, name: str, where: str = "") -> NotThere
 
 
 def _pod(world: World, pod: Json, queue: Queued) -> PodFindings:
-    """A pod, with its group where it waits for that as well."""
+    """Explain a pod and, where it waits, its pod group."""
     found = explain_pod(world, pod, queue_state(queue.get(pod["metadata"]["uid"])))
     group = group_of(world, pod) if found.verdict in ("fits", "unschedulable", "gated") else None
     if group is not None:

@@ -1,4 +1,4 @@
-"""What a rejection means in this cluster, with names and amounts: which taint, whose port, how much is left."""
+"""Details of rejections, with names and amounts: the taint, the pod that uses a port, the amount left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from apiserver.api.helpers.tolerations import tolerated
 from controllers.explain.amounts import amount_text
+from controllers.explain.findings import plural
 from controllers.explain.storage import volume_details
 from controllers.explain.world import Trial, World
 from controllers.runtime.kinds import Json
@@ -20,46 +21,46 @@ from controllers.scheduler.plugins.spread import SpreadState
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-__all__ = ["affinity_terms", "details", "pods_with_ports", "short", "taint_text"]
+__all__ = ["affinity_terms", "details", "insufficient_resources", "pods_with_ports", "taint_text"]
 
-#: Pods that are named in a line.
+#: Names printed per line.
 _NAMED: Final = 4
 
 
 def details(world: World, trial: Trial, node: NodeInfo, rejection: Rejection) -> list[str]:
-    """What is behind the rejection of one node; nothing for what the allocator explains."""
+    """Describe the rejection of one node. Empty for rejections that the allocator explains."""
     found = _DETAILS.get(rejection.plugin)
     if found is not None:
         return list(found(world, trial, node))
     return volume_details(world, trial, node, rejection)
 
 
-def named(names: Iterable[str]) -> str:
-    """`a, b, c, d, …`."""
+def shorten(names: Iterable[str]) -> str:
+    """Join the first names: `a, b, c, d, …`."""
     listed = list(names)
     return ", ".join(listed[:_NAMED]) + (", …" if len(listed) > _NAMED else "")
 
 
 def _cordoned(_: World, __: Trial, ___: NodeInfo) -> Iterator[str]:
-    yield "it is cordoned"
+    yield "the node is cordoned"
 
 
 def _other_name(_: World, trial: Trial, __: NodeInfo) -> Iterator[str]:
-    yield f"the pod names the node {trial.pod.spec.get('nodeName')}"
+    yield f"the pod requires node {trial.pod.spec.get('nodeName')}"
 
 
 def taint_text(taint: Json) -> str:
-    """`key=value:Effect`."""
+    """Format a taint: `key=value:Effect`, or `key:Effect` without a value."""
     return (f"{taint['key']}={taint['value']}" if taint.get("value") else taint["key"]) + f":{taint['effect']}"
 
 
 def _taints(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     taints = [taint_text(taint) for taint in node.taints if not tolerated(taint, trial.pod.tolerations, world.compares)]
-    yield f"not tolerated: {', '.join(taints)}"
+    yield f"untolerated taints: {', '.join(taints)}"
 
 
 def affinity_terms(pod: PodInfo) -> list[Json]:
-    """The required node affinity; a node has to match one of its terms."""
+    """Return the terms of the required node affinity. A node must match one of them."""
     affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return list(required.get("nodeSelectorTerms") or ())
@@ -71,16 +72,16 @@ def _affinity(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
 
     for key, value in (trial.pod.spec.get("nodeSelector") or {}).items():
         if node.labels.get(key) != value:
-            yield f"the pod wants {key}={value}, the node {has(key)}"
+            yield f"the pod requires {key}={value}, the node {has(key)}"
     for term in affinity_terms(trial.pod):
         for item in term.get("matchExpressions") or ():
             values = f" [{', '.join(item['values'])}]" if item.get("values") else ""
-            wanted = f"{item['key']} {item['operator']}{values}"
-            yield f"a term of the pod's affinity wants {wanted}, the node {has(item['key'])}"
+            requirement = f"{item['key']} {item['operator']}{values}"
+            yield f"a node affinity term requires {requirement}, the node {has(item['key'])}"
 
 
 def pods_with_ports(pod: PodInfo, node: NodeInfo) -> list[tuple[PodInfo, str]]:
-    """Who has the host ports that the pod wants."""
+    """List pods on the node that occupy the pod's host ports, each with the `port/protocol`."""
     found = []
     for other in node.pods.values():
         alone = NodeInfo("")
@@ -99,31 +100,29 @@ def _ports(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     return (f"host port {port} is used by pod {other.key}" for other, port in pods_with_ports(trial.pod, node))
 
 
-def short(trial: Trial, node: NodeInfo) -> list[str]:
-    """The resources of which the node has too little left. Those that devices stand for are none: the node need not
-    have them.
-    """
+def insufficient_resources(trial: Trial, node: NodeInfo) -> list[str]:
+    """List the resources that the node lacks. Extended resources served by devices are not among them."""
     rejection = trial.diagnosis.rejections[node.name]
     return [name for name in trial.pod.requests if f"Insufficient {name}" in rejection.reasons]
 
 
 def _resources(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     if len(node.pods) + 1 > node.max_pods:
-        yield f"{len(node.pods)} pods are on it, which is all that it takes"
-    for name in short(trial, node):
-        wanted = trial.pod.requests[name]
+        yield f"{plural(len(node.pods), 'pod')} on the node, its maximum"
+    for name in insufficient_resources(trial, node):
+        request = trial.pod.requests[name]
         whole, used = node.allocatable.get(name, 0), node.requested.get(name, 0)
-        asked, left, of = (amount_text(name, value) for value in (wanted, whole - used, whole))
+        requested, left, of = (amount_text(name, value) for value in (request, whole - used, whole))
         users = sorted(
             (pod for pod in node.pods.values() if pod.requests.get(name)), key=lambda pod: -pod.requests[name]
         )
         held = (
-            f", held by {named(f'{pod.key} ({amount_text(name, pod.requests[name])})' for pod in users)}"
+            f", used by {shorten(f'{pod.key} ({amount_text(name, pod.requests[name])})' for pod in users)}"
             if users
             else ""
         )
-        size = "more than the node has" if wanted > whole else f"{left} of {of} is left"
-        yield f"{name}: {asked} asked for, {size if whole else 'the node has none'}{held if wanted <= whole else ''}"
+        size = f"{left} of {of} left{held}" if request <= whole else f"the node has {f'only {of}' if whole else 'none'}"
+        yield f"{name}: {requested} requested, {size}"
 
 
 def _spread(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
@@ -141,7 +140,7 @@ def _inter_pod(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
 def _features(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     declared = ((node.node or {}).get("status") or {}).get("declaredFeatures") or ()
     lacking = [name for name in required_features(trial.pod) if name not in declared]
-    yield f"its kubelet does not declare {', '.join(lacking)}"
+    yield f"the kubelet does not declare {', '.join(lacking)}"
 
 
 _DETAILS: Final[dict[str, Callable[[World, Trial, NodeInfo], Iterator[str]]]] = {

@@ -1,4 +1,4 @@
-"""What could be changed of devices, and of the claims on them, where they keep a pod waiting."""
+"""Candidate changes of devices and of claims on them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_
 
 __all__ = ["DeviceChanges"]
 
-#: What makes another device one like it.
+#: Fields copied to another device of the same kind.
 _COPIED: Final = ("attributes", "capacity", "allowMultipleAllocations")
-#: Kinds of reasons for which a device is none of those that a request asks for.
+#: Reasons for which a device does not match a request at all, as opposed to being in use.
 _REFUSED: Final = frozenset(("class-selector", "conditions", "constraint", "node", "selector", "selector-error"))
-#: Stands for the driver of a device that may have any, and for the value that devices have in common.
+#: Placeholder for an arbitrary driver, and for an attribute value shared by devices.
 _ANY: Final = "any"
 
 
 class DeviceChanges:
-    """Of one trial. `explained`: what the allocator says of the nodes."""
+    """Candidate changes for one trial. `explained` holds the allocator's explanation per node."""
 
     def __init__(self, world: World, trial: Trial, explained: Mapping[str, Explanation]) -> None:
         self._world, self._trial, self._explained = world, trial, explained
@@ -35,7 +35,7 @@ class DeviceChanges:
     # Claims that hold devices
 
     def frees(self) -> Iterator[Change]:
-        """Claims that hold devices that the pod could use; those with the most first."""
+        """Free each claim that holds devices usable by the pod, those with the most devices first."""
         held: dict[str, int] = {}
         for explanation in self._explained.values():
             for request in explanation.requests:
@@ -49,16 +49,12 @@ class DeviceChanges:
         for claim in sorted(held, key=lambda name: (-held[name], name)):
             obj = self._world.of(RESOURCE_CLAIMS).get(claim)
             if obj is not None:
-                yield Change("free", self._freed(claim, obj), ((RESOURCE_CLAIMS, claim, without_allocation(obj)),))
-
-    def _freed(self, key: str, claim: Json) -> str:
-        users = [user["name"] for user in (claim.get("status") or {}).get("reservedFor") or ()]
-        return f"free claim {key}" + (f" (used by {', '.join(users)})" if users else "")
+                yield Change("free", _free_text(claim, obj), ((RESOURCE_CLAIMS, claim, without_allocation(obj)),))
 
     # Taints of devices
 
     def tolerations(self) -> Iterator[Change]:
-        """Tolerations in the pod's own claims for each taint that keeps it from devices, and for all of a device."""
+        """Tolerate each device taint in the pod's pending claims, and all taints of a device together."""
         claims = self._pending_claims()
         for taints in self._device_taints() if claims else ():
             tolerations = [
@@ -66,9 +62,9 @@ class DeviceChanges:
             ]
             edits = tuple((RESOURCE_CLAIMS, key_of(claim), with_tolerations(claim, tolerations)) for claim in claims)
             names = ", ".join(claim["metadata"]["name"] for claim in claims)
-            said = " and ".join(taint_text(toleration) for toleration in tolerations)
-            what = f"device taint{'s' * (len(taints) != 1)} {said}"
-            yield Change("tolerate", f"tolerate the {what} in claim {names}", edits)
+            text = " and ".join(taint_text(toleration) for toleration in tolerations)
+            text = f"tolerate device taint{'s' * (len(taints) != 1)} {text} in claim {names}"
+            yield Change("tolerate", text, edits)
 
     def _pending_claims(self) -> list[Json]:
         namespace = self._trial.pod.namespace
@@ -78,8 +74,8 @@ class DeviceChanges:
         return [claim for claim in found if claim is not None and not (claim.get("status") or {}).get("allocation")]
 
     def _device_taints(self) -> list[tuple[tuple[str, str, str], ...]]:
-        """Each by itself, then those that a device has together."""
-        kept_off = [
+        """List each taint separately, then the full set of each device."""
+        tainted = [
             node
             for node, explanation in self._explained.items()
             if any(reason.kind == "taint" for request in explanation.requests for reason in request.reasons)
@@ -87,7 +83,7 @@ class DeviceChanges:
         inventory = self._world.scheduler.allocator.inventory
         together = {
             tuple(sorted(tuple(taint) for taint in device.taints))
-            for node in kept_off
+            for node in tainted
             for device in inventory.view(self._world.scheduler.cache.nodes[node].node or {}).devices
         }
         alone = {(taint,) for taints in together for taint in taints}
@@ -96,85 +92,85 @@ class DeviceChanges:
     # Classes
 
     def classes(self) -> Iterator[Change]:
-        """Those that a claim names and that are not there."""
+        """Create each device class that a pending claim names and that does not exist."""
         there = self._world.of(DEVICE_CLASSES)
-        asked = [
+        requests = [
             each
             for claim in self._pending_claims()
             for request in claim["spec"].get("devices", {}).get("requests") or ()
             for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ()))
         ]
-        for name in sorted({each["deviceClassName"] for each in asked if each.get("deviceClassName")}):
+        for name in sorted({each["deviceClassName"] for each in requests if each.get("deviceClassName")}):
             if there.get(name) is None:
                 made = {"metadata": {"name": name, "uid": name, "resourceVersion": "0"}, "spec": {}}
                 yield Change("class", f"create device class {name}", ((DEVICE_CLASSES, name, made),))
 
-    # Claims that ask for less
+    # Claims that request less
 
-    def asking_less(self) -> Iterator[Change]:
-        """Each request for several devices with fewer of them, and each without one of its selectors."""
+    def lower_requests(self) -> Iterator[Change]:
+        """Lower the count of each request, and remove each of its selectors."""
         for claim in self._pending_claims():
             for number, request in enumerate(claim["spec"].get("devices", {}).get("requests") or ()):
-                asked = request.get("exactly") or {}
-                where = f"in request {request['name']} of claim {claim['metadata']['name']}"
-                most = asked.get("count", 1) if asked.get("allocationMode", "ExactCount") == "ExactCount" else 1
+                exactly = request.get("exactly") or {}
+                where = f"request {request['name']} of claim {claim['metadata']['name']}"
+                most = exactly.get("count", 1) if exactly.get("allocationMode", "ExactCount") == "ExactCount" else 1
                 for fewer in range(most - 1, 0, -1):
-                    text = f"ask for {plural(fewer, 'device')} instead of {most} {where}"
-                    edit = _asking(claim, number, count=fewer)
+                    text = f"lower the count from {most} to {fewer} in {where}"
+                    edit = _with_request(claim, number, count=fewer)
                     yield Change("less", text, (edit,), answers=("count", where), position=fewer)
-                for selector in asked.get("selectors") or ():
-                    others = [other for other in asked["selectors"] if other is not selector]
+                for selector in exactly.get("selectors") or ():
+                    others = [other for other in exactly["selectors"] if other is not selector]
                     expression = " ".join(selector["cel"]["expression"].split())
-                    edit = _asking(claim, number, selectors=others)
-                    yield Change("less", f"ask without the selector {expression} {where}", (edit,))
+                    edit = _with_request(claim, number, selectors=others)
+                    yield Change("less", f"remove selector {expression} from {where}", (edit,))
 
     # More devices
 
-    def more(self, count: int) -> Iterator[Change]:
-        """So many devices more of each kind that a request asks for."""
-        yield from self._like(count)
-        yield from self._unseen(count)
+    def add_devices(self, count: int) -> Iterator[Change]:
+        """Add `count` devices of each kind that a request asks for."""
+        yield from self._add_similar(count)
+        yield from self._add_new(count)
 
-    def _like(self, count: int) -> Iterator[Change]:
-        """Devices like one that the selectors accept, on the first node of each kind that has such."""
+    def _add_similar(self, count: int) -> Iterator[Change]:
+        """Add devices like one that the selectors accept, on the first node that has each kind."""
         seen: set[tuple[str, str]] = set()
         for node, explanation in self._explained.items():
-            for driver, pool, name in _accepted(explanation):
+            for driver, pool, name in _matching_devices(explanation):
                 device, kind = self._device(driver, pool, name)
                 if device is None or (driver, kind) in seen:
                     continue
                 seen.add((driver, kind))
-                more = f"{plural(count, 'device')} more like {name} ({kind})"
-                yield self._added(node, driver, [device] * count, f"{more} of driver {driver}")
+                text = f"add {count} more device{'s' * (count != 1)} like {name} ({kind}) of driver {driver}"
+                yield self._add_to(node, driver, [device] * count, text)
 
-    def _unseen(self, count: int) -> Iterator[Change]:
-        """Devices of kinds of which no node has one, made of what the selectors compare, on the first node."""
+    def _add_new(self, count: int) -> Iterator[Change]:
+        """Add devices of kinds that no node has, derived from the selectors, on the first node."""
         node = next(iter(self._explained), None)
         if node is None or self._trial.allocator is None:
             return
         plan = self._trial.allocator.plan
         seen: set[str] = set()
         for alternative in (each for request in plan.requests for each in request.alternatives):
-            if self._is_seen(plan.claims[alternative.claim].name, alternative.result_name):
+            if self._exists(plan.claims[alternative.claim].name, alternative.result_name):
                 continue
             found = sought(alternative.chain.expressions)
-            asked = (alternative.raw.get("capacity") or {}).get("requests") or {}
-            found.capacity = {name: {"value": amount} for name, amount in asked.items()} | found.capacity
+            amounts = (alternative.raw.get("capacity") or {}).get("requests") or {}
+            found.capacity = {name: {"value": amount} for name, amount in amounts.items()} | found.capacity
             for constraint in plan.claims[alternative.claim].constraints:
                 if constraint.applies(alternative) and not constraint.distinct:
                     domain, _, name = constraint.attribute.rpartition("/")
                     found.attributes.setdefault(
                         name if domain == found.driver else constraint.attribute, {"string": _ANY}
                     )
-            said = f"of class {alternative.raw.get('deviceClassName')}{_described(found)}"
-            said += f" of driver {found.driver}" if found.driver else " of any driver"
-            if said not in seen:
-                seen.add(said)
-                text = f"{plural(count, 'device')} {said}"
-                yield self._added(node, found.driver or _ANY, [found.as_device()] * count, text)
+            kind = f"of class {alternative.raw.get('deviceClassName')}{_describe(found)}"
+            kind += f" of driver {found.driver}" if found.driver else " of any driver"
+            if kind not in seen:
+                seen.add(kind)
+                text = f"add {plural(count, 'device')} {kind}"
+                yield self._add_to(node, found.driver or _ANY, [found.as_device()] * count, text)
 
-    def _is_seen(self, claim: str, request: str) -> bool:
-        """Whether a node has a device that the selectors of a request accept."""
+    def _exists(self, claim: str, request: str) -> bool:
+        """Return whether a node has a device that the selectors of a request accept."""
         return any(
             each.usable or any(reason.kind not in _REFUSED for reason in each.reasons)
             for explanation in self._explained.values()
@@ -182,7 +178,7 @@ class DeviceChanges:
             if (each.claim, each.request) == (claim, request)
         )
 
-    def _added(self, node: str, driver: str, devices: list[Json], text: str) -> Change:
+    def _add_to(self, node: str, driver: str, devices: list[Json], text: str) -> Change:
         pool = self._new_pool(node)
         made = {
             "apiVersion": "resource.k8s.io/v1",
@@ -195,17 +191,17 @@ class DeviceChanges:
                 "devices": [{**device, "name": f"more-{number}"} for number, device in enumerate(devices)],
             },
         }
-        return Change("device", f"{text} on node {node}", ((RESOURCE_SLICES, pool, made),))
+        return Change("device", f"{text} to node {node}", ((RESOURCE_SLICES, pool, made),))
 
     def _new_pool(self, node: str) -> str:
-        """A name that no slice has, also where devices more are imagined already."""
+        """Return an unused slice name; earlier changes may have added slices."""
         slices, name = self._world.of(RESOURCE_SLICES), f"more-on-{node}"
         while slices.get(name) is not None:
             name += "-too"
         return name
 
     def _device(self, driver: str, pool: str, name: str) -> tuple[Json | None, str]:
-        """A copy that depends on nothing else of its pool, and what kind of device it is."""
+        """Copy a device and describe its kind. Return None for devices that consume counters of their pool."""
         if self._devices is None:
             self._devices = {
                 (slice_["spec"]["driver"], slice_["spec"]["pool"]["name"], device["name"]): device
@@ -218,8 +214,13 @@ class DeviceChanges:
         return {field: device[field] for field in _COPIED if field in device}, _kind(device)
 
 
+def _free_text(key: str, claim: Json) -> str:
+    users = [user["name"] for user in (claim.get("status") or {}).get("reservedFor") or ()]
+    return f"free claim {key}" + (f" (used by {', '.join(users)})" if users else "")
+
+
 def without_allocation(claim: Json) -> Json:
-    """The claim with nothing allocated."""
+    """Return the claim without its allocation and users."""
     status = {
         key: value for key, value in (claim.get("status") or {}).items() if key not in ("allocation", "reservedFor")
     }
@@ -227,24 +228,24 @@ def without_allocation(claim: Json) -> Json:
 
 
 def with_tolerations(claim: Json, tolerations: list[Json]) -> Json:
-    """The claim with these tolerations, too, in every request."""
+    """Return the claim with additional tolerations in every request."""
     changed: Json = {**claim, "spec": deepcopy(claim["spec"])}
     for request in changed["spec"].get("devices", {}).get("requests") or ():
-        for asked in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if asked is not None:
-                asked["tolerations"] = [*(asked.get("tolerations") or ()), *tolerations]
+        for alternative in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if alternative is not None:
+                alternative["tolerations"] = [*(alternative.get("tolerations") or ()), *tolerations]
     return changed
 
 
-def _asking(claim: Json, number: int, **fields: object) -> Edit:
-    """The claim with other fields of one of its requests."""
+def _with_request(claim: Json, number: int, **fields: object) -> Edit:
+    """Return the claim with fields of one request replaced."""
     changed: Json = {**claim, "spec": deepcopy(claim["spec"])}
     changed["spec"]["devices"]["requests"][number]["exactly"].update(fields)
     return RESOURCE_CLAIMS, key_of(claim), changed
 
 
-def _accepted(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
-    """Devices that the selectors of a request accept."""
+def _matching_devices(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
+    """Yield devices that the selectors of a request accept, as driver, pool and name."""
     for request in explanation.requests:
         names = [name for r in request.reasons if r.kind in ("allocated", "capacity", "taint") for name in r.examples]
         if explanation.nearest_miss is not None:
@@ -256,11 +257,11 @@ def _accepted(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
             yield driver, pool, device
 
 
-def _described(found: Sought) -> str:
-    """What a device has to be, in brackets; "" where nothing is asked of it."""
-    said = [f"{name}={_text(next(iter(value.values())))}" for name, value in found.attributes.items()]
-    said += [f"{name}={value['value']}" for name, value in found.capacity.items()]
-    return f" ({', '.join(said)})" if said else ""
+def _describe(found: Sought) -> str:
+    """Format the required attributes and capacity in parentheses; "" for none."""
+    parts = [f"{name}={_text(next(iter(value.values())))}" for name, value in found.attributes.items()]
+    parts += [f"{name}={value['value']}" for name, value in found.capacity.items()]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _text(value: Any) -> str:
@@ -268,16 +269,16 @@ def _text(value: Any) -> str:
 
 
 def _kind(device: Json) -> str:
-    """What tells a device from others to people: its texts, but for what is its own."""
+    """Describe the kind of a device by its string attributes, except those unique to the device."""
 
-    def said(name: str, value: Any) -> str:
+    def text(name: str, value: Any) -> str:
         return f"{name}={next(iter(value.values()))}"
 
     attributes = device.get("attributes") or {}
     own = ("uuid", "index", "serial", "minor", "pci", "id")
-    telling = [
-        said(name, value)
+    parts = [
+        text(name, value)
         for name, value in sorted(attributes.items())
         if ("string" in value or "version" in value) and not any(part in name.lower() for part in own)
     ]
-    return ", ".join(telling[:3]) or "no attributes"
+    return ", ".join(parts[:3]) or "no attributes"

@@ -1,4 +1,4 @@
-"""What is found out, as data: `as_json` for programs, `text` for people."""
+"""Findings about pods, nodes and their groups: `as_json` is plain data, `lines` and `text` are the report."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = [
     "ClaimState",
     "NodeGroup",
     "PodFindings",
-    "Possible",
     "PreemptionState",
     "QueueState",
+    "Remedy",
     "VolumeClaimState",
     "change_lines",
     "columns",
@@ -23,19 +23,19 @@ __all__ = [
 ]
 
 Json = dict[str, Any]
-#: Nodes of a group that are named in words.
-_NAMED: Final = 3
-#: Claims of a group that are named in words.
+#: Node names printed per group.
+_NODES: Final = 3
+#: Claims printed per group.
 _CLAIMS: Final = 8
 
 
 def plural(count: int, word: str) -> str:
-    """`1 node`, `2 nodes`."""
+    """Format a count and its noun: `1 node`, `2 nodes`."""
     return f"{count} {word}{'s' * (count != 1)}"
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows of a table, whose first has the heads."""
+    """Align the rows of a table. The first row holds the column titles."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows)
     return ["  ".join([*cells, row[-1]]).rstrip() for cells, row in zip(padded, rows, strict=True)]
@@ -43,7 +43,7 @@ def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 @dataclass(slots=True)
 class QueueState:
-    """Where the pod is in the queue of the scheduler that runs."""
+    """Position of the pod in the queue of the running scheduler."""
 
     place: str
     attempts: int
@@ -58,7 +58,7 @@ class QueueState:
 
 @dataclass(slots=True)
 class ClaimState:
-    """A claim of the pod. `state`: allocated, pending, missing."""
+    """One resource claim of the pod. `state`: allocated, pending or missing."""
 
     name: str
     state: str
@@ -74,7 +74,10 @@ class ClaimState:
 
 @dataclass(slots=True)
 class VolumeClaimState:
-    """A claim on a volume. `state`: bound, waiting (for its first consumer), unbound, missing or lost."""
+    """One PersistentVolumeClaim of the pod.
+
+    `state`: bound, waiting (for its first consumer), unbound, missing or lost.
+    """
 
     name: str
     state: str
@@ -82,7 +85,7 @@ class VolumeClaimState:
     storage_class: str = ""
     volume: str = ""
     why: str = ""
-    """Of one that is not bound and ought to be: what is known."""
+    """Why an unbound claim is not bound."""
 
     @property
     def text(self) -> str:
@@ -97,7 +100,10 @@ class VolumeClaimState:
 
 @dataclass(slots=True)
 class NodeGroup:
-    """Nodes that say the same. `plugin` is who rejects; the requests are those of the first of them."""
+    """Nodes with the same verdict.
+
+    `plugin` is the rejecting plugin, "" where the pod fits. `requests` describes the first node.
+    """
 
     nodes: list[str]
     plugin: str
@@ -106,25 +112,26 @@ class NodeGroup:
     nearest_miss: NearestMiss | None = None
     unusable_pools: dict[str, str] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
-    """Devices by the claim that has them, on all of the nodes."""
+    """Allocated devices per claim, on all nodes of the group."""
     details: list[str] = field(default_factory=list)
-    """What is behind the reasons on the first of them."""
+    """Details of the reasons on the first node."""
 
     @property
     def lines(self) -> list[str]:
-        named = ", ".join(self.nodes[:_NAMED]) + (", …" if len(self.nodes) > _NAMED else "")
-        said = "; ".join(self.reasons) if self.reasons else "fits"
-        lines = [f"{plural(len(self.nodes), 'node')} ({named}): {said}" + (f" [{self.plugin}]" if self.plugin else "")]
+        names = ", ".join(self.nodes[:_NODES]) + (", …" if len(self.nodes) > _NODES else "")
+        verdict = "; ".join(self.reasons) if self.reasons else "fits"
+        lines = [
+            f"{plural(len(self.nodes), 'node')} ({names}): {verdict}" + (f" [{self.plugin}]" if self.plugin else "")
+        ]
         lines += [f"  {'on ' + self.nodes[0] + ': ' if len(self.nodes) > 1 else ''}{detail}" for detail in self.details]
-        first = f"on {self.nodes[0]}, as on the others: " if len(self.nodes) > 1 else ""
+        first = f"on {self.nodes[0]} (same counts on the others): " if len(self.nodes) > 1 else ""
         lines += [f"  pool {pool}: {reason}" for pool, reason in self.unusable_pools.items()]
         lines += [f"  {first}{request.text}" for request in self.requests]
         if len(self.nodes) > 1 and self.held:
             held = sorted(self.held.items(), key=lambda item: (-item[1], item[0]))
-            named = ", ".join(f"{claim}: {count}" for claim, count in held[:_CLAIMS])
-            lines.append(
-                f"  held on them by {plural(len(held), 'claim')}: {named}{', …' if len(held) > _CLAIMS else ''}"
-            )
+            counts = ", ".join(f"{claim}: {count}" for claim, count in held[:_CLAIMS])
+            more = ", …" if len(held) > _CLAIMS else ""
+            lines.append(f"  devices on these nodes allocated to {plural(len(held), 'claim')}: {counts}{more}")
         if self.nearest_miss is not None:
             lines.append(f"  nearest miss: {self.nearest_miss.text}")
         return lines
@@ -132,31 +139,31 @@ class NodeGroup:
 
 @dataclass(slots=True)
 class PreemptionState:
-    """What preemption would do for the pod: the pods that would end on a node, or why none."""
+    """Result of a preemption dry run: the pods to evict from a node, or the reason for evicting none."""
 
     text: str
-    """The scheduler's words where nobody would end."""
+    """The scheduler's message where it would evict no pods."""
     node: str = ""
-    """"" for a group: they end wherever they are."""
+    """"" for a group, whose victims may run on several nodes."""
     victims: list[str] = field(default_factory=list)
     violations: int = 0
-    """How many of them a disruption budget would keep."""
+    """Number of victims protected by a disruption budget."""
     nodes: dict[str, int] = field(default_factory=dict)
-    """Why it does not help: nodes by reason."""
+    """Number of nodes per reason for evicting no pods there."""
 
     @property
     def line(self) -> str:
         if self.victims:
             against = f", {self.violations} of them against a disruption budget" if self.violations else ""
-            where = f" on node {self.node}" if self.node else ""
-            victims = f"{plural(len(self.victims), 'pod')} would end{where} ({', '.join(self.victims)})"
-            return f"preemption: {victims}{against}"
+            where = f" from node {self.node}" if self.node else ""
+            victims = f"{plural(len(self.victims), 'pod')}{where}: {', '.join(self.victims)}"
+            return f"preemption would evict {victims}{against}"
         why = "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in self.nodes.items())
-        return f"preemption: nobody would end: {why or self.text}"
+        return f"preemption would evict no pods: {why or self.text}"
 
 
 @dataclass(slots=True)
-class Possible:
+class Remedy:
     """A set of changes after which the pod or group fits. `node` is where, "" for a group."""
 
     changes: list[str]
@@ -169,13 +176,16 @@ class Possible:
 
 @dataclass(slots=True)
 class PodFindings:
-    """Everything about one pod. `verdict`: scheduled, fits, unschedulable, gated or elsewhere (another scheduler's)."""
+    """Everything about one pod.
+
+    `verdict`: scheduled, ended, fits, unschedulable, gated or elsewhere (the pod of another scheduler).
+    """
 
     namespace: str
     name: str
     verdict: str
     text: str
-    """Where it is, or why it waits in the scheduler's words."""
+    """The node of the pod, or the scheduler's message about why it waits."""
     queue: QueueState | None = None
     wakes: list[str] = field(default_factory=list)
     claims: list[ClaimState] = field(default_factory=list)
@@ -183,15 +193,15 @@ class PodFindings:
     nodes: list[NodeGroup] = field(default_factory=list)
     preemption: PreemptionState | None = None
     group: list[str] = field(default_factory=list)
-    """What is said of its pod group, in lines."""
+    """The report on its pod group, in lines."""
     absent: list[str] = field(default_factory=list)
-    changes: list[Possible] = field(default_factory=list)
+    changes: list[Remedy] = field(default_factory=list)
     tried: int = 0
-    """How many changes were tried out."""
+    """Number of changes tried in the search for remedies."""
     nominated: str = ""
-    """The node that its scheduler has chosen, before it is bound."""
+    """The nominated node: chosen by the scheduler, and not bound yet."""
     unread: dict[str, str] = field(default_factory=dict)
-    """Collections that could not be read, so that the rest may be wrong."""
+    """Errors by unreadable collection; the other findings may be wrong without it."""
 
     def as_json(self) -> Json:
         """Plain data."""
@@ -199,13 +209,13 @@ class PodFindings:
 
     @property
     def lines(self) -> list[str]:
-        """For people."""
+        """The report, line by line."""
         lines = [f"pod {self.namespace}/{self.name}: {self.verdict}" + (f": {self.text}" if self.text else "")]
         if self.queue is not None:
             lines.append(f"queue: {self.queue.text}")
         if self.nominated:
             lines.append(
-                f"node {self.nominated} is chosen: it waits there for its volumes or devices, or for pods to end"
+                f"node {self.nominated} is nominated: the pod waits for volumes, devices or evicted pods to terminate"
             )
         lines += [claim.text for claim in self.claims]
         lines += [claim.text for claim in self.volumes]
@@ -217,19 +227,19 @@ class PodFindings:
         lines += change_lines(self.changes, self.tried)
         lines += self.group
         if self.wakes:
-            lines.append(f"tried again when {', or '.join(self.wakes)}")
+            lines.append(f"retried when: {'; '.join(self.wakes)}")
         return lines + unread_lines(self.unread)
 
 
 def unread_lines(unread: Mapping[str, str]) -> list[str]:
-    """What could not be read, and why."""
-    return [f"not read: {what}: {why}" for what, why in unread.items()]
+    """Return one line per unreadable collection."""
+    return [f"could not read {collection}: {error}" for collection, error in unread.items()]
 
 
-def change_lines(changes: Sequence[Possible], tried: int) -> Sequence[str]:
-    """What would help, or that nothing that was tried does."""
+def change_lines(changes: Sequence[Remedy], tried: int) -> Sequence[str]:
+    """List the remedies, or report how many changes were tried without success."""
     if changes:
-        return ["what would help (tried out, each by itself):", *(f"  - {each.text}" for each in changes)]
+        return ["what would help (each tried separately):", *(f"  - {each.text}" for each in changes)]
     if tried:
-        return [f"what would help: none of {plural(tried, 'change')} that were tried out does"]
+        return [f"what would help: nothing found ({plural(tried, 'change')} tried)"]
     return []

@@ -1,6 +1,4 @@
-"""Objects from files as a server would have stored them, for a world that is only imagined: defaults filled in, unknown
-fields refused, workloads as the pods that they would make.
-"""
+"""Objects from files, as a server would store them: defaulted, validated, with workloads expanded to pods."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ from apiserver.runtime.clock import now
 from controllers.runtime.kinds import Json
 from kubedra.client.manifests import Document, Manifest, documents
 
-__all__ = ["UNLIMITED", "Hypothetical", "ManifestError", "bare_node", "numbered"]
+__all__ = ["UNLIMITED", "Hypothetical", "ManifestError", "bare_node", "numbered_copy"]
 
-#: Of nodes of which nothing is known but their devices.
+#: Resources of nodes for which only devices are given.
 UNLIMITED: Final = {"cpu": "1000000", "memory": "1000Ti", "ephemeral-storage": "1000Ti", "pods": "1000000"}
 _RESOURCE: Final = "resource.k8s.io/"
 
 
 class ManifestError(ValueError):
-    """A document that cannot be used; the text names it."""
+    """A document is invalid; the text names it."""
 
 
 def _schemas() -> dict[tuple[str, str], Struct]:
@@ -57,28 +55,28 @@ def _schemas() -> dict[tuple[str, str], Struct]:
 
 
 class Hypothetical:
-    """What files hold, by kind. `left_out` are kinds that make no difference here, in order."""
+    """Objects from files, by kind. `ignored` lists the kinds without effect here, in order."""
 
     def __init__(self, manifests: Iterable[Manifest]) -> None:
         self._schemas = _schemas()
         self.objects: dict[str, list[Json]] = {}
-        self.left_out: list[str] = []
-        self._made = 0
+        self.ignored: list[str] = []
+        self._count = 0
         for manifest in manifests:
             for document in documents(manifest):
                 self._add(document)
 
     def of(self, kind: str) -> list[Json]:
-        """The objects of a kind, in the order of the files."""
+        """Return the objects of a kind, in the order of the files."""
         return self.objects.get(kind, [])
 
     def pods(self, replicas: int | None = None) -> Iterator[Json]:
-        """Pods, and those that workloads would make; of each as many as it says, or `replicas`."""
+        """Yield all pods, including those of workloads. `replicas` overrides the count of each."""
         for pod, count in self.each():
             yield from copies(pod, count if replicas is None else replicas)
 
     def each(self) -> Iterator[tuple[Json, int | None]]:
-        """A pod of each, and how many there are to be; None for a pod that is none of many."""
+        """Yield one pod per object and its replica count; None for a single pod."""
         for kind, objects in self.objects.items():
             for obj in objects:
                 if kind == "Pod":
@@ -87,16 +85,16 @@ class Hypothetical:
                     yield pod_of(obj), _count(obj)
 
     def _add(self, document: Document) -> None:
-        """Raises ManifestError."""
+        """Decode and default a document. Raise ManifestError."""
         obj = deepcopy(document.obj)
         api_version, kind = obj["apiVersion"], obj["kind"]
         if api_version.startswith(_RESOURCE) and api_version != "resource.k8s.io/v1":
-            obj = _newest(obj)
+            obj = _convert(obj)
             api_version = obj["apiVersion"]
         schema = self._schemas.get((api_version, kind))
         if schema is None:
-            if kind not in self.left_out and kind != "Namespace":
-                self.left_out.append(kind)
+            if kind not in self.ignored and kind != "Namespace":
+                self.ignored.append(kind)
             return
         try:
             clean, problems, _, _ = examine(schema, obj, b"")
@@ -105,8 +103,10 @@ class Hypothetical:
         if problems:
             raise ManifestError(f"{document}: {', '.join(problems)}")
         fill_defaults(schema, clean, now())
-        self._made += 1
-        clean["metadata"] = stored(clean["metadata"], f"{kind}-{self._made}", namespaced=kind in _NAMESPACED)
+        self._count += 1
+        clean["metadata"] = with_server_fields(
+            clean["metadata"], f"{kind}-{self._count}", namespaced=kind in _NAMESPACED
+        )
         self.objects.setdefault(kind, []).append(clean)
 
 
@@ -116,8 +116,8 @@ _NAMESPACED: Final = frozenset(
 )  # fmt: skip
 
 
-def stored(metadata: Json, number: str, *, namespaced: bool) -> Json:
-    """Metadata with what a server adds."""
+def with_server_fields(metadata: Json, number: str, *, namespaced: bool) -> Json:
+    """Return metadata with the fields that a server adds."""
     name = metadata.get("name") or f"{metadata.get('generateName', 'object-')}{number.lower()}"
     made = {**metadata, "name": name, "uid": metadata.get("uid") or f"imagined-{number}"}
     made.setdefault("resourceVersion", "0")
@@ -127,22 +127,22 @@ def stored(metadata: Json, number: str, *, namespaced: bool) -> Json:
 
 
 def copies(pod: Json, count: int | None) -> Iterator[Json]:
-    """So many pods alike; with None the pod itself."""
+    """Yield `count` numbered copies of a pod, or the pod itself for None."""
     if count is None:
         yield pod
     else:
-        yield from (numbered(pod, number) for number in range(count))
+        yield from (numbered_copy(pod, number) for number in range(count))
 
 
-def numbered(pod: Json, number: int) -> Json:
-    """A pod like this one with a name of its own."""
+def numbered_copy(pod: Json, number: int) -> Json:
+    """Copy a pod under a numbered name and uid."""
     meta = pod["metadata"]
     own = {**meta, "name": f"{meta['name']}-{number}", "uid": f"{meta['uid']}-{number}"}
     return {**pod, "metadata": own, "status": {"phase": "Pending"}}
 
 
 def pod_of(workload: Json) -> Json:
-    """The pod that a workload makes."""
+    """Return a pod from the template of a workload."""
     meta, template = workload["metadata"], workload["spec"]["template"]
     labels = (template.get("metadata") or {}).get("labels") or {}
     owner = {"apiVersion": workload["apiVersion"], "kind": workload["kind"], "name": meta["name"], "uid": meta["uid"]}
@@ -163,7 +163,7 @@ def pod_of(workload: Json) -> Json:
 
 
 def _with_own_volumes(spec: Json, workload: Json) -> Json:
-    """Each pod of a StatefulSet has claims of its own: here they are ephemeral volumes, which comes to the same."""
+    """Turn the volumeClaimTemplates of a StatefulSet into ephemeral volumes: one claim per pod, too."""
     templates = workload["spec"].get("volumeClaimTemplates") or ()
     own = [
         {"name": template["metadata"]["name"], "ephemeral": {"volumeClaimTemplate": template}} for template in templates
@@ -176,12 +176,12 @@ def _with_own_volumes(spec: Json, workload: Json) -> Json:
 
 def _count(workload: Json) -> int:
     spec = workload["spec"]
-    wanted = spec.get("parallelism") if workload["kind"] == "Job" else spec.get("replicas")
-    return 1 if wanted is None else int(wanted)
+    count = spec.get("parallelism") if workload["kind"] == "Job" else spec.get("replicas")
+    return 1 if count is None else int(count)
 
 
 def bare_node(name: str, allocatable: Json) -> Json:
-    """A node that is ready and has these resources."""
+    """Return a ready node with these resources."""
     metadata = {
         "name": name,
         "uid": f"imagined-{name}",
@@ -198,16 +198,16 @@ def bare_node(name: str, allocatable: Json) -> Json:
     }
 
 
-def _newest(obj: Json) -> Json:
-    """An object of resource.k8s.io/v1beta1 or v1beta2 in v1."""
+def _convert(obj: Json) -> Json:
+    """Convert an object of resource.k8s.io/v1beta1 or v1beta2 to v1, in place."""
     obj["apiVersion"] = "resource.k8s.io/v1"
     spec = obj.get("spec") or {}
     for number, device in enumerate(spec.get("devices") or ()) if obj["kind"] == "ResourceSlice" else ():
         if "basic" in device:
             spec["devices"][number] = {"name": device["name"], **device["basic"]}
     claim: Json = (spec.get("spec") or {}) if obj["kind"] == "ResourceClaimTemplate" else spec
-    asked = claim.get("devices") if obj["kind"].startswith("ResourceClaim") else None
-    requests: list[Json] = (asked or {}).get("requests") or []
+    devices = claim.get("devices") if obj["kind"].startswith("ResourceClaim") else None
+    requests: list[Json] = (devices or {}).get("requests") or []
     for number, request in enumerate(requests):
         if "exactly" not in request and "firstAvailable" not in request:
             exactly = {key: value for key, value in request.items() if key != "name"}

@@ -1,13 +1,11 @@
-"""What a server and its controllers would make of objects that come into a world: priorities from classes, claims on
-volumes from templates, default storage classes, volumes for claims that do not wait.
-"""
+"""Admission and controllers for hypothetical objects: priorities, ephemeral claims, storage classes and volumes."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from apiserver.api.helpers.storage_classes import class_of, is_default_class
-from controllers.explain.hypothetical import stored
+from controllers.explain.hypothetical import with_server_fields
 from controllers.explain.world import World
 from controllers.runtime.kinds import (
     POD_GROUPS,
@@ -36,14 +34,14 @@ _SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 
 class Imagined:
-    """The admission and the controllers of one world."""
+    """The effects of admission plugins and volume controllers in one world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._made = 0
+        self._count = 0
 
     def with_priority(self, spec: Json) -> Json:
-        """The spec of a pod or a group with the priority of its class, or of the default one."""
+        """Return the spec of a pod or group with the priority of its class, or of the default class."""
         name = spec.get("priorityClassName") or ""
         classes = self._world.objects(PRIORITY_CLASSES)
         found = next((item for item in classes if item["metadata"]["name"] == name), None)
@@ -55,25 +53,23 @@ class Imagined:
         policy = {"preemptionPolicy": found.get("preemptionPolicy") or "PreemptLowerPriority"}
         return {**spec, "priority": found.get("value", 0), **(policy if "containers" in spec else {})}
 
-    def groups(self) -> None:
-        """Groups get their priorities."""
+    def set_group_priorities(self) -> None:
+        """Set the priority of every pod group."""
         for group in self._world.objects(POD_GROUPS):
             self._world.set(POD_GROUPS, key_of(group), {**group, "spec": self.with_priority(group["spec"])})
 
-    def volumes_of(self, pod: Json) -> None:
-        """The claims of a pod's ephemeral volumes are made."""
+    def create_volume_claims(self, pod: Json) -> None:
+        """Create the claims of a pod's ephemeral volumes, and bind what can be bound."""
         for volume in pod["spec"].get("volumes") or ():
             if volume.get("ephemeral"):
                 claim = ephemeral_claim(pod, volume)
-                self._made += 1
-                claim["metadata"] = stored(claim["metadata"], f"volume-{self._made}", namespaced=True)
+                self._count += 1
+                claim["metadata"] = with_server_fields(claim["metadata"], f"volume-{self._count}", namespaced=True)
                 self._world.set(VOLUME_CLAIMS, key_of(claim), claim)
-        self.settle()
+        self.bind_claims()
 
-    def settle(self) -> None:
-        """Claims get the default class where they name none; those that do not wait are bound where there is a volume,
-        or who makes one.
-        """
+    def bind_claims(self) -> None:
+        """Set default classes, then bind claims with immediate binding to a matching or provisioned volume."""
         for volume in self._world.objects(VOLUMES):
             if "phase" not in (volume.get("status") or {}):
                 phase = "Bound" if volume["spec"].get("claimRef") else "Available"
@@ -93,14 +89,14 @@ class Imagined:
             if found is not None:
                 self.bind(claim, found)
             elif (storage_class or {}).get("provisioner", NO_PROVISIONER) != NO_PROVISIONER:
-                self.provide(claim)
+                self.provision(claim)
 
     def _default_class(self) -> str:
         defaults = [item["metadata"]["name"] for item in self._world.objects(STORAGE_CLASSES) if is_default_class(item)]
         return max(defaults, default="")
 
     def bind(self, claim: Json, volume: Json) -> None:
-        """Each names the other, and the binder has finished."""
+        """Bind a claim and a volume to each other."""
         meta = claim["metadata"]
         ref = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
         name = volume["metadata"]["name"]
@@ -111,8 +107,8 @@ class Imagined:
         self._world.set(VOLUME_CLAIMS, key_of(bound), bound)
         self._world.set(VOLUMES, name, taken)
 
-    def provide(self, claim: Json) -> None:
-        """A volume is made for the claim; it can be used wherever its class allows."""
+    def provision(self, claim: Json) -> None:
+        """Create a volume for the claim, reachable wherever its class allows, and bind it."""
         storage_class = self._world.of(STORAGE_CLASSES).get(class_name(claim)) or {}
         name = f"imagined-{claim['metadata']['uid']}"
         spec: Json = {
@@ -127,13 +123,13 @@ class Imagined:
         metadata = {"name": name, "uid": name, "resourceVersion": "0"}
         self.bind(claim, {"metadata": metadata, "spec": spec})
 
-    def decided(self, state: Any) -> None:
-        """What the scheduler chose for the claims of a pod that waited is there."""
+    def bind_chosen(self, state: Any) -> None:
+        """Bind the volumes that the scheduler chose for a pod, and provision the others."""
         for volume, claim in state.chosen.bindings if state.chosen is not None else ():
             self.bind(claim, volume)
         for claim in state.chosen.provisions if state.chosen is not None else ():
             annotations = {k: v for k, v in claim["metadata"]["annotations"].items() if k != SELECTED_NODE}
-            self.provide({**claim, "metadata": {**claim["metadata"], "annotations": annotations}})
+            self.provision({**claim, "metadata": {**claim["metadata"], "annotations": annotations}})
 
 
 def _term(topology: Json) -> Json:
@@ -142,6 +138,6 @@ def _term(topology: Json) -> Json:
 
 
 def _next(obj: Json, **fields: Any) -> Json:
-    """A later version of an object: what the scheduler had decided about it before does not count any more."""
+    """Return a new version of an object. It replaces the scheduler's assumed version."""
     metadata = {**obj["metadata"], "resourceVersion": str(int(obj["metadata"]["resourceVersion"]) + 1)}
     return {**obj, **fields, "metadata": metadata}

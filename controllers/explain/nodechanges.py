@@ -1,4 +1,4 @@
-"""What could be changed of nodes, pods and volumes where something other than devices keeps a pod waiting."""
+"""Candidate changes of nodes, pods and volumes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
-from apiserver.api.helpers.pod_requests import amounts
+from apiserver.api.helpers.pod_requests import amounts as parse_amounts
 from apiserver.api.helpers.tolerations import tolerated
 from controllers.explain.amounts import amount_text
-from controllers.explain.details import affinity_terms, pods_with_ports, short, taint_text
-from controllers.explain.storage import size_of, waits_for_consumer, who_uses
+from controllers.explain.details import affinity_terms, insufficient_resources, pods_with_ports, taint_text
+from controllers.explain.storage import size_of, users_of_exclusive_claims, waits_for_consumer
 from controllers.explain.world import Edit, Trial, World
 from controllers.runtime.kinds import CSI_NODES, NODES, PODS, VOLUME_CLAIMS, VOLUMES, Json, key_of
 from controllers.scheduler.framework.status import Code, Rejection
@@ -28,19 +28,24 @@ from controllers.volumes import BIND_COMPLETED, class_name, is_fully_bound, mode
 
 __all__ = ["Change", "another_node", "node_changes"]
 
-#: Pods of one node that are thought away one by one, the least important first.
+#: Pods per node to try deleting, lowest priority first.
 _PODS: Final = 100
-#: Nodes that say the same of which each may be changed: what one of them lacks besides, another may have.
-_ALIKE: Final = 5
-#: Plugins that a node more like one that is there may content.
+#: Try at most this many nodes per identical rejection. They may differ in what they lack besides.
+_SIMILAR_NODES: Final = 5
+#: Plugins that another node of the same kind may satisfy.
 _CROWDED: Final = frozenset((FIT, "NodePorts", SPREAD, INTER_POD, LIMITS, RESTRICTIONS))
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change. `sort` groups those of which a few examples are enough; `pod` is the pod itself where it changes;
-    `preempts`: then others end for it. `answers`: the rejection that it is meant for, and `position` of the node among
-    those that say the same: one of them is enough.
+    """One candidate change.
+
+    Attributes:
+        sort: Groups changes of which a few examples suffice.
+        pod: The changed pod, if the change edits the pod itself.
+        preempts: True if the change helps by preemption.
+        answers: The rejection that the change addresses.
+        position: Index of the changed node among nodes with this rejection; changing one of them suffices.
     """
 
     sort: str
@@ -53,13 +58,13 @@ class Change:
 
 
 def node_changes(world: World, trial: Trial) -> Iterator[Change]:
-    """What might help: for each reason of each plugin on the first node that says so, then on the next ones."""
+    """Yield candidates for each rejection: on the first node with that rejection, then on the next ones."""
     yield from _unbound(world, trial)
-    alike: dict[object, list[str]] = {}
+    similar: dict[object, list[str]] = {}
     for name, rejection in trial.diagnosis.rejections.items():
-        alike.setdefault((rejection.plugin, rejection.reasons), []).append(name)
-    for position in range(_ALIKE):
-        for answered, names in alike.items():
+        similar.setdefault((rejection.plugin, rejection.reasons), []).append(name)
+    for position in range(_SIMILAR_NODES):
+        for answered, names in similar.items():
             if position < len(names):
                 for change in _of_node(world, trial, names[position]):
                     yield replace(change, answers=answered, position=position)
@@ -96,13 +101,13 @@ def _taints(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterato
     sets = [[each] for each in range(len(taints))] + ([list(range(len(taints)))] if len(taints) > 1 else [])
     for chosen in sets:
         more = [*(pod["spec"].get("tolerations") or ()), *(tolerations[each] for each in chosen)]
-        said = " and ".join(taint_text(taints[each]) for each in chosen)
-        what = f"taint{'s' * (len(chosen) != 1)} {said}"
-        yield Change("node", f"tolerate the {what} of nodes in the pod", pod=_with_spec(pod, tolerations=more))
+        text = " and ".join(taint_text(taints[each]) for each in chosen)
+        text = f"tolerate node taint{'s' * (len(chosen) != 1)} {text} in the pod"
+        yield Change("node", text, pod=_with_spec(pod, tolerations=more))
 
 
 def _labels(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
-    """Labels that the node selector or the first term that labels can content wants."""
+    """Add the labels that would satisfy the node selector or the first satisfiable affinity term."""
     wanted = dict(trial.pod.spec.get("nodeSelector") or {})
     for term in affinity_terms(trial.pod):
         expressions = term.get("matchExpressions") or ()
@@ -122,72 +127,75 @@ def _labelled(node: NodeInfo, wanted: dict[str, str]) -> Change:
     return Change("node", f"label node {node.name} {text}", (edit,))
 
 
-def _ends(pods: Sequence[PodInfo], node: str) -> Iterator[Change]:
+def _deletions(pods: Sequence[PodInfo], node: str) -> Iterator[Change]:
     for pod in sorted(pods, key=lambda pod: (pod.priority, pod.key))[:_PODS]:
-        yield Change("pod", f"end pod {pod.key}" + (f" on node {node}" if node else ""), ((PODS, pod.key, None),))
+        yield Change("pod", f"delete pod {pod.key}" + (f" on node {node}" if node else ""), ((PODS, pod.key, None),))
 
 
 def _resources(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
-    yield from _ends(list(node.pods.values()), node.name)
+    yield from _deletions(list(node.pods.values()), node.name)
     pod = trial.pod
-    left = {name: node.allocatable.get(name, 0) - node.requested.get(name, 0) for name in short(trial, node)}
+    left = {
+        name: node.allocatable.get(name, 0) - node.requested.get(name, 0)
+        for name in insufficient_resources(trial, node)
+    }
     if left and all(amount > 0 for amount in left.values()):
-        yield _asking_less(pod, left)
+        yield _lower_requests(pod, left)
     lacking = {name: pod.requests[name] for name in left if pod.requests[name] > node.allocatable.get(name, 0)}
     if lacking:
         yield _larger(node, lacking)
 
 
-def _asking_less(pod: PodInfo, left: dict[str, int]) -> Change:
-    """The pod with what is left on the node, as a whole or whichever of its containers ask for less."""
+def _lower_requests(pod: PodInfo, left: dict[str, int]) -> Change:
+    """Lower the requests of the pod, or of its first containers, to the amounts left on the node."""
     less = deepcopy(pod.pod)
     spec = less["spec"]
     for name, amount in left.items():
         whole = _requested(spec, name)
-        _ask_less(spec, name, max(0, whole - amount))
+        _reduce(spec, name, max(0, whole - amount))
         excess = (sum(_requested(each, name) for each in spec["containers"]) if whole else pod.requests[name]) - amount
         for container in spec["containers"]:
             cut = max(0, min(excess, _requested(container, name)))
             excess -= cut
-            _ask_less(container, name, cut)
-    what = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in left.items())
-    return Change("ask", f"ask for no more than {what}", pod=less)
+            _reduce(container, name, cut)
+    limits = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in left.items())
+    return Change("ask", f"request at most {limits}", pod=less)
 
 
-def _ask_less(asking: Json, name: str, cut: int) -> None:
-    """A container or a pod, in place."""
+def _reduce(spec: Json, name: str, cut: int) -> None:
+    """Reduce a request and its limit in a container or pod spec, in place."""
     for part in ("requests", "limits") if cut else ():
-        said = asking["resources"].get(part) or {}
-        if name in said:
-            said[name] = amount_text(name, _amount(name, said[name]) - cut)
+        amounts = spec["resources"].get(part) or {}
+        if name in amounts:
+            amounts[name] = amount_text(name, _amount(name, amounts[name]) - cut)
 
 
-def _requested(asking: Json, name: str) -> int:
-    requests = (asking.get("resources") or {}).get("requests") or {}
+def _requested(spec: Json, name: str) -> int:
+    requests = (spec.get("resources") or {}).get("requests") or {}
     return _amount(name, requests[name]) if name in requests else 0
 
 
 def _amount(name: str, text: str) -> int:
-    return amounts({name: text})[name]
+    return parse_amounts({name: text})[name]
 
 
 def _larger(node: NodeInfo, lacking: dict[str, int]) -> Change:
-    """A node more that has what this one does not have even when it is empty."""
+    """Add a node like this one with the amounts that even an empty one lacks."""
     text = {name: amount_text(name, value) for name, value in lacking.items()}
     kind, key, raw = another_node(node, f"more-like-{node.name}")
     if raw is not None:
         for part in ("allocatable", "capacity"):
             raw["status"][part] = {**(raw["status"].get(part) or {}), **text}
-    said = ", ".join(f"{value} {name}" for name, value in text.items())
-    return Change("more", f"one node more like {node.name}, but with {said}", ((kind, key, raw),))
+    amounts = ", ".join(f"{value} {name}" for name, value in text.items())
+    return Change("more", f"add one more node like {node.name}, but with {amounts}", ((kind, key, raw),))
 
 
 def _ports(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
-    return _ends([other for other, _ in pods_with_ports(trial.pod, node)], node.name)
+    return _deletions([other for other, _ in pods_with_ports(trial.pod, node)], node.name)
 
 
 def another_node(node: NodeInfo, name: str) -> Edit:
-    """A node more like one that is there, empty and without devices."""
+    """Return the edit that adds a node like this one, without pods and devices."""
     raw = deepcopy(node.node or {})
     labels = {**(raw["metadata"].get("labels") or {}), "kubernetes.io/hostname": name}
     raw["metadata"] = {"name": name, "uid": name, "resourceVersion": "0", "labels": labels}
@@ -195,7 +203,7 @@ def another_node(node: NodeInfo, name: str) -> Edit:
 
 
 def _another(node: NodeInfo) -> Change:
-    return Change("more", f"one node more like {node.name}", (another_node(node, f"more-like-{node.name}"),))
+    return Change("more", f"add one more node like {node.name}", (another_node(node, f"more-like-{node.name}"),))
 
 
 def _spread(_: World, trial: Trial, node: NodeInfo, __: Rejection) -> Iterator[Change]:
@@ -207,7 +215,7 @@ def _spread(_: World, trial: Trial, node: NodeInfo, __: Rejection) -> Iterator[C
         softer = [
             {**c, "whenUnsatisfiable": "ScheduleAnyway"} if p == position else c for p, c in enumerate(constraints)
         ]
-        text = f"only prefer to spread over {each['topologyKey']} (whenUnsatisfiable: ScheduleAnyway)"
+        text = f"set whenUnsatisfiable: ScheduleAnyway for the spread over {each['topologyKey']}"
         yield Change("spread", text, pod=_with_spec(pod, topologySpreadConstraints=softer))
         if each["topologyKey"] not in node.labels:
             yield _labelled(node, {each["topologyKey"]: "new"})
@@ -218,7 +226,7 @@ def _inter_pod(world: World, trial: Trial, node: NodeInfo, rejection: Rejection)
     if not isinstance(state, InterPodState):
         return
     if rejection is not NOT_NEAR:
-        yield from _ends(state.in_the_way(node, world.nodes), "")
+        yield from _deletions(state.in_the_way(node, world.nodes), "")
         return
     term = trial.pod.required_affinity[0]
     if len(trial.pod.required_affinity) == 1 and not term.selector.nothing:
@@ -230,54 +238,54 @@ def _inter_pod(world: World, trial: Trial, node: NodeInfo, rejection: Rejection)
         namespace = next(iter(sorted(term.namespaces)), trial.pod.namespace)
         meta = {"name": "wanted", "namespace": namespace, "uid": "wanted", "resourceVersion": "0", "labels": labels}
         other = {"metadata": meta, "spec": {"containers": [], "nodeName": node.name}, "status": {"phase": "Running"}}
-        said = ", ".join(f"{key}={value}" for key, value in labels.items())
+        text = ", ".join(f"{key}={value}" for key, value in labels.items())
         edit = (PODS, f"{namespace}/wanted", other)
-        yield Change("near", f"a pod with {said} in namespace {namespace} on node {node.name}", (edit,))
+        yield Change("near", f"run a pod with {text} in namespace {namespace} on node {node.name}", (edit,))
 
 
 # Volumes
 
 
 def _unbound(world: World, trial: Trial) -> Iterator[Change]:
-    """Claims that keep the pod off all nodes."""
+    """Bind the claims for which the pod is rejected on all nodes."""
     if not trial.diagnosis.prefilter or not trial.diagnosis.plugins & {BINDING, RESTRICTIONS, ZONE}:
         return
     edits: list[Edit] = []
-    said = []
+    texts = []
     for name, made_for_pod in trial.pod.volume_claims:
         claim = world.scheduler.volumes.claims.get(f"{trial.pod.namespace}/{name}")
         if not made_for_pod and (claim is None or not waits_for_consumer(world, claim)):
-            for text, more in _bound_then(world, trial.pod.namespace, name, claim):
-                said.append(text)
+            for text, more in _bind(world, trial.pod.namespace, name, claim):
+                texts.append(text)
                 edits += more
     if edits:
-        yield Change("volume", " and ".join(said), tuple(edits))
+        yield Change("volume", " and ".join(texts), tuple(edits))
 
 
-def _bound_then(world: World, namespace: str, name: str, claim: Json | None) -> Iterator[tuple[str, list[Edit]]]:
-    """What makes a claim a bound one, if it is none."""
+def _bind(world: World, namespace: str, name: str, claim: Json | None) -> Iterator[tuple[str, list[Edit]]]:
+    """Yield the edits that bind an unbound claim, with their text."""
     if claim is None:
         meta = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "resourceVersion": "0"}
         claim = {"metadata": meta, "spec": {"accessModes": ["ReadWriteOnce"]}}
-        yield f"create volume claim {name} and bind it to a volume that every node reaches", _bound_pair(claim)
+        yield f"create volume claim {name} and bind it to a volume reachable from every node", _bound_pair(claim)
         return
-    named = claim["spec"].get("volumeName")
-    there = world.scheduler.volumes.volumes.get(named) if named else None
+    volume_name = claim["spec"].get("volumeName")
+    volume = world.scheduler.volumes.volumes.get(volume_name) if volume_name else None
     if is_fully_bound(claim):
-        if there is None:
-            text = f"create volume {named} of claim {name} again, that every node reaches"
-            yield text, [(VOLUMES, named, _volume(named, claim))]
-    elif there is not None:
-        yield f"bind volume claim {name} to {named}, which it names", _bound_pair(claim, there)
-    elif named:
-        yield f"create volume {named}, which claim {name} names, that every node reaches", _bound_pair(claim)
+        if volume is None:
+            text = f"recreate volume {volume_name} of claim {name}, reachable from every node"
+            yield text, [(VOLUMES, volume_name, _volume(volume_name, claim))]
+    elif volume is not None:
+        yield f"bind volume claim {name} to its volume {volume_name}", _bound_pair(claim, volume)
+    elif volume_name:
+        yield f"create volume {volume_name} for claim {name}, reachable from every node", _bound_pair(claim)
     else:
-        what = f"{size_of(claim)} of class {class_name(claim) or 'none'}"
-        yield f"bind volume claim {name} to a volume ({what}) that every node reaches", _bound_pair(claim)
+        kind = f"{size_of(claim)} of class {class_name(claim) or 'none'}"
+        yield f"bind volume claim {name} to a volume ({kind}) reachable from every node", _bound_pair(claim)
 
 
 def _bound_pair(claim: Json, volume: Json | None = None) -> list[Edit]:
-    """The claim bound to this volume, or to one that suits it."""
+    """Bind the claim to this volume, or to a new matching one."""
     meta = claim["metadata"]
     name = claim["spec"].get("volumeName") or f"more-for-{meta['name']}"
     spec = {**claim["spec"], "volumeName": name}
@@ -289,7 +297,7 @@ def _bound_pair(claim: Json, volume: Json | None = None) -> list[Edit]:
 
 
 def _volume(name: str, claim: Json, **spec: object) -> Json:
-    """A volume that suits a claim."""
+    """Return a volume that matches a claim."""
     made = {
         "capacity": {"storage": size_of(claim)},
         "accessModes": claim["spec"].get("accessModes") or [],
@@ -323,12 +331,12 @@ def _binding(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterat
             )
             for claim in state.waiting
         )
-        said = " and ".join(f"a volume of {size_of(claim)} of class {class_name(claim)}" for claim in state.waiting)
-        yield Change("volume", f"{said} that node {node.name} reaches", edits)
+        kinds = " and ".join(f"a volume of {size_of(claim)} of class {class_name(claim)}" for claim in state.waiting)
+        yield Change("volume", f"add {kinds} reachable from node {node.name}", edits)
 
 
 def _reach_labels(volume: Json) -> dict[str, str]:
-    """Labels with which a node reaches a volume: those of its first term, where labels can content it."""
+    """Return the labels that would satisfy the first term of a volume's node affinity."""
     terms = ((volume["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or ()
     expressions = [e for term in list(terms)[:1] for e in term.get("matchExpressions") or ()]
     return {e["key"]: e["values"][0] for e in expressions if e["operator"] == "In"}
@@ -343,33 +351,33 @@ def _zones(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator
             another = _another(node)
             raw = another.edits[0][2] or {}
             raw["metadata"]["labels"].update(wanted)
-            said = ", ".join(f"{label}={value}" for label, value in wanted.items())
-            yield Change("more", f"a node like {node.name} in {said}", another.edits)
+            text = ", ".join(f"{label}={value}" for label, value in wanted.items())
+            yield Change("more", f"add a node like {node.name} in {text}", another.edits)
 
 
 def _limits(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
-    yield from _ends([other for other in node.pods.values() if other.volume_claims], node.name)
+    yield from _deletions([other for other in node.pods.values() if other.volume_claims], node.name)
     csi_node = world.scheduler.volumes.csi_node(node.name)
     if csi_node is not None:
         raised = deepcopy(csi_node)
         for driver in raised["spec"].get("drivers") or ():
             if (driver.get("allocatable") or {}).get("count") is not None:
                 driver["allocatable"]["count"] += len(trial.pod.volume_claims)
-        text = f"drivers that attach {len(trial.pod.volume_claims)} more on node {node.name}"
+        text = f"raise the volume limit of the drivers on node {node.name} by {len(trial.pod.volume_claims)}"
         yield Change("volume", text, ((CSI_NODES, node.name, raised),))
 
 
 def _restrictions(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
-    names = set(who_uses(world, trial))
+    names = set(users_of_exclusive_claims(world, trial))
     users = [pod for pod in world.scheduler.cache.pods() if pod.key in names] or list(node.pods.values())
-    return _ends(users, "")
+    return _deletions(users, "")
 
 
 # Preemption
 
 
 def _priorities(world: World, trial: Trial) -> Iterator[Change]:
-    """A priority, or a policy, with which others would end for the pod."""
+    """Yield priorities and a policy with which the pod would preempt others."""
     pod = trial.pod
     nodes = [node for node in world.nodes if trial.diagnosis.code_of(node.name) is Code.UNSCHEDULABLE]
     others = {other.priority for node in nodes for other in node.pods.values()}
@@ -377,11 +385,11 @@ def _priorities(world: World, trial: Trial) -> Iterator[Change]:
     if never and any(priority < pod.priority for priority in others):
         allowed = _with_spec(pod.pod, preemptionPolicy="PreemptLowerPriority")
         yield Change(
-            "priority", "a priority class that may preempt (preemptionPolicy is Never)", pod=allowed, preempts=True
+            "priority", "use a priority class that may preempt (preemptionPolicy is Never)", pod=allowed, preempts=True
         )
     for priority in sorted(each for each in others if each >= pod.priority):
         raised = _with_spec(pod.pod, priority=priority + 1, preemptionPolicy="PreemptLowerPriority")
-        yield Change("priority", f"a priority above {priority} (it has {pod.priority})", pod=raised, preempts=True)
+        yield Change("priority", f"raise the priority above {priority} (now {pod.priority})", pod=raised, preempts=True)
 
 
 _CHANGES: Final[dict[str, Callable[[World, Trial, NodeInfo, Rejection], Iterator[Change]]]] = {

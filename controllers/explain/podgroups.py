@@ -1,6 +1,4 @@
-"""Why a group of pods waits: who is missing, in which parts of the cluster it was tried and how far it came there, who
-would end for it, and what would have to change, tried out.
-"""
+"""Explain why a pod group waits: missing members, the result of each placement, preemption, and remedies."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
-from controllers.explain.findings import NodeGroup, Possible, PreemptionState, change_lines, plural, unread_lines
+from controllers.explain.findings import NodeGroup, PreemptionState, Remedy, change_lines, plural, unread_lines
 from controllers.explain.nodechanges import another_node
 from controllers.explain.pods import node_groups
 from controllers.explain.world import World, finish
@@ -26,16 +24,17 @@ from controllers.scheduler.state.pod_info import PodInfo
 
 __all__ = ["LONG_AGO", "GroupFindings", "explain_group", "group_of"]
 
-_PATIENCE: Final = 5.0
+#: Time limit of the search for remedies, in seconds.
+_TIME_LIMIT: Final = 5.0
 _MOST_NODES: Final = 8
 _HIGHEST: Final = 2**31
-#: When pods came of which that does not matter.
+#: Queueing time of pods for which it does not matter.
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
 class Placement:
-    """One part of the cluster; `name` is the value of the topology's label, "" for the whole cluster."""
+    """One placement: the nodes with `name` as topology value, or all nodes for ""."""
 
     name: str
     nodes: int
@@ -43,19 +42,19 @@ class Placement:
     tried: int
     fits: bool
     reasons: list[str]
-    """Of the members that found no node, each once."""
+    """Messages of the members without a node, each once."""
     blocked: str = ""
-    """The first of them."""
+    """The first member without a node."""
     details: list[NodeGroup] = field(default_factory=list)
-    """What the nodes say to it after those before it have been placed."""
+    """Verdicts of the nodes on that member, with the members before it placed."""
 
     @property
     def lines(self) -> Iterator[str]:
-        what = f"in {self.name} " if self.name else ""
+        where = f"in {self.name} " if self.name else ""
         verdict = "the group fits" if self.fits else "the group does not fit"
-        yield f"{what}({plural(self.nodes, 'node')}): {self.placed} of {plural(self.tried, 'pod')} placed, {verdict}"
+        yield f"{where}({plural(self.nodes, 'node')}): {self.placed} of {plural(self.tried, 'pod')} placed, {verdict}"
         if self.blocked:
-            yield f"  pod {self.blocked} finds no node: {self.reasons[0]}"
+            yield f"  no node for pod {self.blocked}: {self.reasons[0]}"
             yield from (f"    {line}" for group in self.details for line in group.lines)
 
 
@@ -69,32 +68,34 @@ class GroupFindings:
     text: str
     min_count: int
     members: dict[str, str]
-    """Its pods with their nodes, "" for none."""
+    """The node of each pod by pod name; "" for none."""
     missing: int = 0
-    """How many pods more there have to be before it is tried."""
+    """Number of pods missing before the group is scheduled."""
     topology: str = ""
     placements: list[Placement] = field(default_factory=list)
     preemption: PreemptionState | None = None
-    changes: list[Possible] = field(default_factory=list)
+    changes: list[Remedy] = field(default_factory=list)
     tried: int = 0
     unread: dict[str, str] = field(default_factory=dict)
 
     def as_json(self) -> Json:
-        """Plain data."""
+        """Return the findings as plain data, with the report."""
         return {"kind": "PodGroup", **asdict(self), "report": "\n".join(self.lines)}
 
     @property
     def lines(self) -> list[str]:
-        """For people."""
+        """The report, line by line."""
         lines = [f"podgroup {self.namespace}/{self.name}: {self.verdict}" + (f": {self.text}" if self.text else "")]
         placed = sum(1 for node in self.members.values() if node)
-        gang = f", at least {self.min_count} are placed together" if self.min_count else ", each where it fits"
-        lines.append(f"{plural(len(self.members), 'pod')}, {placed} with a node{gang}")
+        gang = (
+            f"; at least {self.min_count} must be placed together" if self.min_count else "; each is placed separately"
+        )
+        lines.append(f"{plural(len(self.members), 'pod')}, {placed} on nodes{gang}")
         waiting = [name for name, node in self.members.items() if not node]
         if waiting:
             lines.append(f"waiting: {', '.join(waiting)}")
         if self.topology:
-            lines.append(f"all have to be in one {self.topology}")
+            lines.append(f"all must be in the same {self.topology}")
         for placement in self.placements:
             lines += placement.lines
         if self.preemption is not None:
@@ -104,41 +105,41 @@ class GroupFindings:
 
 
 def group_of(world: World, pod: Json) -> Json | None:
-    """The group of a pod, where groups are known and it is there."""
+    """Return the group of a pod, if it has one, the group exists and the feature gate is on."""
     key = group_key(pod)
     return world.of(POD_GROUPS).get(key) if key and world.scheduler.gangs is not None else None
 
 
 def explain_group(world: World, group: Json) -> GroupFindings:
-    """Of a world whose scheduler knows groups."""
-    return _Explaining(world, group).find()
+    """Explain a group. The feature gate of groups must be on."""
+    return _Explainer(world, group).find()
 
 
-class _Explaining:
-    """One group in one world."""
+class _Explainer:
+    """Explains one group in one world."""
 
     def __init__(self, world: World, group: Json) -> None:
         assert world.scheduler.gangs is not None
         self._world, self._group, self._key = world, group, key_of(group)
         self._gangs: Gangs = world.scheduler.gangs
         self._cycle = world.scheduler.group_cycle
-        self._end = monotonic() + _PATIENCE
+        self._end = monotonic() + _TIME_LIMIT
         self._tried = 0
 
     def find(self) -> GroupFindings:
         meta, gangs = self._group["metadata"], self._gangs
         members = {pod["metadata"]["name"]: gangs.node_of(pod) or "" for pod in gangs.members(self._key)}
-        wanted = gangs.wanted(self._key)
-        found = GroupFindings(meta["namespace"], meta["name"], "", "", wanted, dict(sorted(members.items())))
+        min_count = gangs.wanted(self._key)
+        found = GroupFindings(meta["namespace"], meta["name"], "", "", min_count, dict(sorted(members.items())))
         found.unread = dict(self._world.unread)
         found.topology = self._topology()
         waiting = self._waiting()
         if members and not waiting:
             found.verdict = "scheduled"
             return found
-        found.missing = max(0, wanted - len(members), 0 if members else 1)
+        found.missing = max(0, min_count - len(members), 0 if members else 1)
         if found.missing:
-            found.verdict, found.text = "gated", f"waits for {plural(found.missing, 'pod')} more"
+            found.verdict, found.text = "gated", f"waits for {found.missing} more pod{'s' * (found.missing != 1)}"
             return found
         try:
             found.placements = self._placements(waiting)
@@ -169,19 +170,19 @@ class _Explaining:
         finally:
             claims.end_group()
 
-    # Parts of the cluster
+    # Placements
 
     def _placements(self, waiting: list[QueuedPod]) -> list[Placement]:
-        """How far the group comes in each. Raises PlacementError."""
+        """Try each placement. Raise PlacementError."""
         parts = self._cycle.parts(self._key, waiting[0].info)
         if parts is None:
             return [self._placement("", None, waiting)]
         return [self._placement(f"{self._topology()}={name}", part, waiting) for name, part in sorted(parts.items())]
 
     def _placement(self, name: str, part: frozenset[str] | None, waiting: list[QueuedPod]) -> Placement:
-        """Members are reserved one after the other, as the scheduler does; in the end all is taken back."""
+        """Reserve members one by one like the scheduler does, then revert all reservations."""
         scheduler = self._world.scheduler
-        made = Placement(name, len(self._world.nodes) if part is None else len(part), 0, len(waiting), False, [])
+        placement = Placement(name, len(self._world.nodes) if part is None else len(part), 0, len(waiting), False, [])
         reserved = []
         scheduler.claims.begin_group()
         try:
@@ -189,26 +190,26 @@ class _Explaining:
                 attempt = finish(self._cycle.attempt_member(member, part, only_look=True))
                 if attempt.node is not None:
                     reserved.append(attempt.cycle)
-                    made.placed += 1
-                    made.fits |= len(self._gangs.placed(self._key)) >= self._gangs.wanted(self._key)
+                    placement.placed += 1
+                    placement.fits |= len(self._gangs.placed(self._key)) >= self._gangs.wanted(self._key)
                     continue
-                if attempt.text not in made.reasons:
-                    made.reasons.append(attempt.text)
-                if not made.blocked:
-                    made.blocked = member.info.key
-                    made.details = node_groups(self._world, self._world.try_pod(member.info.pod, within=part))
+                if attempt.text not in placement.reasons:
+                    placement.reasons.append(attempt.text)
+                if not placement.blocked:
+                    placement.blocked = member.info.key
+                    placement.details = node_groups(self._world, self._world.try_pod(member.info.pod, within=part))
         finally:
             for cycle in reversed(reserved):
                 scheduler.revert(cycle)
             scheduler.claims.end_group()
-        return made
+        return placement
 
     # Preemption
 
     def _preemption(self, waiting: Sequence[QueuedPod]) -> PreemptionState:
         profile = self._world.scheduler.profile_of(waiting[0].info)
         if profile.group_preemption is None:
-            return PreemptionState("pods end for single members, not for the group (WorkloadAwarePreemption is off)")
+            return PreemptionState("the feature gate WorkloadAwarePreemption is off, so only single pods preempt")
         room = self._plan(profile.group_preemption, self._group, waiting)
         victims = [pod.key for pod in room.pods]
         violations = sum(bool(victim.violated) for victim in room.victims)
@@ -228,43 +229,43 @@ class _Explaining:
         finally:
             claims.end_group()
 
-    # What would have to change
+    # Remedies
 
-    def _changes(self, waiting: list[QueuedPod]) -> Iterator[Possible]:
-        yield from self._ends(waiting)
-        yield from self._smaller(waiting)
-        yield from self._without_topology(waiting)
-        yield from self._more_nodes(waiting)
+    def _changes(self, waiting: list[QueuedPod]) -> Iterator[Remedy]:
+        yield from self._delete_pods(waiting)
+        yield from self._lower_min_count(waiting)
+        yield from self._remove_topology(waiting)
+        yield from self._add_nodes(waiting)
 
-    def _ends(self, waiting: list[QueuedPod]) -> Iterator[Possible]:
-        """The fewest pods that would have to end, whatever their priority; the least important if there is a choice."""
+    def _delete_pods(self, waiting: list[QueuedPod]) -> Iterator[Remedy]:
+        """Delete the fewest pods of any priority, preferring the lowest."""
         self._tried += 1
         spec = {k: v for k, v in self._group["spec"].items() if k != "schedulingConstraints"}
-        anybody = {**self._group, "spec": {**spec, "priority": _HIGHEST}}
+        preemptor = {**self._group, "spec": {**spec, "priority": _HIGHEST}}
         scheduler = self._world.scheduler
-        willing = [QueuedPod(PodInfo(_may_preempt(member.info.pod)), LONG_AGO) for member in waiting]
+        members = [QueuedPod(PodInfo(_may_preempt(member.info.pod)), LONG_AGO) for member in waiting]
         budgets = scheduler.workloads.disruption_budgets
-        room = self._plan(GroupPreemption(self._gangs, scheduler.cache, budgets, None), anybody, willing)
+        room = self._plan(GroupPreemption(self._gangs, scheduler.cache, budgets, None), preemptor, members)
         if room.victims:
-            yield Possible([f"end {', '.join(f'pod {pod.key}' for pod in room.pods)}"], "")
+            yield Remedy([f"delete {', '.join(f'pod {pod.key}' for pod in room.pods)}"], "")
             lowest = max(victim.priority for victim in room.victims)
             if scheduler.profile_of(waiting[0].info).group_preemption is not None and not self._topology():
-                yield Possible([f"a priority class above {lowest} that may preempt: then they end for it"], "")
+                yield Remedy([f"use a priority class above {lowest} that may preempt: it evicts them"], "")
 
-    def _smaller(self, waiting: list[QueuedPod]) -> Iterator[Possible]:
-        """A gang of as many as can be placed."""
-        wanted = self._gangs.wanted(self._key)
-        for count in range(wanted - 1, 0, -1):
+    def _lower_min_count(self, waiting: list[QueuedPod]) -> Iterator[Remedy]:
+        """Lower minCount to the number of pods that can be placed."""
+        min_count = self._gangs.wanted(self._key)
+        for count in range(min_count - 1, 0, -1):
             if self._fits(waiting, {"schedulingPolicy": {"gang": {"minCount": count}}}):
-                yield Possible([f"a minCount of {count} (it is {wanted})"], "")
+                yield Remedy([f"lower minCount from {min_count} to {count}"], "")
                 return
 
-    def _without_topology(self, waiting: list[QueuedPod]) -> Iterator[Possible]:
+    def _remove_topology(self, waiting: list[QueuedPod]) -> Iterator[Remedy]:
         if self._topology() and self._fits(waiting, {"schedulingConstraints": None}):
-            yield Possible([f"no constraint to one {self._topology()}"], "")
+            yield Remedy([f"remove the topology constraint on {self._topology()}"], "")
 
     def _fits(self, waiting: Sequence[QueuedPod], spec: Json) -> bool:
-        """Whether the group fits with other fields in its spec."""
+        """Return whether the group fits with these fields in its spec. False after the time limit."""
         if monotonic() > self._end:
             return False
         self._tried += 1
@@ -272,8 +273,8 @@ class _Explaining:
         with self._world.as_if([(POD_GROUPS, self._key, changed)]):
             return self._decide(waiting).fate is Fate.FITS
 
-    def _more_nodes(self, waiting: list[QueuedPod]) -> Iterator[Possible]:
-        """The fewest nodes more like one that is there, of each kind of node."""
+    def _add_nodes(self, waiting: list[QueuedPod]) -> Iterator[Remedy]:
+        """Add the fewest nodes of each existing kind."""
         kinds: set[object] = set()
         for node in self._world.nodes:
             kind = (tuple(sorted(node.allocatable.items())), str(node.taints), node.labels.get(self._topology()))
@@ -289,7 +290,7 @@ class _Explaining:
                 with self._world.as_if(edits):
                     fits = self._decide(waiting).fate is Fate.FITS
                 if fits:
-                    yield Possible([f"{plural(count, 'node')} more like {node.name} (without devices)"], "")
+                    yield Remedy([f"add {count} more node{'s' * (count != 1)} like {node.name} (without devices)"], "")
                     break
 
 

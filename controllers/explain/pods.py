@@ -1,4 +1,4 @@
-"""Why a pod waits."""
+"""Explain why a pod waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apiserver.cel.environments.missing_attributes import find_absent
 from controllers.allocator.explain import Explanation, RequestExplanation
 from controllers.explain.changes import Changes, signature
 from controllers.explain.details import details
-from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, PreemptionState, QueueState
+from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, PreemptionState, QueueState, plural
 from controllers.explain.storage import claim_states
 from controllers.explain.world import Trial, World
 from controllers.resourceclaims import ClaimReferenceError, claim_reference
@@ -25,23 +25,23 @@ from controllers.scheduler.queue.queued_pod import Place, QueuedPod
 
 __all__ = ["explain_pod", "node_groups", "queue_state"]
 
-#: What wakes a pod, in words.
+#: Descriptions of the events that requeue a pod.
 WAKES: Final = {
     ClusterEvent.NODE_ADD: "a node is added",
-    ClusterEvent.NODE_ALLOCATABLE: "what a node can allocate changes",
-    ClusterEvent.NODE_LABEL: "labels of a node change",
-    ClusterEvent.NODE_TAINT: "taints of a node change",
-    ClusterEvent.NODE_CONDITION: "conditions of a node change",
-    ClusterEvent.NODE_ANNOTATION: "annotations of a node change",
-    ClusterEvent.NODE_OTHER: "something else of a node changes",
+    ClusterEvent.NODE_ALLOCATABLE: "the allocatable resources of a node change",
+    ClusterEvent.NODE_LABEL: "the labels of a node change",
+    ClusterEvent.NODE_TAINT: "the taints of a node change",
+    ClusterEvent.NODE_CONDITION: "the conditions of a node change",
+    ClusterEvent.NODE_ANNOTATION: "the annotations of a node change",
+    ClusterEvent.NODE_OTHER: "another field of a node changes",
     ClusterEvent.NODE_DELETE: "a node is deleted",
     ClusterEvent.POD_ADD: "another pod is bound",
-    ClusterEvent.POD_LABEL: "labels of a pod change",
-    ClusterEvent.POD_SCALE_DOWN: "a pod asks for less",
+    ClusterEvent.POD_LABEL: "the labels of a pod change",
+    ClusterEvent.POD_SCALE_DOWN: "a pod lowers its requests",
     ClusterEvent.POD_GATES_ELIMINATED: "its scheduling gates are removed",
     ClusterEvent.POD_TOLERATION: "it gets a toleration",
-    ClusterEvent.POD_GENERATED_CLAIM: "its claims are made from their templates",
-    ClusterEvent.POD_OTHER: "something else of a pod changes",
+    ClusterEvent.POD_GENERATED_CLAIM: "its claims are generated from their templates",
+    ClusterEvent.POD_OTHER: "another field of a pod changes",
     ClusterEvent.POD_DELETE: "a pod ends or is deleted",
     ClusterEvent.CLAIM_ADD: "its claim is created",
     ClusterEvent.CLAIM_UPDATE: "its claim changes or any claim is deallocated",
@@ -50,39 +50,39 @@ WAKES: Final = {
     ClusterEvent.SLICE_ADD: "devices are added",
     ClusterEvent.SLICE_UPDATE: "devices change",
     ClusterEvent.POD_GROUP_ADD: "its pod group is created",
-    ClusterEvent.GROUP_MEMBER_ADD: "another pod of its group comes",
+    ClusterEvent.GROUP_MEMBER_ADD: "another pod joins its group",
     ClusterEvent.VOLUME_CLAIM_ADD: "its volume claim is created",
     ClusterEvent.VOLUME_CLAIM_UPDATE: "its volume claim changes",
     ClusterEvent.VOLUME_ADD: "a volume is added",
     ClusterEvent.VOLUME_UPDATE: "a volume changes",
     ClusterEvent.STORAGE_CLASS_ADD: "a storage class is added",
     ClusterEvent.STORAGE_CLASS_UPDATE: "a storage class changes",
-    ClusterEvent.CSI_NODE_ADD: "a node's volume drivers become known",
-    ClusterEvent.CSI_NODE_UPDATE: "a node's volume drivers change",
+    ClusterEvent.CSI_NODE_ADD: "volume drivers are registered on a node",
+    ClusterEvent.CSI_NODE_UPDATE: "the volume drivers of a node change",
     ClusterEvent.CSI_DRIVER_UPDATE: "a volume driver changes",
-    ClusterEvent.STORAGE_CAPACITY_ADD: "room for volumes becomes known",
-    ClusterEvent.STORAGE_CAPACITY_UPDATE: "room for volumes changes",
+    ClusterEvent.STORAGE_CAPACITY_ADD: "storage capacity is published",
+    ClusterEvent.STORAGE_CAPACITY_UPDATE: "storage capacity changes",
     ClusterEvent.VOLUME_ATTACHMENT_DELETE: "a volume is detached",
 }
 _PLACES: Final = {
-    Place.ACTIVE: "about to be tried",
+    Place.ACTIVE: "ready for its next attempt",
     Place.BACKOFF: "backing off",
     Place.ERROR_BACKOFF: "backing off after an error",
     Place.UNSCHEDULABLE: "unschedulable, waiting for an event",
-    Place.GATED: "not let in",
-    Place.IN_FLIGHT: "being tried",
+    Place.GATED: "gated",
+    Place.IN_FLIGHT: "being scheduled",
 }
 
 
 def queue_state(queued: QueuedPod | None) -> QueueState | None:
-    """What the queue of a running scheduler knows of a pod."""
+    """Convert the queue entry of a running scheduler."""
     if queued is None:
         return None
     return QueueState(_PLACES[queued.place], queued.attempts, timestamp(queued.timestamp), sorted(queued.plugins))
 
 
 def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> PodFindings:
-    """`queue` is known where the scheduler runs in the same process."""
+    """Explain one pod. Pass `queue` where the scheduler runs in this process."""
     metadata, spec = pod["metadata"], pod["spec"]
     found = PodFindings(metadata["namespace"], metadata["name"], "", "", queue, claims=list(_claims(world, pod)))
     found.volumes = list(claim_states(world, pod))
@@ -95,7 +95,7 @@ def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> Pod
         found.verdict, found.text = "ended", phase
         return found
     if not world.is_ours(pod):
-        found.verdict, found.text = "elsewhere", f"waits for the scheduler {spec['schedulerName']}"
+        found.verdict, found.text = "elsewhere", f"waits for scheduler {spec['schedulerName']}"
         return found
     found.nominated = (pod.get("status") or {}).get("nominatedNodeName") or ""
     trial = world.try_pod(pod)
@@ -127,7 +127,7 @@ def _claims(world: World, pod: Json) -> Iterator[ClaimState]:
 
 
 def claim_state(claim: Json) -> ClaimState:
-    """What a claim holds, and for whom."""
+    """Return the devices and users of a claim."""
     status = claim.get("status") or {}
     allocation = status.get("allocation")
     devices = [f"{r['driver']}/{r['pool']}/{r['device']}" for r in results_of(allocation)] if allocation else []
@@ -139,31 +139,31 @@ def _preemption(world: World, trial: Trial) -> PreemptionState:
     plan = world.preemption(trial)
     if plan.chosen is None:
         reasons = Counter(reason for rejection in plan.rejections.values() for reason in rejection.reasons)
-        asked = [node for node in world.nodes if node.name not in plan.rejections] if plan.eligible else []
-        if asked:
-            reasons[NOT_HELPFUL.reasons[0]] += len(asked)
+        candidates = [node for node in world.nodes if node.name not in plan.rejections] if plan.eligible else []
+        if candidates:
+            reasons[NOT_HELPFUL.reasons[0]] += len(candidates)
         return PreemptionState(plan.text, nodes=dict(reasons))
     chosen = plan.chosen
     return PreemptionState("", chosen.node, [victim.key for victim in chosen.victims], chosen.violations)
 
 
 def node_groups(world: World, trial: Trial) -> list[NodeGroup]:
-    """What the nodes say to a pod."""
+    """Group the nodes by their verdict on a pod."""
     return _groups(world, trial, world.explanations(trial))
 
 
 def _groups(world: World, trial: Trial, explained: dict[str, Explanation]) -> list[NodeGroup]:
-    """The largest first; those that fit before."""
+    """Group the nodes by verdict: fitting nodes first, then the largest groups."""
     groups: dict[object, NodeGroup] = {}
     refused = trial.diagnosis.rejections
     fitting = [node.name for node in trial.fitting]
-    # An error ends the attempt before all nodes have been asked.
-    unasked = [node for node in explained if node not in refused and node not in fitting]
-    for node in (*fitting, *refused, *unasked):
+    # An error ends the attempt before all nodes are evaluated.
+    unevaluated = [node for node in explained if node not in refused and node not in fitting]
+    for node in (*fitting, *refused, *unevaluated):
         rejection, explanation = refused.get(node), explained.get(node)
         plugin, reasons = (rejection.plugin, list(rejection.reasons)) if rejection is not None else ("", [])
-        if node in unasked and explanation is not None:
-            plugin, reasons = DYNAMIC_RESOURCES, [explanation.error or f"not asked any more ({explanation.outcome})"]
+        if node in unevaluated and explanation is not None:
+            plugin, reasons = DYNAMIC_RESOURCES, [explanation.error or f"not evaluated ({explanation.outcome})"]
         key = (plugin, tuple(reasons), signature(explanation))
         group = groups.get(key)
         if group is None:
@@ -185,8 +185,8 @@ def group_requests(explanation: Explanation | None) -> list[RequestExplanation]:
 
 
 def _wakes(world: World, trial: Trial) -> Iterator[str]:
-    asked = world.options.features.enabled("SchedulerQueueingHints")
-    hints = {plugin.name: hints_of(plugin, asked) for plugin in world.scheduler.plugins}
+    enabled = world.options.features.enabled("SchedulerQueueingHints")
+    hints = {plugin.name: hints_of(plugin, enabled) for plugin in world.scheduler.plugins}
     events: Iterable[ClusterEvent] = (
         event for event in ClusterEvent if any(event in hints.get(name, {}) for name in trial.plugins)
     )
@@ -194,7 +194,7 @@ def _wakes(world: World, trial: Trial) -> Iterator[str]:
 
 
 def _absent(world: World, trial: Trial) -> Iterator[str]:
-    """What selectors name although no device has it."""
+    """Describe attributes that the selectors use although no device has them."""
     if trial.allocator is None:
         return
     allocator = world.scheduler.allocator
@@ -209,5 +209,5 @@ def _absent(world: World, trial: Trial) -> Iterator[str]:
     }
     for expression in sorted(expressions):
         for absent in find_absent(expression, ((device.driver, device) for device in devices.values())):
-            near = f"; {absent.having} have {absent.nearest}" if absent.nearest else ""
+            near = f"; did you mean {absent.nearest} ({plural(absent.having, 'device')})?" if absent.nearest else ""
             yield f"no device has {absent} ({expression}){near}"

@@ -1,6 +1,6 @@
-"""`kubedra simulate -f pods.yaml --slices slices.yaml | --kubeconfig FILE`: would these pods fit, and where?
+"""`kubedra simulate -f pods.yaml --slices slices.yaml | --kubeconfig FILE`: check whether and where pods would fit.
 
-Exit codes: 0, all of them fit; 1, some do not; 2 for a mistake, or a cluster that does not answer.
+Exit codes: 0 if all pods fit, 1 if some do not, 2 for invalid input or an unreachable cluster.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Final
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES
 from controllers.explain.__main__ import add_scheduler, options_of, read_world
-from controllers.explain.hypothetical import UNLIMITED, Hypothetical, bare_node, numbered
+from controllers.explain.hypothetical import UNLIMITED, Hypothetical, bare_node, numbered_copy
 from controllers.explain.podgroups import group_of
-from controllers.explain.simulation import Simulated, Simulation, has_node, nodes_named, plot, table
+from controllers.explain.simulation import Simulated, Simulation, has_node, node_names, plot, table
 from controllers.explain.world import World
 from controllers.options.command_line import FlagError, OneLineParser, add_cluster, release
 from controllers.runtime.kinds import (
@@ -44,37 +44,37 @@ from controllers.runtime.transport import TransportError
 from kubedra import profiles
 from kubedra.kubeconfig.reader import KubeconfigError
 
-#: What files may add to the world beside pods, in this order.
+#: Kinds that files may add besides pods, in this order.
 _KINDS: Final = (
     NODES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, PRIORITY_CLASSES, STORAGE_CLASSES, CSI_DRIVERS,
     CSI_NODES, STORAGE_CAPACITIES, VOLUMES, VOLUME_CLAIMS, DISRUPTION_BUDGETS, POD_GROUPS,
 )  # fmt: skip
-#: Pods after which `--fill` ends although more would fit.
-_MOST: Final = 10_000
+#: Maximum number of pods for `--fill`.
+_MAX_PODS: Final = 10_000
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog=os.environ.get("KUBEDRA_PROG", "python -m controllers.explain.simulate"),
-        description="Would these pods fit, where, and how full do nodes get? Reads only; nothing is created.",
-        epilog="Without a cluster the nodes are those that the slices name; their cpu and memory are unlimited where no"
-        " Node is given.",
+        description="Check whether and where pods would fit, and how full the nodes get. Creates nothing.",
+        epilog="Without a cluster, the slices define the nodes. Nodes without a Node object have unlimited cpu and"
+        " memory.",
         allow_abbrev=False,
     )
     add = parser.add_argument
     files = (
-        "pods and workloads, with their claims, templates, classes, groups and volumes; nodes, too: YAML or JSON, a"
-        " file or a directory; may be repeated"
+        "YAML or JSON file or directory with pods, workloads and what they use: claims, templates, classes, groups,"
+        " volumes, nodes (repeatable)"
     )
     add("-f", "--filename", action="append", required=True, metavar="FILE", help=files)
-    slices = "ResourceSlices, as `kubectl get resourceslices -o yaml` writes them"
+    slices = "ResourceSlices, as printed by `kubectl get resourceslices -o yaml`"
     add("--slices", nargs="+", default=[], metavar="FILE", help=slices)
-    add("--profile", default="", metavar="NAME", help="hardware that `kubedra profiles` lists, for --more-nodes")
-    add("--more-nodes", type=int, default=0, metavar="N", help="so many nodes more with the hardware of --profile")
-    add("--replicas", type=int, metavar="N", help="so many of each pod and workload, whatever it says itself")
-    add("--fill", action="store_true", help="how many more fit: all of them again and again until one does not")
-    add("--preempt", action="store_true", help="pods of lower priority end for those that fit nowhere")
-    add("-o", "--output", choices=("table", "plot", "json"), default="table")
+    add("--profile", default="", metavar="NAME", help="hardware of the added nodes (see `kubedra profiles`)")
+    add("--more-nodes", type=int, default=0, metavar="N", help="add N nodes with the hardware of --profile")
+    add("--replicas", type=int, metavar="N", help="simulate N replicas of each pod and workload")
+    add("--fill", action="store_true", help="add one of each until one does not fit, to count how many do")
+    add("--preempt", action="store_true", help="let pods preempt pods of lower priority")
+    add("-o", "--output", choices=("table", "plot", "json"), default="table", help="output format (default table)")
     add_cluster(parser, required=False)
     add_scheduler(parser)
     return parser
@@ -87,12 +87,12 @@ async def _world(given: argparse.Namespace) -> World:
     return World.empty(options_of(given, version))
 
 
-def _imagine(world: World, wanted: Hypothetical, slices: Sequence[Json]) -> None:
-    """Nodes, slices, classes, claims and templates come into the world."""
+def _add_objects(world: World, manifests: Hypothetical, slices: Sequence[Json]) -> None:
+    """Add all objects except pods to the world, and nodes for slices without a Node."""
     for kind in _KINDS:
-        for obj in wanted.of(kind.kind):
+        for obj in manifests.of(kind.kind):
             world.set(kind, key_of(obj), obj)
-    for name in nodes_named(slices):
+    for name in node_names(slices):
         if not has_node(world, name):
             world.set(NODES, name, bare_node(name, UNLIMITED))
     for obj in slices:
@@ -100,40 +100,41 @@ def _imagine(world: World, wanted: Hypothetical, slices: Sequence[Json]) -> None
 
 
 async def _simulate(given: argparse.Namespace) -> Simulated:
-    wanted = Hypothetical(Path(name) for name in given.filename)
+    manifests = Hypothetical(Path(name) for name in given.filename)
     captured = Hypothetical(Path(name) for name in given.slices)
-    pods = list(wanted.pods(given.replicas))
+    pods = list(manifests.pods(given.replicas))
     if not pods:
-        raise FlagError(f"-f {', '.join(given.filename)}: no pod, and nothing that makes pods")
+        raise FlagError(f"-f {', '.join(given.filename)}: found no pods and no workloads")
     world = await _world(given)
-    _imagine(world, wanted, [*wanted.of("ResourceSlice"), *captured.of("ResourceSlice")])
-    _more_nodes(world, given)
+    _add_objects(world, manifests, [*manifests.of("ResourceSlice"), *captured.of("ResourceSlice")])
+    _add_nodes(world, given)
     simulation = Simulation(world, preempt=given.preempt)
     if not given.fill:
         simulation.place_all(pods)
-        return simulation.result(wanted.left_out)
-    one_of_each = [pod for pod, _ in wanted.each()]
-    for round_ in range(_MOST // len(one_of_each)):
-        if not simulation.place_all([_numbered(world, pod, round_) for pod in one_of_each]):
+        return simulation.result(manifests.ignored)
+    one_of_each = [pod for pod, _ in manifests.each()]
+    for round_ in range(_MAX_PODS // len(one_of_each)):
+        if not simulation.place_all([_copy(world, pod, round_) for pod in one_of_each]):
             break
-    return simulation.result(wanted.left_out, filled=True)
+    return simulation.result(manifests.ignored, filled=True)
 
 
-def _numbered(world: World, pod: Json, number: int) -> Json:
-    """The pod of a round; its group has one for each round as well."""
-    made = numbered(pod, number)
+def _copy(world: World, pod: Json, number: int) -> Json:
+    """Return a numbered copy of a pod, in an equally numbered copy of its group."""
+    copied = numbered_copy(pod, number)
     group = group_of(world, pod)
     if group is not None:
-        copy = numbered(group, number)
-        world.set(POD_GROUPS, key_of(copy), {**group, "metadata": copy["metadata"]})
-        made["spec"] = {**made["spec"], "schedulingGroup": {"podGroupName": copy["metadata"]["name"]}}
-    return made
+        metadata = numbered_copy(group, number)["metadata"]
+        copied_group = {**group, "metadata": metadata}
+        world.set(POD_GROUPS, key_of(copied_group), copied_group)
+        copied["spec"] = {**copied["spec"], "schedulingGroup": {"podGroupName": metadata["name"]}}
+    return copied
 
 
-def _more_nodes(world: World, given: argparse.Namespace) -> None:
-    """Nodes with the hardware of a profile. Raises ValueError where there is no such profile."""
+def _add_nodes(world: World, given: argparse.Namespace) -> None:
+    """Add nodes with the hardware of a profile. Raise ValueError for an unknown profile."""
     if bool(given.profile) is not bool(given.more_nodes):
-        raise FlagError("--profile and --more-nodes belong together")
+        raise FlagError("--profile and --more-nodes must be given together")
     if not given.more_nodes:
         return
     profile = profiles.load(profiles.named(given.profile))
@@ -159,13 +160,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = parser.parse_args(arguments)
         if given.replicas is not None and given.replicas < 1:
-            raise FlagError(f"--replicas {given.replicas}: at least 1")
+            raise FlagError(f"--replicas {given.replicas}: must be at least 1")
         found = asyncio.run(_simulate(given))
     except (FlagError, KubeconfigError, TransportError, StatusError, ValueError, OSError) as error:
         sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")
         return 2
-    shown = {"table": table, "plot": plot}
-    print(json.dumps(found.as_json(), indent=1) if given.output == "json" else shown[given.output](found))
+    render = {"table": table, "plot": plot}
+    print(json.dumps(found.as_json(), indent=1) if given.output == "json" else render[given.output](found))
     return 0 if given.fill or found.fitting == len(found.pods) else 1
 
 

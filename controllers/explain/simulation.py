@@ -1,7 +1,7 @@
-"""Would these pods fit, where, and how full do the nodes get?
+"""Simulate pods: whether they fit, where, and how full the nodes get.
 
-Pods are tried one after the other in a world, groups of them together; what each gets is taken in as if it had been
-bound. Nothing ends but the pods that are preempted, where that is wanted.
+Pods are placed one by one in a world, the pods of a group together. Each placement is applied as if the pod were
+bound. No pod terminates, except for pods preempted with `preempt`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import count
 
 from controllers.explain.findings import PodFindings, columns, plural
-from controllers.explain.hypothetical import UNLIMITED, stored
+from controllers.explain.hypothetical import UNLIMITED, with_server_fields
 from controllers.explain.imagined import Imagined
 from controllers.explain.podgroups import LONG_AGO, GroupFindings, explain_group, group_of
 from controllers.explain.pods import explain_pod
@@ -42,31 +42,31 @@ from controllers.scheduler.storage.binding_plugin import VolumeState
 
 __all__ = ["NodeUse", "Placed", "Simulated", "Simulation"]
 
-#: Where devices are that belong to no single node.
+#: Stands for the node of devices that belong to no single node.
 SHARED = "(shared)"
 
 
 @dataclass(slots=True)
 class Placed:
-    """One pod. `node` is "" where it does not fit, and `reason` says why."""
+    """One pod. `node` is "" if it does not fit; `reason` is the scheduler's message then."""
 
     pod: str
     node: str
     devices: list[str] = field(default_factory=list)
     reason: str = ""
     ended: list[str] = field(default_factory=list)
-    """Pods that end for it."""
+    """Pods preempted by this one."""
 
     @property
-    def said(self) -> str:
-        """Its devices, or why it has no node; and who ends for it."""
-        ends = [f"ends {', '.join(self.ended)}"] if self.ended else []
-        return "; ".join([*([", ".join(self.devices) or self.reason] if self.devices or self.reason else []), *ends])
+    def text(self) -> str:
+        """Its devices or the reason for not fitting, and the preempted pods."""
+        preempted = f"preempts {', '.join(self.ended)}" if self.ended else ""
+        return "; ".join(filter(None, (", ".join(self.devices) or self.reason, preempted)))
 
 
 @dataclass(slots=True)
 class NodeUse:
-    """How full a node is. Amounts of cpu are in cores, of memory in bytes; None: nothing is known."""
+    """Usage of one node. CPU is in cores, memory in bytes."""
 
     node: str
     devices: int
@@ -78,21 +78,22 @@ class NodeUse:
     memory: int
     memory_used: int
     limited: bool
-    """Whether its cpu and memory are known."""
+    """False if its cpu and memory are unknown and unlimited."""
 
 
 @dataclass(slots=True)
 class Simulated:
-    """The whole answer."""
+    """The result of a simulation."""
 
     pods: list[Placed]
     nodes: list[NodeUse]
     fitting: int
     why: PodFindings | GroupFindings | None
-    """The first pod or group that does not fit, explained in the world as it is then."""
+    """Findings about the first pod or group that does not fit, in the world at that point."""
     left_out: list[str]
+    """Kinds from the files without effect on the simulation."""
     filled: bool
-    """Whether more and more were tried until one did not fit."""
+    """True if pods were added until one did not fit."""
 
     def as_json(self) -> Json:
         why = None if self.why is None else self.why.as_json()
@@ -100,20 +101,20 @@ class Simulated:
 
 
 class Simulation:
-    """Pods come into a world one by one, those of a group together. `preempt`: others end for pods that fit nowhere."""
+    """Places pods in a world one by one, those of a group together. `preempt` allows preemption."""
 
     def __init__(self, world: World, *, preempt: bool = False) -> None:
         self._world, self._preempt = world, preempt
         self._imagined = Imagined(world)
-        self._imagined.groups()
-        self._imagined.settle()
+        self._imagined.set_group_priorities()
+        self._imagined.bind_claims()
         self._numbers = count(1)
-        self._before = self._used()
+        self._before = self._count_used()
         self._placed: list[Placed] = []
         self._why: PodFindings | GroupFindings | None = None
 
     def place_all(self, pods: Iterable[Json]) -> bool:
-        """Whether all of them fit; those that do are there."""
+        """Place pods and groups. Return whether all of them fit."""
         together: dict[str, list[Json]] = {}
         for pod in pods:
             key = group_key(pod) if self._world.scheduler.gangs is not None else ""
@@ -124,14 +125,14 @@ class Simulation:
         ]
         return all(fit)
 
-    def _arrived(self, pod: Json) -> Json:
-        """A pod as the server and its controllers leave it before it is scheduled."""
+    def _admit(self, pod: Json) -> Json:
+        """Return a pod with the effects of admission and controllers before scheduling."""
         pod = {**pod, "spec": self._imagined.with_priority(pod["spec"])}
-        self._imagined.volumes_of(pod)
+        self._imagined.create_volume_claims(pod)
         return self._with_claims(pod)
 
     def _place(self, pod: Json) -> bool:
-        pod = self._arrived(pod)
+        pod = self._admit(pod)
         trial = self._world.try_pod(pod)
         ended: list[str] = []
         if not trial.fitting and self._preempt:
@@ -144,7 +145,7 @@ class Simulation:
                 trial.fitting.sort(key=lambda node: node.name != chosen.node)
         if trial.fitting:
             self._reserve(trial, trial.fitting[0])
-            self._settle(pod, trial.cycle, trial.fitting[0], ended)
+            self._bind(pod, trial.cycle, trial.fitting[0], ended)
             return True
         self._placed.append(Placed(key_of(pod), "", reason=trial.text, ended=ended))
         if self._why is None:
@@ -152,9 +153,9 @@ class Simulation:
         return False
 
     def _place_group(self, key: str, pods: list[Json]) -> bool:
-        """As many of a group as it needs, or none."""
+        """Place a group: at least minCount pods, or none. Return whether all its pods fit."""
         world, scheduler = self._world, self._world.scheduler
-        pods = [self._arrived(pod) for pod in pods]
+        pods = [self._admit(pod) for pod in pods]
         for pod in pods:
             world.set(PODS, key_of(pod), pod)
         members = in_order(QueuedPod(scheduler.info(pod), LONG_AGO) for pod in pods)
@@ -173,7 +174,7 @@ class Simulation:
         for pod in pods:
             attempt = attempts.get(pod["metadata"]["uid"])
             if fits and attempt is not None and attempt.node is not None:
-                self._settle(pod, attempt.cycle, attempt.node, [])
+                self._bind(pod, attempt.cycle, attempt.node, [])
                 continue
             why = attempt.text if attempt is not None and attempt.text else outcome.text
             self._placed.append(Placed(key_of(pod), "", reason=why))
@@ -181,12 +182,12 @@ class Simulation:
         return fits and all(attempt.node is not None for attempt in outcome.attempts)
 
     def _incomplete(self, member: PodInfo) -> str:
-        """Why the group is not tried."""
+        """Return why the group cannot be scheduled yet; "" if it can."""
         gangs = self._world.scheduler.gangs
         return (gangs.problem(member) or "") if gangs is not None else ""
 
     def _with_claims(self, pod: Json) -> Json:
-        """The pod with the claims that its templates give."""
+        """Create the claims of the pod's templates, and return the pod with their names."""
         statuses = []
         for entry in pod["spec"].get("resourceClaims") or ():
             name = entry.get("resourceClaimTemplateName")
@@ -194,52 +195,52 @@ class Simulation:
             if not name or template is None:
                 continue
             claim = generated_claim(pod, PODS, entry["name"], template)
-            claim["metadata"] = stored(claim["metadata"], str(next(self._numbers)), namespaced=True)
+            claim["metadata"] = with_server_fields(claim["metadata"], str(next(self._numbers)), namespaced=True)
             self._world.set(RESOURCE_CLAIMS, key_of(claim), claim)
             statuses.append({"name": entry["name"], "resourceClaimName": claim["metadata"]["name"]})
         status = {"phase": "Pending", **(pod.get("status") or {})}
         return {**pod, "status": {**status, "resourceClaimStatuses": statuses}} if statuses else pod
 
     def _reserve(self, trial: Trial, node: NodeInfo) -> None:
-        """Devices and volumes on the node, as the scheduler does."""
+        """Reserve devices and volumes on the node like the scheduler does."""
         for plugin in self._world.scheduler.profile_of(trial.pod).plugins:
             state = trial.cycle.active(plugin.name)
             if plugin.reserve is not None and state is not None:
                 refused = plugin.reserve(trial.pod, state, node)
-                assert refused is None, f"{node.name} was found to fit: {refused}"
+                assert refused is None, f"{node.name} fits but cannot be reserved: {refused}"
 
-    def _settle(self, pod: Json, cycle: Cycle, node: NodeInfo, ended: list[str]) -> None:
-        """What was reserved is written, and the pod is bound."""
-        devices = self._allocated(cycle)
+    def _bind(self, pod: Json, cycle: Cycle, node: NodeInfo, ended: list[str]) -> None:
+        """Apply the reservations and bind the pod."""
+        devices = self._allocate(cycle)
         volumes = cycle.active(VOLUME_BINDING)
         if isinstance(volumes, VolumeState):
-            self._imagined.decided(volumes)
+            self._imagined.bind_chosen(volumes)
         self._world.set(PODS, key_of(pod), {**pod, "spec": {**pod["spec"], "nodeName": node.name}})
         self._placed.append(Placed(key_of(pod), node.name, devices, ended=ended))
 
-    def _allocated(self, cycle: Cycle) -> list[str]:
-        """Makes the claims say what was reserved; the devices."""
+    def _allocate(self, cycle: Cycle) -> list[str]:
+        """Write the reserved allocations to the claims. Return the devices."""
         state = cycle.active(DYNAMIC_RESOURCES)
-        taken: list[str] = []
+        devices: list[str] = []
         for claim, allocation in state.reserved.values() if isinstance(state, DynamicState) else ():
             self._world.scheduler.claims.confirm(claim)
-            made = claim if claim["metadata"]["name"] != IN_MEMORY else self._named(claim, cycle.pod)
-            known = self._world.of(RESOURCE_CLAIMS).get(key_of(made)) or made
+            stored = claim if claim["metadata"]["name"] != IN_MEMORY else self._store(claim, cycle.pod)
+            known = self._world.of(RESOURCE_CLAIMS).get(key_of(stored)) or stored
             user = {"resource": "pods", "name": cycle.pod.name, "uid": cycle.pod.uid}
             users = [*((known.get("status") or {}).get("reservedFor") or ()), user]
-            status = {**(made.get("status") or {}), "allocation": allocation, "reservedFor": users}
-            self._world.set(RESOURCE_CLAIMS, key_of(made), {**made, "status": status})
-            taken += [f"{r['driver']}/{r['pool']}/{r['device']}" for r in results_of(allocation)]
-        return taken
+            status = {**(stored.get("status") or {}), "allocation": allocation, "reservedFor": users}
+            self._world.set(RESOURCE_CLAIMS, key_of(stored), {**stored, "status": status})
+            devices += [f"{r['driver']}/{r['pool']}/{r['device']}" for r in results_of(allocation)]
+        return devices
 
-    def _named(self, claim: Json, pod: PodInfo) -> Json:
-        """The claim for a pod's extended resources as the server would have it."""
+    def _store(self, claim: Json, pod: PodInfo) -> Json:
+        """Return the claim for a pod's extended resources with the metadata of a stored object."""
         number = str(next(self._numbers))
         meta = {**claim["metadata"], "name": f"{pod.name}-extended-{number}", "uid": f"imagined-{number}"}
         return {**claim, "metadata": {"resourceVersion": "0", **meta}}
 
-    def _used(self) -> Counter[str]:
-        """Devices in use by the node that they are on."""
+    def _count_used(self) -> Counter[str]:
+        """Count the devices in use per node."""
         allocated = self._world.scheduler.allocator.allocated
         used: Counter[str] = Counter()
         for slice_ in self._world.objects(RESOURCE_SLICES):
@@ -250,12 +251,12 @@ class Simulation:
         return used
 
     def result(self, left_out: Iterable[str] = (), *, filled: bool = False) -> Simulated:
-        """What came of it."""
+        """Return the result. `left_out` and `filled` are passed through."""
         devices: Counter[str] = Counter()
         for slice_ in self._world.objects(RESOURCE_SLICES):
             spec = slice_["spec"]
             devices[spec.get("nodeName") or SHARED] += len(spec.get("devices") or ())
-        used = self._used()
+        used = self._count_used()
         nodes = [
             NodeUse(
                 node.name,
@@ -279,9 +280,9 @@ class Simulation:
 
 
 def table(found: Simulated) -> str:
-    """For people: the pods, the nodes, the verdict."""
+    """Render the pods, the nodes and the verdict as tables."""
     pods = [("POD", "NODE", "DEVICES")]
-    pods += [(each.pod, each.node or "-", each.said or "-") for each in found.pods]
+    pods += [(each.pod, each.node or "-", each.text or "-") for each in found.pods]
     nodes = [("NODE", "DEVICES", "BEFORE", "PODS", "CPU", "MEMORY")]
     nodes += [
         (
@@ -298,7 +299,7 @@ def table(found: Simulated) -> str:
 
 
 def plot(found: Simulated, width: int = 40) -> str:
-    """A bar for each node: devices in use before, by these pods, and free."""
+    """Render one bar per node: devices used before, used by these pods, and free."""
     name = max((len(each.node) for each in found.nodes), default=0)
     lines = []
     for each in found.nodes:
@@ -306,24 +307,25 @@ def plot(found: Simulated, width: int = 40) -> str:
         now = round(width * each.used / each.devices) if each.devices else 0
         bar = "█" * before + "▓" * (now - before) + "░" * (width - now)
         lines.append(f"{each.node:{name}}  {bar}  {each.used}/{each.devices}")
-    return "\n".join([*lines, "█ in use before, ▓ by these pods, ░ free", "", *verdict(found)])
+    return "\n".join([*lines, "█ used before, ▓ used by these pods, ░ free", "", *verdict(found)])
 
 
 def verdict(found: Simulated) -> list[str]:
-    """How many fit, and why the first one that does not."""
+    """Report how many pods fit, and explain the first that does not."""
     if found.filled:
-        lines = [f"{plural(found.fitting, 'pod')} fit{', the next does not' if found.why else ' at least'}"]
+        fits = f"{plural(found.fitting, 'pod')} fit{'s' * (found.fitting == 1)}"
+        lines = [f"{fits}, the next does not" if found.why else f"at least {fits}"]
     else:
         lines = [f"{found.fitting} of {plural(len(found.pods), 'pod')} fit"]
     if found.why is not None:
         lines += ["", *found.why.lines]
     if found.left_out:
-        lines.append(f"left out: {', '.join(found.left_out)}")
+        lines.append(f"ignored kinds: {', '.join(found.left_out)}")
     return lines
 
 
-def nodes_named(slices: Iterable[Json]) -> list[str]:
-    """The nodes that slices belong to, in order."""
+def node_names(slices: Iterable[Json]) -> list[str]:
+    """Return the names of the nodes of slices, sorted."""
     return sorted({name for slice_ in slices if (name := slice_["spec"].get("nodeName"))})
 
 

@@ -1,4 +1,4 @@
-"""The volumes of a pod: what its claims are bound to or wait for, and what each node makes of them."""
+"""Explain the volumes of a pod: the state of its claims, and why nodes are rejected for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector
-from controllers.explain.findings import VolumeClaimState
+from controllers.explain.findings import VolumeClaimState, plural
 from controllers.explain.world import Trial, World
 from controllers.runtime.kinds import VOLUMES, Json
 from controllers.scheduler.framework.status import Rejection
@@ -31,23 +31,23 @@ from controllers.volumes import (
     waits,
 )
 
-__all__ = ["claim_states", "size_of", "volume_details", "waits_for_consumer", "who_uses"]
+__all__ = ["claim_states", "size_of", "users_of_exclusive_claims", "volume_details", "waits_for_consumer"]
 
 
 def size_of(claim: Json) -> str:
-    """`10Gi`."""
+    """Return the requested size of a claim, such as `10Gi`."""
     return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 
 def claim_states(world: World, pod: Json) -> Iterator[VolumeClaimState]:
-    """The claims of the pod's volumes."""
+    """Describe each PersistentVolumeClaim of the pod."""
     trial_pod = PodInfo(pod)
     volumes = world.scheduler.volumes
     for name, made_for_pod in trial_pod.volume_claims:
         claim = volumes.claims.get(f"{trial_pod.namespace}/{name}")
         if claim is None:
-            made = "it is made for the pod by the ephemeral volume controller" if made_for_pod else ""
-            yield VolumeClaimState(name, "missing", why=made)
+            why = "the ephemeral volume controller creates it" if made_for_pod else ""
+            yield VolumeClaimState(name, "missing", why=why)
             continue
         spec, of_class = claim["spec"], class_name(claim)
         found = VolumeClaimState(name, "unbound", size_of(claim), of_class, spec.get("volumeName") or "")
@@ -64,50 +64,50 @@ def claim_states(world: World, pod: Json) -> Iterator[VolumeClaimState]:
 
 
 def waits_for_consumer(world: World, claim: Json) -> bool:
-    """Whether the claim is bound where its first pod goes."""
+    """Return whether the claim is bound only after its first pod has a node."""
     of_class = world.scheduler.volumes.storage_class(class_name(claim))
     return of_class is not None and bool(of_class.get("volumeBindingMode")) and waits(claim, of_class)
 
 
 def _why_unbound(world: World, claim: Json, storage_class: Json | None) -> str:
-    """Of a claim that is to be bound at once."""
+    """Explain why a claim with immediate binding is not bound."""
     of_class = class_name(claim)
-    if named := claim["spec"].get("volumeName"):
-        volume = world.scheduler.volumes.volumes.get(named)
-        return f"it names {named}, " + ("which is not there" if volume is None else "which is not bound to it yet")
+    if name := claim["spec"].get("volumeName"):
+        volume = world.scheduler.volumes.volumes.get(name)
+        return f"its volume {name} " + ("does not exist" if volume is None else "is not bound to it yet")
     if of_class and storage_class is None:
-        return f"there is no storage class {of_class}"
+        return f"storage class {of_class} does not exist"
     provisioner = (storage_class or {}).get("provisioner", NO_PROVISIONER)
-    found = _volumes_said(world, claim, None)
+    mismatches = _count_mismatches(world, claim, None)
     if provisioner == NO_PROVISIONER:
-        return f"a volume has to be made by hand; {found}"
-    return f"{found}; the provisioner {provisioner} has not made one"
+        return f"the class has no provisioner, create a volume; {mismatches}"
+    return f"{mismatches}; provisioner {provisioner} has not created one"
 
 
-def _volumes_said(world: World, claim: Json, node: Json | None) -> str:
-    """What is wrong with the volumes that there are, in numbers."""
+def _count_mismatches(world: World, claim: Json, node: Json | None) -> str:
+    """Count the volumes of the claim's class by the reason for which they do not match."""
     reasons = Counter(
-        _unfit(volume, claim, node) for volume in world.objects(VOLUMES) if class_name(volume) == class_name(claim)
+        _mismatch(volume, claim, node) for volume in world.objects(VOLUMES) if class_name(volume) == class_name(claim)
     )
     if not reasons:
-        return f"there is no volume of class {class_name(claim) or 'none'}"
-    return "of its class " + ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        return f"no volumes of class {class_name(claim) or 'none'}"
+    return "volumes of its class: " + ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
 
 
-def _unfit(volume: Json, claim: Json, node: Json | None) -> str:
-    """Why a volume of the right class is not taken for a claim, to be read behind a number."""
+def _mismatch(volume: Json, claim: Json, node: Json | None) -> str:
+    """Return why a volume of the right class does not match a claim, as a phrase after a count."""
     if volume["spec"].get("claimRef") is not None and not is_bound_to(volume, claim):
-        return "bound to others"
+        return "bound to other claims"
     if storage(volume["spec"].get("capacity")).compare(requested(claim)) < 0:
         return "too small"
     if not has_access_modes(volume, claim) or mode(volume) != mode(claim):
-        return "without its access modes"
+        return "with other access modes or volume mode"
     if node is not None and not _reaches(volume, node):
-        return "out of the node's reach"
+        return "not reachable from the node"
     phase = (volume.get("status") or {}).get("phase", "Pending")
-    return (
-        "that its selector refuses" if phase == "Available" and claim["spec"].get("selector") else f"in phase {phase}"
-    )
+    if phase == "Available" and claim["spec"].get("selector"):
+        return "not matching its selector"
+    return f"in phase {phase}"
 
 
 def _reaches(volume: Json, node: Json) -> bool:
@@ -118,7 +118,7 @@ def _reaches(volume: Json, node: Json) -> bool:
 
 
 def volume_details(world: World, trial: Trial, node: NodeInfo, rejection: Rejection) -> list[str]:
-    """What is behind the rejection of a node by one of the plugins of volumes."""
+    """Describe the rejection of a node by a volume plugin."""
     found = {BINDING: _binding, LIMITS: _limits, RESTRICTIONS: _restrictions, ZONE: _zones}.get(rejection.plugin)
     return list(found(world, trial, node)) if found is not None else []
 
@@ -131,37 +131,38 @@ def _binding(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     for claim in state.bound:
         name = claim["spec"]["volumeName"]
         volume = world.scheduler.volumes.volumes.get(name)
+        subject = f"volume {name} of claim {claim['metadata']['name']}"
         if volume is None:
-            yield f"volume {name} of claim {claim['metadata']['name']} is gone"
+            yield f"{subject} does not exist"
         elif not _reaches(volume, raw):
-            yield f"volume {name} of claim {claim['metadata']['name']} is only for nodes with {affinity_text(volume)}"
+            yield f"{subject} is reachable only from nodes with {affinity_text(volume)}"
     for claim in state.waiting:
-        if why := _not_here(world, claim, node):
+        if why := _why_no_volume(world, claim, node):
             yield f"claim {claim['metadata']['name']} ({size_of(claim)} of class {class_name(claim)}): {why}"
 
 
 def affinity_text(volume: Json) -> str:
-    """The nodes that reach a volume."""
+    """Format the node affinity of a volume."""
     terms = ((volume["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or ()
-    said = [
+    alternatives = [
         " and ".join(
             f"{e['key']} {e['operator']} [{', '.join(e.get('values') or ())}]"
             for e in term.get("matchExpressions") or ()
         )
         for term in terms
     ]
-    return " or ".join(said)
+    return " or ".join(alternatives)
 
 
-def _not_here(world: World, claim: Json, node: NodeInfo) -> str:
-    """Why a claim that waits gets no volume on a node; "" where one may be made."""
+def _why_no_volume(world: World, claim: Json, node: NodeInfo) -> str:
+    """Explain why a waiting claim gets no volume on a node; "" where one can be provisioned."""
     chosen = annotations_of(claim).get(SELECTED_NODE)
     if chosen not in (None, node.name):
-        return f"its volume is being made on node {chosen}"
+        return f"its volume is being provisioned for node {chosen}"
     storage_class = world.scheduler.volumes.storage_class(class_name(claim)) or {}
     provisioner = storage_class.get("provisioner")
     if not provisioner or provisioner == NO_PROVISIONER:
-        return f"{_volumes_said(world, claim, node.node)}, and none is made"
+        return f"{_count_mismatches(world, claim, node.node)}; the class has no provisioner"
     topologies = storage_class.get("allowedTopologies") or ()
     if not in_topologies(topologies, node.labels):
         keys = ", ".join(
@@ -169,23 +170,24 @@ def _not_here(world: World, claim: Json, node: NodeInfo) -> str:
             for t in topologies
             for e in t.get("matchLabelExpressions") or ()
         )
-        return f"the class makes volumes only for nodes with {keys}"
-    rooms = [
+        return f"the class provisions volumes only for nodes with {keys}"
+    capacities = [
         str(each.get("maximumVolumeSize") or each.get("capacity"))
         for each in world.scheduler.volumes.capacities()
         if each.get("storageClassName") == class_name(claim)
     ]
-    return f"{provisioner} has no room that the node reaches (it says {', '.join(rooms) or 'nothing'})"
+    return f"{provisioner} has too little storage capacity for the node (published: {', '.join(capacities) or 'none'})"
 
 
 def _limits(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     for driver, (used, more, limit) in attach_counts(world.scheduler.volumes, trial.pod, node).items():
         if limit is not None and used + more > limit:
-            yield f"driver {driver} attaches {limit} volumes there, {used} are in use, {more} would come"
+            limited = f"driver {driver} attaches at most {plural(limit, 'volume')} on the node"
+            yield f"{limited}: {used} in use, {more} more needed"
 
 
-def who_uses(world: World, trial: Trial) -> list[str]:
-    """The pods that use the claims of the pod that are for one pod alone."""
+def users_of_exclusive_claims(world: World, trial: Trial) -> list[str]:
+    """List the pods that use the pod's ReadWriteOncePod claims."""
     state = trial.cycle.active(RESTRICTIONS)
     names = state.claims if isinstance(state, Exclusive) else frozenset[str]()
     return sorted(
@@ -196,10 +198,10 @@ def who_uses(world: World, trial: Trial) -> list[str]:
 
 
 def _restrictions(world: World, trial: Trial, _: NodeInfo) -> Iterator[str]:
-    if users := who_uses(world, trial):
-        yield f"its claim for one pod alone is used by pod {', '.join(users)}"
+    if users := users_of_exclusive_claims(world, trial):
+        yield f"its ReadWriteOncePod claim is used by pod {', '.join(users)}"
     else:
-        yield "a pod there uses the same disk"
+        yield "a pod on the node uses the same disk"
 
 
 def _zones(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:

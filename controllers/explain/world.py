@@ -1,12 +1,12 @@
-"""A cluster as it was read once, with a scheduler that decides and writes nothing.
+"""A cluster snapshot with a scheduler that decides but never writes.
 
     world = await World.read(client, options)
-    trial = world.try_pod(pod)                 what each node says
-    with world.as_if([(NODES, "n1", node)]):   the same in a world that is a little different
+    trial = world.try_pod(pod)                 the verdict of each node
+    with world.as_if([(NODES, "n1", node)]):   the same world with hypothetical edits
         …
 
-The scheduler is the one that runs, plugins and all: its informers are read once instead of followed, and a change that
-is only imagined reaches it like one that was watched. Its queue holds the pods that wait, but nobody takes them out.
+The scheduler is the real one, plugins included. Its informers list once and do not watch; a hypothetical edit reaches
+it like a watch event. Its queue holds the waiting pods, but no loop pops them.
 """
 
 from __future__ import annotations
@@ -40,48 +40,48 @@ from controllers.scheduler.state.pod_info import PodInfo
 __all__ = ["Edit", "Trial", "World", "finish"]
 
 T = TypeVar("T")
-#: A change: the object of this key becomes another, or goes.
+#: A hypothetical write: replace the object at this key, or delete it (None).
 Edit = tuple[Kind, str, Json | None]
 
 
 @dataclass(slots=True)
 class Trial:
-    """What the scheduler says of a pod, node by node."""
+    """The scheduler's verdict on a pod, node by node."""
 
     pod: PodInfo
     cycle: Cycle
     gated_by: str = ""
-    """The plugin that does not let the pod into the queue."""
+    """The plugin whose PreEnqueue rejects the pod."""
     gate: str = ""
-    """Why, where it says so."""
+    """The reason for that rejection."""
     error: str = ""
-    """Why the attempt fails, whatever the nodes say."""
+    """The error that ended the attempt before all nodes were evaluated."""
     diagnosis: Diagnosis = field(default_factory=lambda: Diagnosis(0))
     fitting: list[NodeInfo] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """As the event and the condition of the pod say it; "" where it fits."""
+        """The message of the pod's event and condition; "" where the pod fits."""
         if self.fitting:
             return ""
         return self.gate or self.error or self.diagnosis.text
 
     @property
     def plugins(self) -> set[str]:
-        """Who rejects the pod: only their events can change that."""
+        """The rejecting plugins. Only their events can requeue the pod."""
         if self.gated_by:
             return {self.gated_by}
         return self.diagnosis.plugins | {rejection.plugin for rejection in self.diagnosis.rejections.values()}
 
     @property
     def state(self) -> DynamicState | None:
-        """What is known of its claims."""
+        """The DynamicResources state of the pod, if it has claims."""
         state = self.cycle.active(DYNAMIC_RESOURCES)
         return state if isinstance(state, DynamicState) else None
 
     @property
     def allocator(self) -> PodAllocator | None:
-        """The pod's claims that have to be allocated; None where there are none."""
+        """The allocator for the pod's pending claims; None without such claims."""
         state = self.state
         if state is None:
             return None
@@ -92,7 +92,7 @@ class Trial:
 
 
 def finish(work: Coroutine[Any, Any, T]) -> T:
-    """The result of something that waits for nobody, and would only let others have their turn."""
+    """Run a coroutine that never awaits I/O to its end, and return its result."""
     try:
         while True:
             work.send(None)
@@ -102,18 +102,18 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 class World:
-    """`unread`: collections that could not be read, and why."""
+    """A cluster snapshot. `unread` holds the error of each unreadable collection."""
 
     def __init__(self, informers: Informers, options: Options) -> None:
         self.options, self._informers = options, informers
         self.compares = options.features.enabled(COMPARISON_GATE)
-        """Whether tolerations compare numbers."""
+        """True if tolerations may compare numbers (Gt, Lt)."""
         self.scheduler = Scheduler(Client(NoTransport(), release=options.emulated_version), informers, options)
         self.unread: Mapping[str, str] = {}
 
     @classmethod
     async def read(cls, client: Client, options: Options, also: Iterable[Kind] = ()) -> World:
-        """Lists what the scheduler would watch, and other kinds. Raises TransportError."""
+        """List the kinds that the scheduler watches, and the kinds in `also`. Raise TransportError."""
         informers = Informers(client)
         world = cls(informers, options)
         for kind in also:
@@ -123,25 +123,25 @@ class World:
 
     @classmethod
     def empty(cls, options: Options) -> World:
-        """One without any object."""
+        """Return a world without objects."""
         client = Client(NoTransport(), release=options.emulated_version)
         return cls(Informers(client), options)
 
     def of(self, kind: Kind) -> Informer:
-        """The collection of a kind that the scheduler reads."""
+        """Return the informer that the scheduler uses for a kind."""
         return self._informers.of(kind)
 
     def objects(self, kind: Kind) -> list[Json]:
-        """Its objects."""
+        """Return all objects of a kind."""
         return list(self.of(kind).objects.values())
 
     def set(self, kind: Kind, key: str, obj: Json | None) -> Json | None:
-        """Makes an object another, or takes it away; what was there."""
+        """Replace an object, or delete it (None). Return the old one."""
         return self.of(kind).imagine(key, obj)
 
     @contextmanager
     def as_if(self, edits: Sequence[Edit]) -> Iterator[None]:
-        """The world with these changes, until the block ends."""
+        """Apply hypothetical edits until the block ends."""
         before: list[Edit] = []
         try:
             for kind, key, obj in edits:
@@ -153,16 +153,20 @@ class World:
 
     @property
     def nodes(self) -> list[NodeInfo]:
-        """The nodes, in the scheduler's order."""
+        """All nodes in the scheduler's order."""
         return [node for node in self.scheduler.cache.list() if node.node is not None]
 
     def is_ours(self, pod: Json) -> bool:
-        """Whether the pod chose this scheduler."""
+        """Return whether one of this scheduler's profiles is responsible for the pod."""
         return pod["spec"].get("schedulerName", SCHEDULER_NAME) in self.scheduler.profiles
 
     def try_pod(self, pod: Json, *, first: bool = False, within: frozenset[str] | None = None) -> Trial:
-        """Asks every node, whatever limits the scheduler's own search has; with `first`, until one fits. `within`: the
-        names of the nodes that there are for the pod.
+        """Evaluate a pod on every node, without the scheduler's limit on the number of nodes.
+
+        Args:
+            pod: The pod, which need not exist.
+            first: Stop at the first fitting node.
+            within: Evaluate only the nodes with these names.
         """
         info = self.scheduler.info(pod)
         trial = Trial(info, Cycle(info, within=within))
@@ -178,13 +182,13 @@ class World:
             trial.error = NO_NODES
             return trial
         try:
-            self._ask(trial, nodes, first)
+            self._evaluate(trial, nodes, first)
         except (SchedulingError, PluginError) as error:
             trial.error = str(error)
         return trial
 
     def explanations(self, trial: Trial) -> dict[str, Explanation]:
-        """What the allocator says of each node that devices decide about."""
+        """Explain the allocation on each node that no other plugin rejects, by node name."""
         allocator = trial.allocator
         if allocator is None:
             return {}
@@ -196,7 +200,7 @@ class World:
         }
 
     def preemption(self, trial: Trial) -> Plan:
-        """Whom the scheduler would end for a pod that fits nowhere; nobody ends."""
+        """Plan preemption for a pod that fits nowhere. No pod is evicted."""
         profile = self.scheduler.profile_of(trial.pod)
         if profile.preemption is None:
             return Plan(f"{PREEMPTION} is off", eligible=False)
@@ -217,10 +221,10 @@ class World:
         if plugin == GANG_SCHEDULING and gangs is not None and (why := gangs.problem(PodInfo(pod))):
             return why
         gates = ", ".join(gate["name"] for gate in pod["spec"].get("schedulingGates") or ())
-        return f"scheduling gates: {gates}" if gates else f"not let in by {plugin}"
+        return f"scheduling gates: {gates}" if gates else f"gated by {plugin}"
 
-    def _ask(self, trial: Trial, nodes: list[NodeInfo], first: bool) -> None:
-        """Raises SchedulingError."""
+    def _evaluate(self, trial: Trial, nodes: list[NodeInfo], first: bool) -> None:
+        """Filter and score the nodes into `trial`. Raise SchedulingError."""
         cycle, diagnosis = trial.cycle, trial.diagnosis
         evaluator = self.scheduler.profiles[trial.pod.spec.get("schedulerName") or SCHEDULER_NAME].evaluator
         refused = evaluator.prefilter(cycle)

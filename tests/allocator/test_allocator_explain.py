@@ -58,20 +58,20 @@ def test_an_allocated_device_names_the_claim_that_has_it() -> None:
     [result] = allocator.for_pod([first]).allocate(NODE) or []
     allocator.allocated.upsert_claim({**first, "status": {"allocation": result}})
     text = explain(allocator, request("r", 2))
-    assert "1 of 2 devices in 1 pool can be used: 1 is allocated (ns/first: 1)" in text
+    assert "1 of 2 devices usable in 1 pool: 1 is allocated (ns/first: 1)" in text
 
 
 def test_selectors_are_told_apart_and_quoted() -> None:
     allocator = make_allocator(slice_of("s", device("a", kind="a"), device("b", kind="b"), device("c", kind="c")))
     text = explain(allocator, request("r", 2, "kind in ab", "kind in a"))
-    assert "1 is refused by selector #0 of the request: kind in ab" in text
-    assert "1 is refused by selector #1 of the request: kind in a" in text
+    assert "1 is rejected by selector #0 of the request: kind in ab" in text
+    assert "1 is rejected by selector #1 of the request: kind in a" in text
 
 
 def test_an_error_of_a_selector_is_shown_with_its_text() -> None:
     allocator = make_allocator(slice_of("s", device("a", kind="a"), device("b", kind="b")))
     text = explain(allocator, request("r", 2, "fails b"))
-    assert "1 cannot be judged, selector #0 of the request fails: no such key: b" in text
+    assert "1 cannot be evaluated: selector #0 of the request fails: no such key: b" in text
     assert text.startswith("node node-1: error: claim ns/c: selector #0: CEL runtime error: no such key: b")
 
 
@@ -80,7 +80,7 @@ def test_the_nearest_miss_names_what_was_placed_and_what_refused_the_rest() -> N
     text = explain(make_allocator(slice_of("s", *devices)), request("r", 3), matchAttribute="driver/numa")
     assert "nearest miss: with r -> driver/s/b, r -> driver/s/c, claim ns/c, request r lacks 1 device" in text
     assert "1 violates the constraint on driver/numa (must be 1)" in text
-    assert "2 go to request r" in text
+    assert "2 are used by request r" in text
 
 
 def test_taints_counters_and_capacity_are_told_apart() -> None:
@@ -140,27 +140,27 @@ PLACED = "nearest miss: with r -> driver/s/a, claim ns/c, request r lacks 1 devi
     ("slices", "wanted", "features", "phrase"),
     [
         ([slice_of("s", device("d", bindingConditions=["x"]))], request("r"), {"binding_conditions": False},
-         "0 of 1 devices in 1 pool can be used: 1 has binding conditions, which are disabled"),
+         "0 of 1 devices usable in 1 pool: 1 has binding conditions, but the feature is disabled"),
         ([slice_of("s", device("d"))], request("r", cls="picky"), {},
-         "1 is refused by selector #0 of the class: kind in b"),
+         "1 is rejected by selector #0 of the class: kind in b"),
         ([slice_of("s", device("a", allNodes=True), device("b", nodeName="n2"), **PER_DEVICE)], request("r", 2), {},
-         "1 of 2 devices in 1 pool can be used: 1 is not for this node"),
+         "1 of 2 devices usable in 1 pool: 1 is not available on this node"),
         ([slice_of("s", SHARED)], request("r", capacity={"requests": {"memory": "3"}}), {},
          "1 has too little capacity left (ns/first: 1)"),
         (pool_of(hungry("a", 3) | {"allowMultipleAllocations": True}), request("r"), {},
          "1 consumes more than is left of counter s/x"),
         (pool_of(hungry("a", 3), hungry("b")), request("r"), {}, "1 is in a pool with overdrawn counters"),
         ([slice_of("s", hungry("a"))], request("r"), {"partitionable_devices": False},
-         "1 consumes counters, which are disabled"),
-        ([slice_of("s", device("a"))], request("r"), {}, "1 lacks the attribute driver/numa of a constraint"),
+         "1 consumes counters, but the feature is disabled"),
+        ([slice_of("s", device("a"))], request("r"), {}, "1 lacks attribute driver/numa, required by a constraint"),
         ([slice_of("s", device("a", numa=0)), slice_of("t", device("b", numa=1))], request("r", 3), {},
-         "(3 devices of class all): 2 of 2 devices in 2 pools can be used"),
+         "(3 devices of class all): 2 of 2 devices usable in 2 pools"),
         ([slice_of("s", device("a", numa=0), device("b", numa=1))], request("r", 2), {},
-         f"{PLACED}1 goes to request r; 1 violates the constraint on driver/numa (must be 0)"),
+         f"{PLACED}1 is used by request r; 1 violates the constraint on driver/numa (must be 0)"),
         ([slice_of("s", device("a", numa=0), device("b", numa=1))], request("r", 0, "kind in b", allocationMode="All"), {},
-         "request r (all devices of class all): 0 of 2 devices in 1 pool can be used: 2 are refused by selector #0"),
+         "request r (all devices of class all): 0 of 2 devices usable in 1 pool: 2 are rejected by selector #0"),
         ([slice_of("s", device("a"))], request("r", 1, "kind in b"), {},
-         "nearest miss: with nothing placed yet, claim ns/c, request r lacks 1 device"),
+         "nearest miss: with no device placed, claim ns/c, request r lacks 1 device"),
     ],
 )  # fmt: skip
 def test_every_reason_has_its_words(
@@ -181,10 +181,10 @@ def test_every_reason_has_its_words(
 def test_what_the_other_picks_use_up_is_told() -> None:
     allocator = make_allocator(*pool_of(hungry("a"), hungry("b"), hungry("c")))
     text = explain(allocator, request("r", 3))
-    assert "1 consumes counters that the other picks use up" in text
+    assert "1 consumes counters exhausted by the other picks" in text
     memory = {"capacity": {"requests": {"memory": "3"}}}
     text = explain(make_allocator(slice_of("s", SHARED)), request("r", **memory), request("q", **memory))
-    assert "request q lacks 1 device: 1 has too little capacity beside the other picks" in text
+    assert "request q lacks 1 device: 1 has too little capacity left by the other picks" in text
     same = slice_of("s", device("a", numa=1), device("b", numa=1))
     text = explain(make_allocator(same), request("r", 2), distinctAttribute="driver/numa")
     assert "violates the constraint on driver/numa (not 1)" in text
@@ -193,7 +193,7 @@ def test_what_the_other_picks_use_up_is_told() -> None:
 def test_what_a_request_gets_is_told() -> None:
     text = explain(make_allocator(slice_of("s", device("a"), device("b"))), request("r", 2))
     assert text == (
-        "node node-1: allocated\n  claim ns/c, request r (2 devices of class all): 2 of 2 devices in 1 pool can be used;"
+        "node node-1: allocated\n  claim ns/c, request r (2 devices of class all): 2 of 2 devices usable in 1 pool;"
         " gets driver/s/a, driver/s/b"
     )
 
@@ -201,7 +201,7 @@ def test_what_a_request_gets_is_told() -> None:
 def test_the_nearest_miss_looks_only_at_devices_that_the_request_could_use() -> None:
     devices = [device("a", numa=0), device("b", numa=1), device("other", kind="b", numa=1)]
     text = explain(make_allocator(slice_of("s", *devices)), request("r", 2, "kind in a"), matchAttribute="driver/numa")
-    assert text.endswith(f"{PLACED}1 goes to request r; 1 violates the constraint on driver/numa (must be 0)")
+    assert text.endswith(f"{PLACED}1 is used by request r; 1 violates the constraint on driver/numa (must be 0)")
 
 
 def test_a_shared_device_that_has_paid_its_counters_does_not_need_them_again() -> None:
@@ -209,20 +209,20 @@ def test_a_shared_device_that_has_paid_its_counters_does_not_need_them_again() -
     first = make_claim("first", [request("r")])
     [result] = allocator.for_pod([first]).allocate(NODE) or []
     allocator.allocated.upsert_claim({**first, "status": {"allocation": result}})
-    assert "1 of 1 devices in 1 pool can be used" in explain(allocator, request("r"))
+    assert "1 of 1 devices usable in 1 pool" in explain(allocator, request("r"))
 
 
 def test_a_device_that_needs_just_what_is_left_can_be_used() -> None:
-    assert "1 of 1 devices in 1 pool can be used" in explain(make_allocator(*pool_of(hungry("a", 2))), request("r"))
+    assert "1 of 1 devices usable in 1 pool" in explain(make_allocator(*pool_of(hungry("a", 2))), request("r"))
 
 
 def test_gates_and_administrators_do_not_ask_for_counters_of_devices_that_consume_none() -> None:
     off = make_allocator(slice_of("s", device("a")), features=Features(partitionable_devices=False))
-    assert "1 of 1 devices in 1 pool can be used" in explain(off, request("r"))
+    assert "1 of 1 devices usable in 1 pool" in explain(off, request("r"))
     used_up = make_allocator(*pool_of(hungry("a", 3), hungry("b")))
     first = {"results": [{"driver": "driver", "pool": "p", "device": "a"}]}
     used_up.allocated.upsert_claim({**make_claim("first", []), "status": {"allocation": {"devices": first}}})
-    assert "2 of 2 devices in 1 pool can be used" in explain(used_up, request("r", adminAccess=True))
+    assert "2 of 2 devices usable in 1 pool" in explain(used_up, request("r", adminAccess=True))
 
 
 def test_a_shared_device_of_a_pool_with_overdrawn_counters_is_not_had() -> None:

@@ -133,11 +133,11 @@ def test_every_device_is_counted_once_with_what_rules_it_out():
     assert group["held"] == {"ns/c": 1}
     assert set(changes(found)) >= {
         "free claim ns/c (used by user-of-c)",
-        "tolerate the device taint k:NoSchedule in claim wanted",
+        "tolerate device taint k:NoSchedule in claim wanted",
     }
     # One device more is enough: two are not spoken of.
-    assert [each for each in changes(found) if "more like" in each] == [
-        "1 device more like held (model=A1) of driver d on node n"
+    assert [each for each in changes(found) if "more device" in each] == [
+        "add 1 more device like held (model=A1) of driver d to node n"
     ]
 
 
@@ -149,7 +149,7 @@ def test_nodes_that_say_the_same_are_one_group():
         ("DynamicResources", ["a", "b"]),
         ("NodeUnschedulable", ["c"]),
     ]
-    assert changes(found) == ["1 device of class gpu of any driver on node a"]
+    assert changes(found) == ["add 1 device of class gpu of any driver to node a"]
 
 
 def test_only_what_helps_is_said_to_help():
@@ -161,7 +161,7 @@ def test_only_what_helps_is_said_to_help():
     found = of_pod(world(**base, claims=[claim("wanted", 2), *held]))
     assert changes(found) == [
         "free claim ns/one (used by user-of-one) and free claim ns/two (used by user-of-two)",
-        "2 devices more like gpu-0 (model=A1) of driver d on node n",
+        "add 2 more devices like gpu-0 (model=A1) of driver d to node n",
     ]
 
 
@@ -198,7 +198,7 @@ def test_as_many_claims_are_freed_as_it_takes_and_no_more():
     ("nodes", "waiting", "text"),
     [
         ([node("n", unschedulable=True)], pod(claims=()), "uncordon node n"),
-        ([node("n", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])], pod(claims=()), "tolerate the taint k=v:NoSchedule of nodes in the pod"),
+        ([node("n", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])], pod(claims=()), "tolerate node taint k=v:NoSchedule in the pod"),
         ([node("n")], pod(claims=(), nodeSelector={"zone": "moon"}), "label node n zone=moon"),
     ],
 )  # fmt: skip
@@ -210,10 +210,10 @@ def test_pods_that_could_end_are_named_the_least_important_first():
     running = [pod(f"r{n}", claims=(), cpu="3", nodeName="n", priority=2 - n) for n in range(1)]
     found = of_pod(world(nodes=[node("n")], pods=[pod(claims=(), cpu="2"), *running]))
     assert changes(found) == [
-        "end pod ns/r0 on node n",
-        "ask for no more than 1 cpu",
-        "one node more like n",
-        "a priority above 2 (it has 0)",
+        "delete pod ns/r0 on node n",
+        "request at most 1 cpu",
+        "add one more node like n",
+        "raise the priority above 2 (now 0)",
     ]
     assert "Insufficient cpu" in found["text"]
 
@@ -222,7 +222,9 @@ def test_an_attribute_that_no_device_has_is_named_with_the_nearest():
     wanted = claim("wanted", selectors=[{"cel": {"expression": 'device.attributes["d"].Model == "A1"'}}])
     found = of_pod(world(nodes=[node("n")], slices=[slice_("n", gpus(3))], claims=[wanted], pods=[pod()]))
     assert "no such key: Model" in found["text"]
-    assert found["absent"] == ['no device has attributes d/Model (device.attributes["d"].Model == "A1"); 3 have model']
+    assert found["absent"] == [
+        'no device has attributes d/Model (device.attributes["d"].Model == "A1"); did you mean model (3 devices)?'
+    ]
     assert found["nodes"][0]["requests"][0]["reasons"][0]["kind"] == "selector-error"
 
 
@@ -243,7 +245,7 @@ def test_pods_that_do_not_wait_for_this_scheduler_say_so():
     ]
     made = world(nodes=[node("n"), node("idle")], pods=pods)
     assert of_pod(made, "bound")["text"] == "on node n, Pending"
-    assert of_pod(made, "other")["text"] == "waits for the scheduler mine"
+    assert of_pod(made, "other")["text"] == "waits for scheduler mine"
     assert (of_pod(made, "free")["verdict"], of_pod(made, "free")["text"]) == ("fits", "best on idle")
     with pytest.raises(NotThereError, match='pods "nobody" not found in namespace "ns"'):
         of_pod(made, "nobody")
@@ -254,8 +256,8 @@ def test_a_pod_that_is_being_bound_says_where():
     chosen["status"]["nominatedNodeName"] = "n"
     found = of_pod(world(nodes=[node("n")], pods=[chosen, pod("other", claims=())]))
     assert (found["verdict"], found["nominated"]) == ("fits", "n")
-    assert "node n is chosen: it waits there for its volumes or devices, or for pods to end" in found["report"]
-    assert "chosen" not in of_pod(world(nodes=[node("n")], pods=[pod(claims=())]))["report"]
+    assert "node n is nominated: the pod waits for volumes, devices or evicted pods to terminate" in found["report"]
+    assert "nominated" not in of_pod(world(nodes=[node("n")], pods=[pod(claims=())]))["report"]
 
 
 def test_explaining_leaves_the_world_as_it_was():
@@ -285,9 +287,9 @@ def test_a_node_says_who_holds_its_devices():
     found = explain(made, "node", "", "n").as_json()
     assert (found["devices"], found["free"], found["tainted"], found["held"]) == (3, 2, 1, {"ns/c": 1})
     assert found["pools"] == {"d/n": "usable"}
-    assert "1 held by claim ns/c" in found["report"]
+    assert "1 allocated to claim ns/c" in found["report"]
     assert found["report"].startswith("node n: ready, 1 pod\n")
-    assert "cpu: 0.5 of 4\nmemory: 1.5Gi of 8Gi\n" in found["report"]
+    assert "cpu: 0.5 of 4 requested\nmemory: 1.5Gi of 8Gi requested\n" in found["report"]
     assert "3 devices: 2 free, 1 tainted" in found["report"]
     with pytest.raises(NotThereError, match='nodes "m" not found'):
         explain(made, "node", "", "m")
@@ -301,7 +303,7 @@ def test_what_may_not_be_read_is_said():
     for kind, namespace, name in (("node", "", "n"), ("claim", "ns", "wanted")):
         found = explain(made, kind, namespace, name).as_json()
         assert found["unread"] == made.unread
-        assert found["report"].endswith("\nnot read: pods: pods is forbidden")
+        assert found["report"].endswith("\ncould not read pods: pods is forbidden")
 
 
 def test_a_claim_says_why_its_pods_wait():
@@ -382,16 +384,16 @@ def test_a_table_has_a_line_for_each_request():
     assert [line.split() for line in table(of_pod(made)).splitlines()] == [
         ["POD", "NODES", "FIRST", "CLAIM", "REQUEST", "DEVICES", "USABLE", "RULED", "OUT"],
         ["ns/p", "1", "n", "ns/wanted", "r", "2", "1", "1", "allocated"],
-        ["ns/p", "1", "c", "-", "-", "-", "-", "node(s)", "were", "unschedulable;", "it", "is", "cordoned"],
+        ["ns/p", "1", "c", "-", "-", "-", "-", "node(s)", "were", "unschedulable;", "the", "node", "is", "cordoned"],
     ]
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for args, words in (
-        (["pod"], "which pod? Name it: pod NAME, or pod/NAME"),
-        (["pod/"], "which pod?"),
-        (["job/x"], "job: explain knows pod, claim, node and podgroup"),
-        (["job", "x"], "job: explain knows pod, claim, node and podgroup"),
+        (["pod"], "missing name: use pod NAME or pod/NAME"),
+        (["pod/"], "missing name"),
+        (["job/x"], "unknown kind job: use pod, claim, node or podgroup"),
+        (["job", "x"], "unknown kind job: use pod, claim, node or podgroup"),
         (["pod", "x", "--kubeconfig", str(tmp_path / "none")], "No such file"),
         (["pod", "x", "--server", "http://127.0.0.1:1"], "127.0.0.1"),
     ):

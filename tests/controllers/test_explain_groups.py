@@ -45,7 +45,7 @@ def of_group(made: World) -> Json:
 def test_a_gang_that_is_not_complete_says_how_many_are_missing() -> None:
     made = world(GATES, nodes=[node("n", "a")], groups=[group(3)], pods=members(1))
     found = of_group(made)
-    assert (found["verdict"], found["text"], found["missing"]) == ("gated", "waits for 2 pods more", 2)
+    assert (found["verdict"], found["text"], found["missing"]) == ("gated", "waits for 2 more pods", 2)
     assert found["members"] == {"m0": ""}
 
 
@@ -61,7 +61,7 @@ def test_each_part_of_the_cluster_says_how_far_the_group_came_and_what_stopped_i
     first = found["placements"][0]
     assert first["blocked"] == "ns/m2"
     # The members before it count: they are what is in the way.
-    assert first["details"][0]["details"][0].startswith("cpu: 3 asked for, 1 of 4 is left, held by ns/m")
+    assert first["details"][0]["details"][0].startswith("cpu: 3 requested, 1 of 4 left, used by ns/m")
     assert "the group does not fit" in found["report"]
     assert [line.split()[:5] for line in table(found).splitlines()[1:]] == [
         ["ns/g", f"{RACK}=a", "2", "2", "3"],
@@ -73,10 +73,10 @@ def test_what_would_help_a_group_was_tried_on_all_of_it() -> None:
     nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
     found = of_group(world(GATES, nodes=nodes, groups=[group(3, rack=True)], pods=members(3)))
     assert changes(found) == [
-        "a minCount of 2 (it is 3)",
-        f"no constraint to one {RACK}",
-        "1 node more like n1 (without devices)",
-        "2 nodes more like n3 (without devices)",
+        "lower minCount from 3 to 2",
+        f"remove the topology constraint on {RACK}",
+        "add 1 more node like n1 (without devices)",
+        "add 2 more nodes like n3 (without devices)",
     ]
 
 
@@ -88,12 +88,12 @@ def test_pods_that_would_have_to_end_for_a_group_are_the_fewest() -> None:
     assert found["preemption"]["text"] == "No preemption victims found for incoming preemptor"
     # The least important has to go, though it is not less important than the group: that is what a priority is for.
     assert changes(found)[:2] == [
-        "end pod ns/r1",
-        "a priority class above 1 that may preempt: then they end for it",
+        "delete pod ns/r1",
+        "use a priority class above 1 that may preempt: it evicts them",
     ]
     urgent = of_group(world(PREEMPTION, nodes=nodes, groups=[group(1, priority=9)], pods=[*members(1), *running]))
     assert urgent["preemption"]["victims"] == ["ns/r1"]
-    assert "preemption: 1 pod would end (ns/r1)" in urgent["report"]
+    assert "preemption would evict 1 pod: ns/r1" in urgent["report"]
 
 
 def test_devices_that_a_member_lacks_are_counted_after_those_before_it_got_theirs() -> None:
@@ -145,6 +145,6 @@ def test_a_group_is_explained_inside_of_a_loop_and_in_a_thread() -> None:
 
 def test_without_the_gate_there_are_no_groups() -> None:
     with pytest.raises(
-        NotThereError, match=r'podgroups "g" not found in namespace "ns" \(the gate GenericWorkload is off\)'
+        NotThereError, match=r'podgroups "g" not found in namespace "ns" \(the feature gate GenericWorkload is off\)'
     ):
         of_group(world(groups=[group(1)]))

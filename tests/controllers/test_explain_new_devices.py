@@ -25,19 +25,19 @@ def test_a_device_of_a_kind_that_no_node_has_is_described_by_class_and_claim() -
     )
     classes = of_class('device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "H100"')
     base: Json = {"nodes": [node("n")], "classes": classes, "pods": [pod()], "claims": [wanted]}
-    said = "of class gpu (model=H100, memory=40Gi) of driver gpu.example.com on node n"
+    said = "of class gpu (model=H100, memory=40Gi) of driver gpu.example.com to node n"
     assert [(each["changes"], each["node"]) for each in of_pod(world(**base))["changes"]] == [
-        ([f"1 device {said}"], "n")
+        ([f"add 1 device {said}"], "n")
     ]
     # Devices of other kinds are there.
-    assert f"1 device {said}" in changes(of_pod(world(**base, slices=[slice_("n", gpus(2))])))
+    assert f"add 1 device {said}" in changes(of_pod(world(**base, slices=[slice_("n", gpus(2))])))
     wanted["spec"]["devices"]["requests"][0]["exactly"]["count"] = 3
-    assert changes(of_pod(world(**base))) == [f"3 devices {said}"]
+    assert changes(of_pod(world(**base))) == [f"add 3 devices {said}"]
 
 
 def test_a_device_of_any_driver_is_enough_where_nothing_is_asked_of_it() -> None:
     found = of_pod(world(nodes=[node("a"), node("b")], claims=[claim("wanted")], pods=[pod()]))
-    assert changes(found) == ["1 device of class gpu of any driver on node a"]
+    assert changes(found) == ["add 1 device of class gpu of any driver to node a"]
     # One that may be taken is spoken of as one like it.
     found = of_pod(
         world(
@@ -48,7 +48,7 @@ def test_a_device_of_any_driver_is_enough_where_nothing_is_asked_of_it() -> None
         )
     )
     assert [each for each in changes(found) if "device" in each] == [
-        "1 device more like gpu-0 (model=A1) of driver d on node n"
+        "add 1 more device like gpu-0 (model=A1) of driver d to node n"
     ]
 
 
@@ -78,8 +78,8 @@ def test_a_device_of_any_driver_is_enough_where_nothing_is_asked_of_it() -> None
 def test_what_selectors_compare_is_what_the_device_is(expression: str, described: str) -> None:
     wanted = claim("wanted", selectors=selecting(expression))
     found = of_pod(world(nodes=[node("n")], claims=[wanted], pods=[pod()]))
-    said = [each for each in changes(found) if each.startswith("1 device ")]
-    assert said == ([f"1 device of class gpu {described} of driver d on node n"] if described else [])
+    said = [each for each in changes(found) if each.startswith("add 1 device ")]
+    assert said == ([f"add 1 device of class gpu {described} of driver d to node n"] if described else [])
 
 
 def test_a_shared_device_has_the_capacity_that_is_asked_of_it() -> None:
@@ -88,7 +88,7 @@ def test_a_shared_device_has_the_capacity_that_is_asked_of_it() -> None:
         "wanted", selectors=selecting("device.allowMultipleAllocations"), capacity={"requests": {"memory": "10Gi"}}
     )
     found = of_pod(world(gates, nodes=[node("n")], claims=[wanted], pods=[pod()]))
-    assert changes(found)[:1] == ["1 device of class gpu (memory=10Gi) of any driver on node n"]
+    assert changes(found)[:1] == ["add 1 device of class gpu (memory=10Gi) of any driver to node n"]
 
 
 def test_devices_of_two_kinds_are_found_one_after_the_other() -> None:
@@ -96,7 +96,7 @@ def test_devices_of_two_kinds_are_found_one_after_the_other() -> None:
     two = claim("two", selectors=selecting('device.attributes["e"].speed == 100'))
     found = of_pod(world(nodes=[node("n")], claims=[one, two], pods=[pod(claims=("one", "two"))]))
     assert changes(found) == [
-        "1 device of class gpu (model=A1) of driver d on node n and 1 device of class gpu (speed=100) of driver e on node n"
+        "add 1 device of class gpu (model=A1) of driver d to node n and add 1 device of class gpu (speed=100) of driver e to node n"
     ]
 
 
@@ -105,7 +105,7 @@ def test_a_class_that_is_not_there_is_to_be_created() -> None:
     base: Json = {"nodes": [node("n")], "claims": [wanted], "pods": [pod()]}
     assert changes(of_pod(world(**base, slices=[slice_("n", gpus(1))]))) == ["create device class nope"]
     assert changes(of_pod(world(**base))) == [
-        "create device class nope and 1 device of class nope of any driver on node n"
+        "create device class nope and add 1 device of class nope of any driver to node n"
     ]
     either = {
         "name": "r",
@@ -125,8 +125,8 @@ def test_devices_have_the_attribute_in_common_that_a_constraint_wants(there: lis
     wanted = claim("wanted", 2)
     wanted["spec"]["devices"]["constraints"] = [{"matchAttribute": "d/numa"}]
     found = of_pod(world(nodes=[node("n")], slices=[slice_("n", there)], claims=[wanted], pods=[pod()]))
-    assert changes(found) == ["2 devices of class gpu (d/numa=any) of any driver on node n"]
+    assert changes(found) == ["add 2 devices of class gpu (d/numa=any) of any driver to node n"]
     # Of another request's devices it asks nothing.
     wanted["spec"]["devices"]["constraints"][0]["requests"] = ["other"]
     found = of_pod(world(nodes=[node("n")], claims=[wanted], pods=[pod()]))
-    assert changes(found) == ["2 devices of class gpu of any driver on node n"]
+    assert changes(found) == ["add 2 devices of class gpu of any driver to node n"]

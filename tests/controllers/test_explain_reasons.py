@@ -57,30 +57,30 @@ WANTS_ZONE = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
 @pytest.mark.parametrize(
     ("nodes", "pods", "detail", "way_out"),
     [
-        ([node("n")], [bare(cpu="9")], "cpu: 9 asked for, more than the node has", "ask for no more than 4 cpu"),
+        ([node("n")], [bare(cpu="9")], "cpu: 9 requested, the node has only 4", "request at most 4 cpu"),
         ([node("n")], [bare(cpu="3"), bare("r", cpu="2500m", nodeName="n")],
-         "cpu: 3 asked for, 1.5 of 4 is left, held by ns/r (2.5)", "end pod ns/r on node n"),
+         "cpu: 3 requested, 1.5 of 4 left, used by ns/r (2.5)", "delete pod ns/r on node n"),
         ([node("n")], [with_port(bare()), with_port(bare("r", nodeName="n"))],
-         "host port 80/TCP is used by pod ns/r", "one node more like n"),
+         "host port 80/TCP is used by pod ns/r", "add one more node like n"),
         ([node("n", taints=[{"key": "a", "effect": "NoSchedule"}, {"key": "b", "value": "c", "effect": "NoExecute"}])],
-         [bare()], "not tolerated: a:NoSchedule, b=c:NoExecute",
-         "tolerate the taints a:NoSchedule and b=c:NoExecute of nodes in the pod"),
+         [bare()], "untolerated taints: a:NoSchedule, b=c:NoExecute",
+         "tolerate node taints a:NoSchedule and b=c:NoExecute in the pod"),
         ([node("n", "a")], [bare(affinity=WANTS_ZONE)],
-         f"a term of the pod's affinity wants {ZONE} In [b, c], the node has {ZONE}=a", f"label node n {ZONE}=b"),
+         f"a node affinity term requires {ZONE} In [b, c], the node has {ZONE}=a", f"label node n {ZONE}=b"),
         ([node("n", "a"), node("m", "b", unschedulable=True)],
          [labelled(bare(topologySpreadConstraints=spread()), app="a"), labelled(bare("r", nodeName="n"), app="a")],
-         f"{ZONE}=a would have 1 of its pods and itself, the emptiest {ZONE} has 0: more than maxSkew 1 apart",
+         f"{ZONE}=a would have 1 matching pod and this one, the emptiest {ZONE} has 0: exceeds maxSkew 1",
          "uncordon node m"),
         ([node("n")], [bare(topologySpreadConstraints=spread())], f"the node has no label {ZONE}",
-         f"only prefer to spread over {ZONE} (whenUnsatisfiable: ScheduleAnyway)"),
+         f"set whenUnsatisfiable: ScheduleAnyway for the spread over {ZONE}"),
         ([node("n")], [bare(affinity=affinity(False, app="a"))],
-         "no pods with app=a run in kubernetes.io/hostname=n", "a pod with app=a in namespace ns on node n"),
+         "no pods with app=a run in kubernetes.io/hostname=n", "run a pod with app=a in namespace ns on node n"),
         ([node("n")], [bare(affinity=affinity(True, app="a")), labelled(bare("r", nodeName="n"), app="a")],
-         "its anti-affinity keeps it apart from pod ns/r", "end pod ns/r"),
+         "anti-affinity of the pod against pod ns/r", "delete pod ns/r"),
         ([node("n")], [labelled(bare(), app="a"), bare("r", nodeName="n", affinity=affinity(True, app="a"))],
-         "their anti-affinity keeps it apart from pod ns/r", "one node more like n"),
+         "anti-affinity of pod ns/r against the pod", "add one more node like n"),
         ([node("n")], [bare(hostNetwork=True, hostUsers=False)],
-         "its kubelet does not declare UserNamespacesHostNetworkSupport", None),
+         "the kubelet does not declare UserNamespacesHostNetworkSupport", None),
     ],
 )  # fmt: skip
 def test_what_a_node_lacks_is_told_with_names_and_amounts(
@@ -126,37 +126,37 @@ CSI = {"driver": "csi", "volumeHandle": "h"}
 @pytest.mark.parametrize(
     ("objects", "said", "way_out"),
     [
-        ({}, "volume claim data is missing", "create volume claim data and bind it to a volume that every node reaches"),
+        ({}, "volume claim data is missing", "create volume claim data and bind it to a volume reachable from every node"),
         ({"volume_claims": [volume_claim()]},
-         "volume claim data is not bound (10Gi of class local): there is no storage class local",
-         "bind volume claim data to a volume (10Gi of class local) that every node reaches"),
+         "volume claim data is not bound (10Gi of class local): storage class local does not exist",
+         "bind volume claim data to a volume (10Gi of class local) reachable from every node"),
         ({"volume_claims": [volume_claim()], "storage_classes": [IMMEDIATE], "volumes": [volume()]},
-         "is not bound (10Gi of class local): a volume has to be made by hand; of its class 1 too small",
-         "bind volume claim data to a volume (10Gi of class local) that every node reaches"),
+         "is not bound (10Gi of class local): the class has no provisioner, create a volume; volumes of its class: 1 too small",
+         "bind volume claim data to a volume (10Gi of class local) reachable from every node"),
         ({"volume_claims": [volume_claim()], "storage_classes": [storage_class()],
           "volumes": [volume(), volume("w", "20Gi", zone="b"), volume("x", "20Gi", claimRef={"name": "z"})]},
-         "claim data (10Gi of class local): of its class 1 bound to others, 1 out of the node's reach, 1 too small, and none is made",
-         "a volume of 10Gi of class local that node n reaches"),
+         "claim data (10Gi of class local): volumes of its class: 1 bound to other claims, 1 not reachable from the node, 1 too small; the class has no provisioner",
+         "add a volume of 10Gi of class local reachable from node n"),
         ({"volume_claims": [volume_claim(bound_to="v")], "volumes": [volume(zone="b")]},
-         f"volume v of claim data is only for nodes with {ZONE} In [b]", f"label node n {ZONE}=b"),
+         f"volume v of claim data is reachable only from nodes with {ZONE} In [b]", f"label node n {ZONE}=b"),
         ({"volume_claims": [volume_claim(bound_to="v")], "volumes": [volume(labels={ZONE: "b"})]},
-         f"volume v is in {ZONE}=b, the node is in a", f"a node like n in {ZONE}=b"),
-        ({"volume_claims": [volume_claim(bound_to="gone")]}, 'persistentvolume "gone" not found', "create volume gone of claim data again, that every node reaches"),
+         f"volume v is in {ZONE}=b, the node is in a", f"add a node like n in {ZONE}=b"),
+        ({"volume_claims": [volume_claim(bound_to="gone")]}, 'persistentvolume "gone" not found', "recreate volume gone of claim data, reachable from every node"),
         ({"volume_claims": [volume_claim()], "csi_drivers": [{"metadata": meta("csi"), "spec": {"storageCapacity": True}}],
           "storage_classes": [storage_class(provisioner="csi")]},
-         "csi has no room that the node reaches (it says nothing)", "a volume of 10Gi of class local that node n reaches"),
+         "csi has too little storage capacity for the node (published: none)", "add a volume of 10Gi of class local reachable from node n"),
         ({"volume_claims": [volume_claim()],
           "storage_classes": [storage_class(provisioner="csi", allowedTopologies=[
               {"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}])]},
-         f"the class makes volumes only for nodes with {ZONE} in [b]", "a volume of 10Gi of class local that node n reaches"),
+         f"the class provisions volumes only for nodes with {ZONE} in [b]", "add a volume of 10Gi of class local reachable from node n"),
         ({"volume_claims": [volume_claim(bound_to="v"), volume_claim("other", bound_to="w")],
           "volumes": [volume(csi=CSI), volume("w", csi={**CSI, "volumeHandle": "g"})],
           "pods": [mounting(), mounting("r", "other", nodeName="n")],
           "csi_nodes": [{"metadata": meta("n"), "spec": {"drivers": [{"name": "csi", "allocatable": {"count": 1}}]}}]},
-         "driver csi attaches 1 volumes there, 1 are in use, 1 would come", "end pod ns/r on node n"),
+         "driver csi attaches at most 1 volume on the node: 1 in use, 1 more needed", "delete pod ns/r on node n"),
         ({"volume_claims": [volume_claim(bound_to="v", mode="ReadWriteOncePod")], "volumes": [volume()],
           "pods": [mounting(), mounting("r", nodeName="n")]},
-         "its claim for one pod alone is used by pod ns/r", "end pod ns/r"),
+         "its ReadWriteOncePod claim is used by pod ns/r", "delete pod ns/r"),
     ],
 )  # fmt: skip
 def test_what_keeps_a_pod_from_its_volumes_is_told(objects: Json, said: str, way_out: str | None) -> None:
@@ -196,7 +196,7 @@ def test_who_would_end_for_a_pod_is_told() -> None:
     assert found["preemption"] | {"text": ""} == {
         "text": "", "node": "n", "victims": ["ns/r"], "violations": 1, "nodes": {},
     }  # fmt: skip
-    line = "preemption: 1 pod would end on node n (ns/r), 1 of them against a disruption budget"
+    line = "preemption would evict 1 pod from node n: ns/r, 1 of them against a disruption budget"
     assert line in found["report"].splitlines()
 
 
@@ -206,16 +206,16 @@ def test_why_nobody_ends_for_a_pod_is_told_with_what_would_change_that() -> None
     assert found["preemption"]["nodes"] == {"No preemption victims found for incoming pod": 1}
     # Above one of them is not enough: both have to end.
     assert [each for each in found["changes"] if "priority" in each["changes"][0]] == [
-        {"changes": ["a priority above 1 (it has 0)"], "node": "n once ns/r1, ns/r0 have ended for it"}
+        {"changes": ["raise the priority above 1 (now 0)"], "node": "n after preempting ns/r1, ns/r0"}
     ]
     polite = of_pod(world(nodes=[node("n")], pods=[bare(cpu="4", priority=9, preemptionPolicy="Never"), *running]))
     assert polite["preemption"]["text"] == "not eligible due to preemptionPolicy=Never."
-    assert "a priority class that may preempt (preemptionPolicy is Never)" in changes(polite)
+    assert "use a priority class that may preempt (preemptionPolicy is Never)" in changes(polite)
 
 
 def test_devices_are_never_a_reason_for_preemption() -> None:
     found = of_pod(world(nodes=[node("n")], claims=[claim("wanted")], pods=[pod(priority=9)]))
-    assert "nobody would end: 1 node: Preemption is not helpful for scheduling" in found["report"]
+    assert "preemption would evict no pods: 1 node: Preemption is not helpful for scheduling" in found["report"]
 
 
 def test_extended_resources_that_devices_serve_are_explained_by_device() -> None:
@@ -226,9 +226,10 @@ def test_extended_resources_that_devices_serve_are_explained_by_device() -> None
     found = of_pod(world(classes=[gpu], nodes=[node("n")], slices=[slice_("n", gpus(2))], claims=[held], pods=[asking]))
     (request,) = found["nodes"][0]["requests"]
     assert (request["devices"], request["usable"]) == (2, 1)
-    assert {"free claim ns/c (used by user-of-c)", "1 device more like gpu-0 (model=A1) of driver d on node n"} <= set(
-        changes(found)
-    )
+    assert {
+        "free claim ns/c (used by user-of-c)",
+        "add 1 more device like gpu-0 (model=A1) of driver d to node n",
+    } <= set(changes(found))
 
 
 def test_everything_that_wakes_a_pod_has_words() -> None:

@@ -31,11 +31,11 @@ BAD = {"key": "bad", "effect": "NoSchedule"}
     [
         (
             {"nodes": [node("n", unschedulable=True, taints=[HARD])], "pods": [bare()]},
-            ["uncordon node n and tolerate the taint hard=v:NoSchedule of nodes in the pod"],
+            ["uncordon node n and tolerate node taint hard=v:NoSchedule in the pod"],
         ),
         (
             {"nodes": [node("n", "a", taints=[HARD], unschedulable=True)], "pods": [bare(affinity=WANTS_ZONE)]},
-            [f"uncordon node n and tolerate the taint hard=v:NoSchedule of nodes in the pod and label node n {ZONE}=b"],
+            [f"uncordon node n and tolerate node taint hard=v:NoSchedule in the pod and label node n {ZONE}=b"],
         ),
         (
             {
@@ -45,8 +45,8 @@ BAD = {"key": "bad", "effect": "NoSchedule"}
                 "pods": [with_port(pod()), with_port(bare("r", nodeName="n"))],
             },
             [
-                "end pod ns/r on node n and free claim ns/c (used by user-of-c)",
-                "end pod ns/r on node n and 1 device more like gpu-0 (model=A1) of driver d on node n",
+                "delete pod ns/r on node n and free claim ns/c (used by user-of-c)",
+                "delete pod ns/r on node n and add 1 more device like gpu-0 (model=A1) of driver d to node n",
             ],
         ),
         (
@@ -56,7 +56,7 @@ BAD = {"key": "bad", "effect": "NoSchedule"}
                 "claims": [claim("wanted", 2), claim("c", held=[("n", "gpu-0")])],
                 "pods": [pod()],
             },
-            ["free claim ns/c (used by user-of-c) and tolerate the device taint bad:NoSchedule in claim wanted"],
+            ["free claim ns/c (used by user-of-c) and tolerate device taint bad:NoSchedule in claim wanted"],
         ),
         (
             {
@@ -65,7 +65,7 @@ BAD = {"key": "bad", "effect": "NoSchedule"}
                 "claims": [claim("wanted")],
                 "pods": [pod()],
             },
-            ["tolerate the device taints bad:NoSchedule and hard=v:NoSchedule in claim wanted"],
+            ["tolerate device taints bad:NoSchedule and hard=v:NoSchedule in claim wanted"],
         ),
     ],
     ids=["cordon and taint", "three of one node", "port and device", "claim and taint", "two device taints"],
@@ -85,14 +85,14 @@ def test_where_nodes_say_the_same_the_one_is_changed_on_which_the_pod_fits_then(
     [
         (
             {"slices": partitions("n", gpus(2)), "claims": [claim("wanted", 4)]},
-            ["ask for 2 devices instead of 4 in request r of claim wanted"],
+            ["lower the count from 4 to 2 in request r of claim wanted"],
         ),
         (
             {
                 "slices": partitions("n", gpus(1)),
                 "claims": [claim("wanted", selectors=[{"cel": {"expression": each}} for each in ("true", "  1\n> 2")])],
             },
-            ["ask without the selector 1 > 2 in request r of claim wanted"],
+            ["remove selector 1 > 2 from request r of claim wanted"],
         ),
     ],
     ids=["fewer", "others"],
@@ -107,11 +107,11 @@ def test_several_containers_together_ask_for_less_or_a_node_is_larger() -> None:
     large = {"requests": {"cpu": "3800m", "memory": "1Gi"}, "limits": {"cpu": "5"}}
     waiting["spec"]["containers"] = [container, {**container, "name": "d", "resources": large}]
     found = of_pod(world(nodes=[node("n")], pods=[waiting]))
-    assert changes(found) == ["ask for no more than 4 cpu", "one node more like n, but with 4.3 cpu"]
+    assert changes(found) == ["request at most 4 cpu", "add one more node like n, but with 4.3 cpu"]
     # What no node has a larger one may have, and nobody can ask for less of.
     waiting["spec"]["containers"] = [{**container, "resources": {"requests": {"example.com/nic": "2"}}}]
     found = of_pod(world(nodes=[node("n")], pods=[waiting]))
-    assert changes(found) == ["one node more like n, but with 2 example.com/nic"]
+    assert changes(found) == ["add one more node like n, but with 2 example.com/nic"]
 
 
 def test_a_claim_that_waits_for_its_first_pod_is_not_to_be_bound_by_hand() -> None:
@@ -123,24 +123,24 @@ def test_a_claim_that_waits_for_its_first_pod_is_not_to_be_bound_by_hand() -> No
         "volume_claims": [volume_claim()],
     }
     found = of_pod(world(nodes=[node("n")], pods=[waiting], **objects))
-    assert changes(found) == ["create volume claim gone and bind it to a volume that every node reaches"]
+    assert changes(found) == ["create volume claim gone and bind it to a volume reachable from every node"]
 
 
 def test_a_claim_that_names_a_volume_is_to_be_bound_to_that() -> None:
     named = volume_claim(volumeName="v")
     base: Json = {"nodes": [node("n", "a")], "pods": [mounting()], "volume_claims": [named]}
     found = of_pod(world(**base, volumes=[volume(zone="b")]))
-    assert "is not bound (10Gi of class local): it names v, which is not bound to it yet" in found["report"]
-    assert changes(found) == [f"bind volume claim data to v, which it names and label node n {ZONE}=b"]
+    assert "is not bound (10Gi of class local): its volume v is not bound to it yet" in found["report"]
+    assert changes(found) == [f"bind volume claim data to its volume v and label node n {ZONE}=b"]
     found = of_pod(world(**base))
-    assert "it names v, which is not there" in found["report"]
-    assert changes(found) == ["create volume v, which claim data names, that every node reaches"]
+    assert "its volume v does not exist" in found["report"]
+    assert changes(found) == ["create volume v for claim data, reachable from every node"]
 
 
 def test_a_pod_may_ask_for_less_as_a_whole() -> None:
     waiting = bare(cpu="2", resources={"requests": {"cpu": "5"}, "limits": {"cpu": "6"}})
     found = of_pod(world(nodes=[node("n")], pods=[waiting, bare("r", cpu="3", nodeName="n", priority=9)]))
-    assert "ask for no more than 1 cpu" in changes(found)
+    assert "request at most 1 cpu" in changes(found)
 
 
 def test_what_devices_stand_for_is_not_said_to_be_short() -> None:
@@ -156,15 +156,15 @@ def test_what_devices_stand_for_is_not_said_to_be_short() -> None:
     )
     found = of_pod(made)
     assert found["text"] == "0/1 nodes are available: 1 Insufficient cpu."
-    assert found["nodes"][0]["details"] == ["cpu: 3 asked for, 2 of 4 is left, held by ns/r (2)"]
-    assert "ask for no more than 2 cpu" in changes(found)
+    assert found["nodes"][0]["details"] == ["cpu: 3 requested, 2 of 4 left, used by ns/r (2)"]
+    assert "request at most 2 cpu" in changes(found)
 
 
 def test_a_change_helps_after_which_others_end_for_the_pod() -> None:
     lower = bare("r", cpu="3", nodeName="n", priority=1)
     found = of_pod(world(nodes=[node("n", "a")], pods=[bare(cpu="3", priority=9, affinity=WANTS_ZONE), lower]))
     assert found["preemption"]["node"] == ""
-    assert found["changes"] == [{"changes": [f"label node n {ZONE}=b"], "node": "n once ns/r has ended for it"}]
+    assert found["changes"] == [{"changes": [f"label node n {ZONE}=b"], "node": "n after preempting ns/r"}]
     # Where somebody ends for it as things are, that others would does not make a change one that helps.
     busy = [bare(name, cpu="2", nodeName="m", priority=1) for name in ("q1", "q2")]
     waiting = pod(cpu="3", priority=9, affinity=WANTS_ZONE)
@@ -182,9 +182,7 @@ def test_a_change_helps_after_which_others_end_for_the_pod() -> None:
 
 def test_the_pod_may_have_to_change_twice() -> None:
     found = of_pod(world(nodes=[node("n", taints=[HARD])], pods=[bare(cpu="5")]))
-    assert changes(found)[:1] == [
-        "tolerate the taint hard=v:NoSchedule of nodes in the pod and ask for no more than 4 cpu"
-    ]
+    assert changes(found)[:1] == ["tolerate node taint hard=v:NoSchedule in the pod and request at most 4 cpu"]
 
 
 def test_of_each_sort_of_change_three_are_shown() -> None:

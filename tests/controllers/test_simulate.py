@@ -75,7 +75,7 @@ def test_a_workload_fits_as_far_as_there_are_devices(simulated: Any) -> None:
     (node,) = found["nodes"]
     assert (node["devices"], node["used_before"], node["used"], node["pods"], node["cpu_used"]) == (5, 0, 4, 2, 2.0)
     # The one that does not fit is explained where it does not.
-    assert {change["changes"][0].split(" (")[0] for change in found["why"]["changes"]} >= {"1 device more like a"}
+    assert {change["changes"][0].split(" (")[0] for change in found["why"]["changes"]} >= {"add 1 more device like a"}
     devices = [device for each in found["pods"] for device in each["devices"]]
     assert len(set(devices)) == 4
 
@@ -164,7 +164,7 @@ def test_older_versions_and_other_kinds_may_be_in_the_files(simulated: Any) -> N
     ("manifest", "words"),
     [
         (MANIFEST.replace("replicas: 3", "replica: 3"), 'document 3 (Deployment web): unknown field "spec.replica"'),
-        (MANIFEST.split("---")[0], "no pod, and nothing that makes pods"),
+        (MANIFEST.split("---")[0], "found no pods and no workloads"),
         ("a: [", "not YAML"),
     ],
 )
@@ -204,7 +204,7 @@ def test_bars_show_what_was_in_use_before() -> None:
     use = NodeUse("n", 4, 1, 3, 0, 0, 0, 0, 0, limited=True)
     bare = NodeUse("m", 0, 0, 0, 0, 0, 0, 0, 0, limited=True)
     lines = plot(Simulated([], [bare], 3, None, [], filled=True), width=8).splitlines()
-    assert (lines[0], lines[-1]) == ("m  ░░░░░░░░  0/0", "3 pods fit at least")
+    assert (lines[0], lines[-1]) == ("m  ░░░░░░░░  0/0", "at least 3 pods fit")
     assert plot(Simulated([], [use], 0, None, [], filled=False), width=8).splitlines()[0] == "n  ██▓▓▓▓░░  3/4"
 
 

@@ -75,8 +75,8 @@ def test_each_pod_of_a_stateful_set_gets_a_volume_of_its_own_as_long_as_there_ar
 ) -> None:
     found = simulated(capsys, tmp_path, STATEFUL_SET, code=1)
     assert nodes(found) == {"default/db-0": "n2", "default/db-1": ""}
-    assert "of its class 1 bound to others, and none is made" in found["why"]["report"]
-    assert "a volume of 5Gi of class local that node n1 reaches" in found["why"]["report"]
+    assert "volumes of its class: 1 bound to other claims; the class has no provisioner" in found["why"]["report"]
+    assert "add a volume of 5Gi of class local reachable from node n1" in found["why"]["report"]
 
 
 def test_volumes_are_made_for_claims_of_a_class_that_makes_them(
@@ -155,9 +155,9 @@ spec:
 def test_others_end_for_a_pod_only_where_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = simulated(capsys, tmp_path, PRIORITIES, code=1)
     assert nodes(found) == {"default/low": "n1", "default/urgent": ""}
-    assert "preemption: 1 pod would end on node n1 (default/low)" in found["why"]["report"]
+    assert "preemption would evict 1 pod from node n1: default/low" in found["why"]["report"]
     found = simulated(capsys, tmp_path, PRIORITIES, "--preempt")
     assert found["pods"][1] | {"devices": []} == {
         "pod": "default/urgent", "node": "n1", "devices": [], "reason": "", "ended": ["default/low"],
     }  # fmt: skip
-    assert "ends default/low" in simulated(capsys, tmp_path, PRIORITIES, "--preempt", output="table")
+    assert "preempts default/low" in simulated(capsys, tmp_path, PRIORITIES, "--preempt", output="table")

@@ -63,7 +63,7 @@ PRINTS = {
     "kubectl get pods -n quickstart -w": r"trainer-a +1/1 +Running",
     "kubectl describe pod greedy -n quickstart": r"FailedScheduling.*0/2 nodes are available",
     "kubedra node add node-1 --as that-machine --slices slices.yaml": r"^node/that-machine created\n$",
-    "kubedra explain pod greedy -n quickstart": r"(?s)0/2 nodes are available.*what would help.* more like ",
+    "kubedra explain pod greedy -n quickstart": r"(?s)0/2 nodes are available.*what would help.* more devices? like ",
     "kubedra explain node node-1": r"8 devices: ",
     "kubedra explain pod greedy -n quickstart --kubeconfig .kubedra/kubeconfig": r"greedy: unschedulable",
     "kubectl get --raw /-/explain/pod/quickstart/greedy": r'"verdict":"unschedulable"',

@@ -92,7 +92,9 @@ class InterPodState:
         if not self._is_near(node):
             return [why for term in self._pod.required_affinity if (why := self._lacks(term, node))]
         return [
-            f"{'its' if self._far else 'their'} anti-affinity keeps it apart from pod {other.key}"
+            f"anti-affinity of the pod against pod {other.key}"
+            if self._far
+            else f"anti-affinity of pod {other.key} against the pod"
             for other in self.in_the_way(node, nodes)
         ]
 

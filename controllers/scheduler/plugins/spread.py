@@ -147,13 +147,14 @@ class SpreadState:
                 found.append(f"the node has no label {key}")
                 break
             lowest = _lowest(constraint, counts)
-            itself = " and itself" if constraint.selector.matches(own) else ""
+            itself = " and this one" if constraint.selector.matches(own) else ""
             if counts.get(value, 0) + bool(itself) - lowest > constraint.max_skew:
-                pods = f"{counts.get(value, 0)} of its pods{itself}"
+                count = counts.get(value, 0)
+                pods = f"{count} matching pod{'s' * (count != 1)}{itself}"
                 least = f"the emptiest {key} has {lowest}"
                 if len(counts) < constraint.min_domains:
-                    least = f"there are {len(counts)} of {constraint.min_domains} wanted values of {key}"
-                found.append(f"{key}={value} would have {pods}, {least}: more than maxSkew {constraint.max_skew} apart")
+                    least = f"only {len(counts)} of minDomains {constraint.min_domains} values of {key} exist"
+                found.append(f"{key}={value} would have {pods}, {least}: exceeds maxSkew {constraint.max_skew}")
         return found
 
 
