@@ -1,5 +1,6 @@
-"""Components in a process of their own that a server has forked: it serves them through a pipe, and ends them by
-closing it. `apiserver.components.child_process` is the server's part.
+"""Components in a forked child process of a server. The server serves them through a pipe and ends them by closing it.
+
+`apiserver.components.child_process` is the server's part.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ from controllers.manager.manager import COMPONENTS, Manager
 from controllers.runtime.pipe import PipeTransport
 from controllers.runtime.transport import Transport
 
-#: Makes the components of a server that is reached so.
+#: Builds the manager of the components, given the transport to the server.
 Make = Callable[[Transport], Manager]
-#: Seconds that components have to end.
-_PATIENCE: Final = 3.0
+#: Seconds that components have to stop.
+_STOP_TIMEOUT: Final = 3.0
 
 
 def begin(pipe: socket.socket, names: Sequence[str], make: Make) -> NoReturn:
-    """The whole of the forked process. It heeds no signals but those that nobody can ignore: it ends with the server,
-    which gets them as well. `make` is called when the server wants the components of these names to start.
+    """Run the child process until the server closes the pipe.
+
+    The child ignores SIGINT and SIGTERM: the server gets them, too, and ends the child. `names` are imported in
+    advance. `make` builds the components when the server starts them.
     """
     code = 1
     try:
@@ -44,14 +47,14 @@ def begin(pipe: socket.socket, names: Sequence[str], make: Make) -> NoReturn:
 
             runner = uvloop.run
         code = runner(_serve(pipe, make))
-    except BaseException:  # noqa: BLE001 - there is nobody else to say it
+    except BaseException:  # noqa: BLE001 - no caller is left to log it
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def _fall_silent() -> None:
-    """What components meet when the server is gone is no news."""
+def _disable_logging() -> None:
+    """Disable logging after the server is gone: errors of components are expected then."""
     logging.disable()
 
 
@@ -60,7 +63,7 @@ async def _serve(pipe: socket.socket, make: Make) -> int:
 
 
 class _Host:
-    """What the server may call."""
+    """The calls that the server may make."""
 
     def __init__(self, make: Make) -> None:
         self._make = make
@@ -70,17 +73,19 @@ class _Host:
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     async def run(self, pipe: socket.socket) -> int:
-        """Until the server closes the pipe, or a component fails; the exit code."""
+        """Serve until the server closes the pipe or a component fails. Return the exit code."""
         loop = asyncio.get_running_loop()
-        _, self._transport = await loop.create_connection(lambda: PipeTransport(self._call, _fall_silent), sock=pipe)
+        _, self._transport = await loop.create_connection(
+            lambda: PipeTransport(self._call, _disable_logging), sock=pipe
+        )
         closed = loop.create_task(self._transport.closed.wait())
         await asyncio.wait((closed, self._failed), return_when=asyncio.FIRST_COMPLETED)
         code = 0
         if self._failed.done():
             traceback.print_exception(self._failed.result())
             code = 1
-        # The end of the loop cancels what still runs. Whoever does not end in time is not waited for.
-        loop.call_later(_PATIENCE, os._exit, code)
+        # Closing the loop cancels the remaining tasks; exit even if they do not stop in time.
+        loop.call_later(_STOP_TIMEOUT, os._exit, code)
         return code
 
     async def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -89,7 +94,7 @@ class _Host:
         return await called(*arguments)
 
     async def _start(self) -> None:
-        """Makes the components and lets them work. Raises what making them raises."""
+        """Build and start the components. Errors of building are raised."""
         self._manager = self._make(self._transport)
         self._running = asyncio.get_running_loop().create_task(self._manager.run())
         self._running.add_done_callback(self._ended)
@@ -104,11 +109,11 @@ class _Host:
         warm("apiserver.cel.environments.devices")
 
     async def _counted(self) -> list[Family]:
-        """The families as they are now: a gauge can be asked only here."""
+        """Return the metric families with gauges evaluated, because gauges work only in this process."""
         return [each.now() if isinstance(each, Gauge) else each for each in await self._manager.counted()]
 
     async def _stop(self) -> None:
-        """Ends the components while the server still serves them."""
+        """Stop the components while the server still serves them."""
         if self._running is not None:
             self._running.cancel()
-            await asyncio.wait((self._running,), timeout=_PATIENCE)
+            await asyncio.wait((self._running,), timeout=_STOP_TIMEOUT)

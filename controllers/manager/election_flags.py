@@ -1,4 +1,4 @@
-"""The flags of leader election: kube-controller-manager's."""
+"""Flags of leader election, named like kube-controller-manager's."""
 
 from __future__ import annotations
 
@@ -25,68 +25,79 @@ _DEFAULTS = {
 
 
 def add_election(group: argparse._ArgumentGroup) -> None:
-    """kube-controller-manager's."""
+    """Add the flags of leader election."""
     add = group.add_argument
     add(
         "--leader-elect",
         nargs="?",
         const="true",
         metavar="BOOL",
-        help="work only while holding the lease (default true)",
+        help="run the components only while holding the lease (default true)",
     )
     add(
         "--leader-elect-lease-duration",
         metavar="DURATION",
-        help="after which others take over a lease that is not renewed (default 15s)",
+        help="time without renewal until another instance takes over (default 15s)",
     )
     add(
         "--leader-elect-renew-deadline",
         metavar="DURATION",
-        help="after which a leader that cannot renew ends (default 10s)",
+        help="time without renewal until the leader exits (default 10s)",
     )
     add(
         "--leader-elect-retry-period",
         metavar="DURATION",
-        help="between attempts to take or renew (default 2s)",
+        help="time between attempts to acquire or renew (default 2s)",
     )
-    add("--leader-elect-resource-lock", metavar="leases", help="the only kind there is")
+    add("--leader-elect-resource-lock", metavar="leases", help="only leases are supported")
     add(
         "--leader-elect-resource-name",
         metavar="NAME",
-        help=f"the lease (default {_LEASE}; kubedra- and their names where some are chosen)",
+        help=f"name of the lease (default {_LEASE}, or kubedra-NAMES for a part of the components)",
     )
     add(
         "--leader-elect-resource-namespace",
         metavar="NAMESPACE",
-        help="its namespace (default kube-system)",
+        help="namespace of the lease (default kube-system)",
     )
 
 
 def read_election(
     given: argparse.Namespace, names: Sequence[str], host: str, file: Mapping[str, str] | None = None
 ) -> Election | None:
-    """None where nothing is elected. Instances that run different components do not stand in each other's way: their
-    leases differ. `file`: what the scheduler's configuration says, by flag; the flags count more. Raises FlagError.
+    """Return the election of the flags, or None if it is off.
+
+    The default lease name depends on the components, so that instances with different components do not block each
+    other.
+
+    Args:
+        given: The parsed flags.
+        names: The chosen components.
+        host: Prefix of the identity.
+        file: Values of the scheduler's configuration, by flag. Flags override them.
+
+    Raises:
+        FlagError: A flag or value is invalid.
     """
     default = (
         _LEASE
         if len(names) == len(COMPONENTS)
         else "-".join(("kubedra", *(name.removesuffix("-controller") for name in names)))
     )
-    said = {**_DEFAULTS, f"{_PREFIX}-resource-name": default, **(file or {})}
-    said = {flag: getattr(given, flag.replace("-", "_")) or value for flag, value in said.items()}
-    if said[_PREFIX].lower() not in _BOOLEANS:
-        raise FlagError(f'--leader-elect: "{said[_PREFIX]}" is not true or false')
-    if said[f"{_PREFIX}-resource-lock"] != "leases":
-        raise FlagError(f'--leader-elect-resource-lock: "{said[f"{_PREFIX}-resource-lock"]}" is not "leases"')
-    elect = _BOOLEANS[said[_PREFIX].lower()]
+    values = {**_DEFAULTS, f"{_PREFIX}-resource-name": default, **(file or {})}
+    values = {flag: getattr(given, flag.replace("-", "_")) or value for flag, value in values.items()}
+    if values[_PREFIX].lower() not in _BOOLEANS:
+        raise FlagError(f'--leader-elect: "{values[_PREFIX]}" is not true or false')
+    if values[f"{_PREFIX}-resource-lock"] != "leases":
+        raise FlagError(f'--leader-elect-resource-lock: "{values[f"{_PREFIX}-resource-lock"]}" is not "leases"')
+    elect = _BOOLEANS[values[_PREFIX].lower()]
     if file is not None and not elect:
         return None
-    times = {name: duration(f"--{_PREFIX}-{name}", said[f"{_PREFIX}-{name}"]) for name in _TIMES}
+    times = {name: duration(f"--{_PREFIX}-{name}", values[f"{_PREFIX}-{name}"]) for name in _TIMES}
     try:
         election = Election(
-            name=said[f"{_PREFIX}-resource-name"],
-            namespace=said[f"{_PREFIX}-resource-namespace"],
+            name=values[f"{_PREFIX}-resource-name"],
+            namespace=values[f"{_PREFIX}-resource-namespace"],
             identity=f"{host}_{uuid.uuid4()}",
             lease_duration=times["lease-duration"],
             renew_deadline=times["renew-deadline"],

@@ -1,6 +1,4 @@
-"""The flags of `kubedra controllers`: kube-controller-manager's where it has one. Every mistake is a FlagError in one
-line.
-"""
+"""Flags of `kubedra controllers`, named like kube-controller-manager's. Errors are one-line FlagErrors."""
 
 from __future__ import annotations
 
@@ -36,14 +34,14 @@ from kubedra.kubeconfig.reader import KubeconfigError
 if TYPE_CHECKING:
     from controllers.scheduler.config.configuration import Configuration
 
-#: kube-scheduler's.
+#: Default of kube-scheduler.
 _BURST = 100
-_DESCRIPTION = "Controllers and scheduler alone, against any Kubernetes API server."
+_DESCRIPTION = "Run controllers and scheduler against any Kubernetes API server."
 _EPILOG = f"""\
 components: {", ".join(COMPONENTS)}
-other names: {", ".join(f"{alias} ({name})" for alias, name in ALIASES.items())}
+aliases: {", ".join(f"{alias} ({name})" for alias, name in ALIASES.items())}
 
-Several instances may run at once: the one that holds the lease works, the others stand by.
+Several instances may run at the same time. The holder of the lease works, the others stand by.
 
   kubedra controllers --kubeconfig ~/.kube/config --controllers=scheduler,resourceclaim-controller
   kubedra controllers --server http://127.0.0.1:8001 --controllers='*,-node-agent'
@@ -60,125 +58,122 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_cluster(parser, required=False)
-    _add_pace(parser.add_argument_group("requests, as kube-controller-manager's"))
-    _add_what(parser.add_argument_group("what"))
-    _add_node_lifecycle(parser.add_argument_group("node lifecycle, as kube-controller-manager's"))
-    _add_autoscaler(parser.add_argument_group("autoscaling, as kube-controller-manager's"))
-    add_signing(parser.add_argument_group("certificates, as kube-controller-manager's"))
-    concurrent = parser.add_argument_group("how many objects a controller works on at the same time")
+    _add_rate_limit(parser.add_argument_group("client rate limit"))
+    _add_components(parser.add_argument_group("components"))
+    _add_node_lifecycle(parser.add_argument_group("node lifecycle"))
+    _add_autoscaler(parser.add_argument_group("autoscaling"))
+    add_signing(parser.add_argument_group("certificate signing"))
+    concurrent = parser.add_argument_group("concurrent reconciles per controller")
     for flag, default in CONCURRENT.values():
         concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
-    add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
+    add_election(parser.add_argument_group("leader election"))
     return parser
 
 
-def _add_pace(group: argparse._ArgumentGroup) -> None:
+def _add_rate_limit(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--kube-api-qps", type=float, default=None, metavar="N", help="at most so many a second (default: any number)")
-    add("--kube-api-burst", type=int, default=None, metavar="N", help=f"of them at once (default {_BURST})")
+    add("--kube-api-qps", type=float, default=None, metavar="N", help="requests per second (default: unlimited)")
+    add("--kube-api-burst", type=int, default=None, metavar="N", help=f"burst above the rate (default {_BURST})")
 
 
-def _add_what(group: argparse._ArgumentGroup) -> None:
-    """Which components run, and what they are told."""
+def _add_components(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--controllers",
         default="*",
         metavar="LIST",
-        help="comma-separated: '*' for all (the default), NAME to add, -NAME to leave out",
+        help="comma-separated: '*' for all (default), NAME to enable, -NAME to disable",
     )
-    add("--feature-gates", default="", metavar="NAME=true,…", help="as kube-scheduler's")
-    add("--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)")
+    add("--feature-gates", default="", metavar="NAME=true,…", help="feature gates of all components")
+    add("--emulated-version", default="1.36", metavar="X.Y", help="Kubernetes release to emulate (default 1.36)")
     add(
         "--nodes",
         type=int,
         metavar="N",
-        help="emulated nodes to begin with, with the node-agent (default none)",
+        help="emulated nodes to create at start (default 0; needs node-agent)",
     )
     add(
         "--devices",
         metavar="DRIVER|none",
-        help="what each of them publishes: 8 GPUs of this driver, or none (default gpu.example.com)",
+        help="driver of the 8 GPUs on each emulated node (default gpu.example.com)",
     )
     add(
         "--storage-class",
         default="",
         metavar="NAME",
-        help="a default StorageClass whose volumes the volume-provisioner emulates (default none)",
+        help="create this default StorageClass; its volumes are emulated (default none)",
     )
-    add("--seed", type=int, default=None, metavar="N", help="makes free choices repeatable")
-    add(
-        "--config", type=Path, metavar="FILE", help="the scheduler's: a KubeSchedulerConfiguration, as kube-scheduler's"
-    )
+    add("--seed", type=int, default=None, metavar="N", help="seed for random choices")
+    add("--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration of the scheduler")
     add(
         "--healthz-bind-address",
         default="",
         metavar="IP:PORT",
-        help="answer /healthz, /livez and /readyz there (default: nowhere)",
+        help="serve /healthz, /livez, /readyz and /metrics on this address (default: none)",
     )
-    add("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
+    add("-v", "--verbose", action="count", default=0, help="log at info level; -vv for debug")
     add(
         "--terminated-pod-gc-threshold",
         type=int,
         default=12500,
         metavar="N",
-        help="pods that ended and may stay before the oldest are deleted; 0: any number (default 12500)",
+        help="terminated pods to keep; the oldest are deleted first; 0 for no limit (default 12500)",
     )
-    add("--max-endpoints-per-slice", type=int, default=100, metavar="N", help="of an EndpointSlice (default 100)")
+    add("--max-endpoints-per-slice", type=int, default=100, metavar="N", help="(default 100)")
 
 
 def _add_node_lifecycle(group: argparse._ArgumentGroup) -> None:
-    for flag, default, what in (
-        ("monitor-grace-period", "50s", "after which a node that is not heard of is Unknown"),
-        ("startup-grace-period", "60s", "the same for a node that never reported"),
+    for flag, default, text in (
+        ("monitor-grace-period", "50s", "time without heartbeat until a node is Unknown"),
+        ("startup-grace-period", "60s", "the same for a node without any heartbeat yet"),
     ):
-        group.add_argument(f"--node-{flag}", default=default, metavar="DURATION", help=f"{what} (default {default})")
+        group.add_argument(f"--node-{flag}", default=default, metavar="DURATION", help=f"{text} (default {default})")
     limits = NodeLifecycleOptions()
-    for flag, rate, what in (
-        ("node-eviction-rate", limits.eviction_rate, "nodes per second that get NoExecute taints"),
-        ("secondary-node-eviction-rate", limits.secondary_eviction_rate, "the same in an unhealthy, large zone"),
-        ("unhealthy-zone-threshold", limits.unhealthy_zone_threshold, "share of unready nodes that makes a zone so"),
+    for flag, rate, text in (
+        ("node-eviction-rate", limits.eviction_rate, "nodes tainted with NoExecute per second"),
+        ("secondary-node-eviction-rate", limits.secondary_eviction_rate, "the same in large, unhealthy zones"),
+        ("unhealthy-zone-threshold", limits.unhealthy_zone_threshold, "share of unready nodes in an unhealthy zone"),
     ):
-        group.add_argument(f"--{flag}", type=float, default=rate, metavar="N", help=f"{what} (default {rate})")
+        group.add_argument(f"--{flag}", type=float, default=rate, metavar="N", help=f"{text} (default {rate})")
     size = limits.large_cluster_size_threshold
     group.add_argument(
         "--large-cluster-size-threshold",
         type=int,
         default=size,
         metavar="N",
-        help=f"nodes up to which a zone is small: unhealthy ones get no NoExecute taints (default {size})",
+        help=f"zones of at most N nodes are small: no NoExecute taints while unhealthy (default {size})",
     )
 
 
 _AUTOSCALER = (
-    ("sync-period", "15s", "how often autoscalers are looked at"),
-    ("downscale-stabilization", "5m", "how long higher wishes are remembered before one scales down"),
-    ("cpu-initialization-period", "5m", "after a pod's start: while it is not ready, its use of cpu does not count"),
-    ("initial-readiness-delay", "30s", "after a pod's start: the same where it was never ready"),
+    ("sync-period", "15s", "time between two syncs of an autoscaler"),
+    ("downscale-stabilization", "5m", "scale down to the highest recommendation of this window"),
+    ("cpu-initialization-period", "5m", "after a pod's start: ignore its cpu usage while it is unready"),
+    ("initial-readiness-delay", "30s", "after a pod's start: the same if it was never ready"),
 )
 
 
 def _add_autoscaler(group: argparse._ArgumentGroup) -> None:
-    for flag, default, what in _AUTOSCALER:
+    for flag, default, text in _AUTOSCALER:
         name = f"--horizontal-pod-autoscaler-{flag}"
-        group.add_argument(name, default=default, metavar="DURATION", help=f"{what} (default {default})")
+        group.add_argument(name, default=default, metavar="DURATION", help=f"{text} (default {default})")
     group.add_argument(
         "--horizontal-pod-autoscaler-tolerance",
         type=float,
         default=0.1,
         metavar="SHARE",
-        help="how far a metric may be off before one scales (default 0.1)",
+        help="deviation from the target without scaling, as a share (default 0.1)",
     )
 
 
 def _autoscaler(given: argparse.Namespace) -> AutoscalerOptions:
-    """Raises FlagError."""
+    """Parse the autoscaler flags. Raise FlagError."""
     prefix = "horizontal-pod-autoscaler-"
     sync, stabilization, cpu, readiness = (
         duration(f"--{prefix}{flag}", getattr(given, f"{prefix}{flag}".replace("-", "_"))) for flag, *_ in _AUTOSCALER
     )
     if sync <= timedelta():
-        raise FlagError(f"--{prefix}sync-period: must be more than 0")
+        raise FlagError(f"--{prefix}sync-period: must be greater than 0")
     return AutoscalerOptions(
         sync_period=sync,
         downscale_stabilization=stabilization,
@@ -189,7 +184,7 @@ def _autoscaler(given: argparse.Namespace) -> AutoscalerOptions:
 
 
 def _node_lifecycle(given: argparse.Namespace) -> NodeLifecycleOptions:
-    """Raises FlagError."""
+    """Parse the node lifecycle flags. Raise FlagError."""
     return NodeLifecycleOptions(
         monitor_grace=duration("--node-monitor-grace-period", given.node_monitor_grace_period),
         startup_grace=duration("--node-startup-grace-period", given.node_startup_grace_period),
@@ -201,13 +196,13 @@ def _node_lifecycle(given: argparse.Namespace) -> NodeLifecycleOptions:
 
 
 def read(arguments: Sequence[str] | None) -> Given:
-    """What the flags say. Raises FlagError; `--help` exits."""
+    """Parse the command line. Raise FlagError; `--help` exits."""
     given = _parser().parse_args(arguments)
     host = socket.gethostname()
     try:
         names = tuple(choose([name.strip() for name in given.controllers.split(",") if name.strip()]))
         if not names:
-            raise FlagError(f'--controllers: "{given.controllers}" leaves none to run')
+            raise FlagError(f'--controllers: "{given.controllers}" selects no controllers')
         _check_nodes(given, names)
         options = Options(
             host=host,
@@ -224,7 +219,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             storage_class=given.storage_class,
             signing=read_signing(given),
         )
-        # A gate that cannot be so is named before anything runs.
+        # Validate the gates before anything runs.
         _ = options.features
         if given.config is not None:
             options = replace(options, scheduler=_scheduler(given.config, names, options))
@@ -233,12 +228,12 @@ def read(arguments: Sequence[str] | None) -> Given:
             if not process.kubeconfig:
                 raise FlagError("one of the arguments --server --kubeconfig is required")
             given.kubeconfig = Path(process.kubeconfig)
-        reached = cluster(given)
+        target = cluster(given)
         return Given(
-            cluster=reached,
-            options=replace(options, root_ca=reached.authority.decode()),
+            cluster=target,
+            options=replace(options, root_ca=target.authority.decode()),
             names=names,
-            pace=_pace(given, process),
+            pace=_rate_limit(given, process),
             election=read_election(given, names, host, process.election),
             health=address(given.healthz_bind_address),
             verbosity=given.verbose,
@@ -248,18 +243,18 @@ def read(arguments: Sequence[str] | None) -> Given:
 
 
 def _check_nodes(given: argparse.Namespace, names: Sequence[str]) -> None:
-    """Raises FlagError."""
+    """Raise FlagError for invalid --nodes and --devices."""
     if given.nodes is None:
         if given.devices not in (None, "", "none"):
-            raise FlagError(f"--devices {given.devices} is what each of --nodes publishes: give --nodes")
+            raise FlagError(f"--devices {given.devices}: needs --nodes")
     elif given.nodes < 0:
         raise FlagError(f"--nodes {given.nodes}: cannot be negative")
     elif given.nodes and "node-agent" not in names:
-        raise FlagError(f"--nodes {given.nodes}: choose node-agent with --controllers, which runs them")
+        raise FlagError(f"--nodes {given.nodes}: needs node-agent, add it to --controllers")
 
 
 def _concurrency(given: argparse.Namespace) -> dict[str, int]:
-    """How many objects each component works on. Raises FlagError."""
+    """Return the concurrent reconciles per component. Raise FlagError."""
     found = {}
     for component, (flag, _) in CONCURRENT.items():
         found[component] = getattr(given, flag.replace("-", "_"))
@@ -268,8 +263,8 @@ def _concurrency(given: argparse.Namespace) -> dict[str, int]:
     return found
 
 
-def _pace(given: argparse.Namespace, process: ProcessSettings) -> tuple[float, int] | None:
-    """Requests per second and how many of them at once; None: as many as there are. Raises FlagError."""
+def _rate_limit(given: argparse.Namespace, process: ProcessSettings) -> tuple[float, int] | None:
+    """Return the requests per second and the burst; None for no limit. Raise FlagError."""
     if given.kube_api_burst is not None and given.kube_api_burst < 0:
         raise FlagError(f"--kube-api-burst {given.kube_api_burst}: cannot be negative")
     qps = process.qps if given.kube_api_qps is None else given.kube_api_qps
@@ -278,11 +273,11 @@ def _pace(given: argparse.Namespace, process: ProcessSettings) -> tuple[float, i
 
 
 def _scheduler(path: Path, names: Sequence[str], options: Options) -> Configuration:
-    """The scheduler's configuration. Raises FlagError."""
+    """Load the scheduler's configuration. Raise FlagError."""
     from controllers.scheduler.cycle.profiles import load
 
     if "scheduler" not in names:
-        raise FlagError("--config is the scheduler's: choose it with --controllers")
+        raise FlagError("--config: needs the scheduler, add it to --controllers")
     try:
         return load(path, options.features.enabled)
     except (ValueError, OSError) as error:

@@ -1,6 +1,4 @@
-"""One run of the components as a process of their own: wait for the server, lead or stand by, work, give the lease
-back.
-"""
+"""One run of the components in a separate process: wait for the server, acquire the lease, work, release the lease."""
 
 from __future__ import annotations
 
@@ -21,12 +19,13 @@ _PAUSE = timedelta(milliseconds=200)
 
 
 class CredentialsError(Exception):
-    """The server does not know who asks, in one line."""
+    """The server rejects the credentials; the message is one line."""
 
 
 class Instance:
-    """The components of one process. `server` is what messages call the server; `renewing` is what speaks of the lease,
-    where that is another client.
+    """The components of one process.
+
+    `server` names the server in messages. `renewing` is a separate client for the lease, if any.
     """
 
     def __init__(
@@ -46,30 +45,33 @@ class Instance:
         self._state = f"waiting for {server}"
 
     def unready(self) -> str:
-        """Why this process neither works nor stands by; "" if it does."""
+        """Return why this process is not ready; "" while it works or stands by."""
         return self._state
 
     def metrics(self) -> str:
-        """The Prometheus text of what the components counted."""
+        """Return the metrics of the components in Prometheus text format."""
         return text(self.manager.metrics() if self.manager else ())
 
     async def run(self) -> None:
-        """Works until cancelled. Raises LeaseLostError when somebody else may lead, CredentialsError, and whatever a
-        component fails with.
+        """Run until cancelled. Errors of components are raised unchanged.
+
+        Raises:
+            LeaseLostError: Another instance may lead.
+            CredentialsError: The server rejects the credentials.
         """
-        await self._reachable()
+        await self._wait_reachable()
         if self.elector is None:
             await self._work()
             return
         try:
-            await self._elected(self.elector)
+            await self._lead(self.elector)
         except BaseExceptionGroup as group:
             raise _first(group) from group
         finally:
-            # Nothing works any more at this point: the next one may begin at once.
+            # All components have stopped: the next leader may start immediately.
             await self.elector.release()
 
-    async def _elected(self, elector: LeaderElector) -> None:
+    async def _lead(self, elector: LeaderElector) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._events.run(), name="events")
             self._state = ""
@@ -78,7 +80,7 @@ class Instance:
             await self._work()
 
     async def _work(self) -> None:
-        self._state = "collections are being read"
+        self._state = "listing collections"
         self.manager = Manager(self._client, self._options, self._names)
         running = asyncio.ensure_future(self.manager.run())
         try:
@@ -103,9 +105,9 @@ class Instance:
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
             self._events.record(lease, "Normal", "LeaderElection", f"{holder} became leader")
 
-    async def _reachable(self) -> None:
-        """Waits until the server is ready; it may be started at the same time."""
-        said = ""
+    async def _wait_reachable(self) -> None:
+        """Wait until the server is ready. It may be starting at the same time."""
+        logged = ""
         while True:
             try:
                 status, _, body = await self._client.transport.request("GET", "/readyz", "", {}, b"")
@@ -116,14 +118,14 @@ class Instance:
                 problem = str(error)
             if not problem:
                 return
-            if problem != said:
+            if problem != logged:
                 log.warning("waiting for %s: %s", self._server, " ".join(problem.split()))
-            said = problem
+            logged = problem
             await asyncio.sleep(_PAUSE.total_seconds())
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The failure that ended the others."""
+    """Return the failure that cancelled the others."""
     first: BaseException = group
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]

@@ -1,12 +1,12 @@
-"""Starts the chosen components and runs them together until one fails or the run is cancelled.
+"""Start the chosen components and run them together until one fails or the run is cancelled.
 
 A component is a module with
 
     def build(client: Client, informers: Informers, options: Options) -> Component
 
-that makes its client's name (`client.named(...)`), asks `informers` for the collections it needs (shared: each is
-watched once for the whole process) and returns an object with `name`, `run()` and `idle`. Nothing registers itself:
-`COMPONENTS` is the table, and modules are imported only when chosen.
+`build` names its client (`client.named(...)`) and gets the collections it needs from `informers`, which watch each
+collection once per process. It returns an object with `name`, `run()` and `idle`. `COMPONENTS` is the only registry;
+modules are imported only when chosen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from apiserver.runtime.metrics import Family
-from controllers.options.names import ALIASES, UNBUILT
+from controllers.options.names import ALIASES, UNSUPPORTED
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.controller import Component
@@ -76,29 +76,31 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
 
 
 class UnknownComponentError(Exception):
-    """A name that no component has."""
+    """No component has this name."""
 
 
 def choose(names: Sequence[str]) -> list[str]:
-    """The components that a `--controllers` list means: `*` is all of them, `name` adds one, `-name` takes one out.
+    """Return the components of a `--controllers` list: `*` for all, `name` to enable, `-name` to disable.
 
-    As in kube-controller-manager, what is said first of a component holds. Its controllers that are not built here may
-    be left out.
+    As in kube-controller-manager, the first mention of a component wins. Upstream controllers that do not exist here
+    may be disabled. Raise UnknownComponentError.
     """
-    said: dict[str, bool] = {}
+    enabled: dict[str, bool] = {}
     for item in names:
         name = item.removeprefix("-")
         canonical = ALIASES.get(name, name)
         if canonical in COMPONENTS:
-            said.setdefault(canonical, not item.startswith("-"))
-        elif item != "*" and not (canonical in UNBUILT and item != name):
-            why = f'controller "{name}" is not built' if canonical in UNBUILT else f'unknown controller "{name}"'
-            raise UnknownComponentError(f"{why}; there are: {', '.join(COMPONENTS)}")
-    return [component for component in COMPONENTS if said.get(component, "*" in names)]
+            enabled.setdefault(canonical, not item.startswith("-"))
+        elif item != "*" and not (canonical in UNSUPPORTED and item != name):
+            why = (
+                f'controller "{name}" is not supported' if canonical in UNSUPPORTED else f'unknown controller "{name}"'
+            )
+            raise UnknownComponentError(f"{why}; use one of: {', '.join(COMPONENTS)}")
+    return [component for component in COMPONENTS if enabled.get(component, "*" in names)]
 
 
 class Manager:
-    """The chosen components of one process with what they share."""
+    """The chosen components of one process, with shared client and informers."""
 
     def __init__(self, client: Client, options: Options, names: Sequence[str]) -> None:
         self._client, self._options = client, options
@@ -109,59 +111,57 @@ class Manager:
 
     @property
     def idle(self) -> bool:
-        """No component has anything to do now (timers aside)."""
+        """True if no component has work now. Timers do not count."""
         return all(component.idle for component in self.components)
 
     @property
     def names(self) -> list[str]:
-        """The components."""
+        """The names of the components."""
         return [component.name for component in self.components]
 
     @property
     def busy(self) -> list[str]:
-        """The components that have something to do now."""
+        """The names of the components with work now."""
         return [component.name for component in self.components if not component.idle]
 
     @property
     def next_timer(self) -> tuple[str, float] | None:
-        """The component whose timer falls due next, and in how many seconds; None where only upkeep is left."""
+        """The component with the next timer and the seconds until it is due; None if only upkeep timers are left."""
         timers = [(due, component.name) for component in self.components if (due := component.due) is not None]
         if not timers:
             return None
         due, name = min(timers)
-        # Asked after them: what is due "now" was due a moment ago.
+        # Read the clock last: a timer due "now" may be overdue by then.
         return name, max(0.0, due - asyncio.get_running_loop().time())
 
     async def look(self) -> tuple[list[str], tuple[str, float] | None]:
-        """`busy` and `next_timer`."""
+        """Return `busy` and `next_timer`."""
         return self.busy, self.next_timer
 
     def metrics(self) -> list[Family]:
-        """What the components count."""
+        """Return the metric families of the components."""
         return [family for component in self.components for family in component.metrics]
 
     async def counted(self) -> list[Family]:
-        """`metrics`, as whoever has to ask another process gets them."""
+        """Return `metrics`. Asynchronous because the components may run in a child process."""
         return self.metrics()
 
     async def run(self) -> None:
-        """Runs everything; the first failure ends all."""
+        """Run informers and components. The first failure ends all."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.informers.run(), name="informers")
             for component in self.components:
                 group.create_task(component.run(), name=component.name)
 
     async def begin_anew(self) -> None:
-        """After the store was emptied: what components made at their start is made again (the nodes of `--nodes`)."""
+        """Recreate the objects that components create at start, such as emulated nodes, after a store reset."""
         for component in self.components:
             again = getattr(component, "begin_anew", None)
             if again is not None:
                 await again()
 
     async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """Why a pod, claim or node is as it is: see `controllers.explain`. Raises LookupError where there is no such
-        object.
-        """
+        """Explain a pod, claim, node or podgroup (`controllers.explain`). Raise LookupError if it does not exist."""
         from controllers.explain.claim_details import explain
         from controllers.explain.world import World
         from controllers.scheduler.scheduler import Scheduler
@@ -169,11 +169,11 @@ class Manager:
         world = await World.read(self._client.named("explain"), self._options)
         schedulers = (each for each in self.components if isinstance(each, Scheduler))
         queue = {uid: pod for each in schedulers for uid, pod in each.queue.pods.items()}
-        # The world belongs to nobody else, and asking it takes a while: the loop goes on.
+        # A thread keeps the loop responsive; nothing else uses this world.
         found = await asyncio.to_thread(explain, world, kind, namespace, name, queue)
         answer: dict[str, Any] = found.as_json()
         return answer
 
     async def wait_ready(self) -> None:
-        """Returns once every collection has been read that the server serves."""
+        """Wait until every served collection has been listed."""
         await self.informers.wait_answered()

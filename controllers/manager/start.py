@@ -1,6 +1,6 @@
-"""`python -m controllers --server URL | --kubeconfig FILE`: the components as a process of their own.
+"""`python -m controllers --server URL | --kubeconfig FILE`: run the components as a separate process.
 
-Exit codes: 0 after SIGINT or SIGTERM, 1 when the lease was lost (whoever started it starts it again), 2 for a mistake.
+Exit codes: 0 after SIGINT or SIGTERM, 1 after losing the lease (a supervisor should restart it), 2 for invalid input.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kubedra.kubeconfig.reader import KubeconfigError
 
 
 async def serve(given: Given) -> None:
-    """Runs until SIGINT or SIGTERM; a second one ends it at once."""
+    """Run until SIGINT or SIGTERM. A second signal exits immediately."""
     release = given.options.emulated_version
     unpaced = Client(HttpTransport(given.cluster), release=release)
     client = Client(Paced(unpaced.transport, *given.pace), release=release) if given.pace else unpaced
-    # A lease is renewed in time however much there is to send.
+    # The rate limit must not delay lease renewals.
     instance = Instance(client, given.options, given.names, given.election, given.cluster.server, renewing=unpaced)
 
     async def run() -> None:
@@ -64,7 +64,7 @@ async def serve(given: Given) -> None:
 
 
 def run(read_flags: Callable[[], Given], prog: str, fatal: type[Exception] = LeaseLostError) -> int:
-    """Read the flags and serve. Return the exit code: 2 for bad flags, 1 where `fatal` or a lost lease ended it."""
+    """Parse the flags and serve. Return the exit code: 2 for bad flags, 1 after `fatal` or a lost lease."""
     runner = asyncio.run
     with contextlib.suppress(ImportError):
         import uvloop

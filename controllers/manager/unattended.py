@@ -1,7 +1,7 @@
-"""Objects on which nothing acts: which component acts on a kind, and what stays undone where it does not run.
+"""Warnings about new objects whose component does not run.
 
-A server with components in it tells whoever creates such an object, in a Warning header. Objects that a controller made
-are its own affair. `kubedra serve` runs none and says nothing: others are expected to act.
+A server with components returns them as a Warning header to the creating client. Objects with a controlling owner get
+no warning. `kubedra serve` without components returns none: separate controllers are expected to act.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controllers.options.names import UNBUILT
+from controllers.options.names import UNSUPPORTED
 
 Json = dict[str, Any]
-#: What is said of a new object.
+#: Returns the warnings about a new object.
 Judge = Callable[[Json], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A component's part in the life of a kind's objects."""
+    """The effect of one component on the objects of a kind."""
 
     component: str
-    #: What does not happen without it.
-    undone: str
-    #: Whether this object waits for it.
-    concerns: Callable[[Json], bool] = lambda obj: True
+    #: The consequence of the component not running.
+    consequence: str
+    #: True for objects that need the component.
+    is_needed: Callable[[Json], bool] = lambda obj: True
 
 
 def _unbound(pod: Json) -> bool:
@@ -41,31 +41,31 @@ def _of_kubernetes(request: Json) -> bool:
 
 
 def _pods(component: str) -> tuple[Part, ...]:
-    return (Part(component, "no pods are made of its template"),)
+    return (Part(component, "no pods are created from its template"),)
 
 
 #: By group and resource.
 PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
     ("", "pods"): (
-        Part("scheduler", "it is bound to no node", _unbound),
+        Part("scheduler", "it is not scheduled", _unbound),
         Part("node-agent", "it does not start"),
     ),
     ("", "services"): (
-        Part("endpointslice-controller", "its selector makes no EndpointSlices", _has_selector),
-        Part("endpoints-controller", "its selector makes no Endpoints", _has_selector),
+        Part("endpointslice-controller", "no EndpointSlices are created for its selector", _has_selector),
+        Part("endpoints-controller", "no Endpoints are created for its selector", _has_selector),
     ),
     ("", "replicationcontrollers"): _pods("replicationcontroller-controller"),
-    ("", "persistentvolumeclaims"): (Part("persistentvolume-binder-controller", "it is bound to no volume"),),
-    ("", "resourcequotas"): (Part("resourcequota-controller", "nothing is counted"),),
-    ("apps", "deployments"): (Part("deployment-controller", "no ReplicaSets and no pods are made of it"),),
+    ("", "persistentvolumeclaims"): (Part("persistentvolume-binder-controller", "it is not bound to a volume"),),
+    ("", "resourcequotas"): (Part("resourcequota-controller", "usage is not counted"),),
+    ("apps", "deployments"): (Part("deployment-controller", "no ReplicaSets and no pods are created for it"),),
     ("apps", "replicasets"): _pods("replicaset-controller"),
     ("apps", "statefulsets"): _pods("statefulset-controller"),
     ("apps", "daemonsets"): _pods("daemonset-controller"),
     ("autoscaling", "horizontalpodautoscalers"): (Part("horizontal-pod-autoscaler-controller", "nothing is scaled"),),
     ("batch", "jobs"): _pods("job-controller"),
-    ("batch", "cronjobs"): (Part("cronjob-controller", "no Jobs are made of its template"),),
+    ("batch", "cronjobs"): (Part("cronjob-controller", "no Jobs are created from its template"),),
     ("policy", "poddisruptionbudgets"): (
-        Part("disruption-controller", "its status is not kept, and evictions follow what is written there"),
+        Part("disruption-controller", "its status is not updated, and evictions rely on it"),
     ),
     ("certificates.k8s.io", "certificatesigningrequests"): (
         Part("certificatesigningrequest-signing-controller", "it is not signed", _of_kubernetes),
@@ -74,20 +74,20 @@ PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
         Part("persistentvolume-attach-detach-controller", "nothing is attached"),
     ),
     ("resource.k8s.io", "resourceclaimtemplates"): (
-        Part("resourceclaim-controller", "pods that name it get no claims"),
+        Part("resourceclaim-controller", "pods that reference it get no claims"),
     ),
     ("resource.k8s.io", "devicetaintrules"): (
         Part("device-taint-eviction-controller", "no pods are evicted, and its status stays empty"),
     ),
     ("resource.k8s.io", "resourcepoolstatusrequests"): (
-        Part("resourcepoolstatusrequest-controller", "it is not answered"),
+        Part("resourcepoolstatusrequest-controller", "its status is not set"),
     ),
-    ("scheduling.k8s.io", "podgroups"): (Part("scheduler", "its pods are bound to no nodes"),),
+    ("scheduling.k8s.io", "podgroups"): (Part("scheduler", "its pods are not scheduled"),),
 }
 
 
 def unattended(running: Collection[str]) -> Mapping[tuple[str, str], Judge]:
-    """Who judges new objects, by group and resource, where these components run."""
+    """Return the warning functions by group and resource, given the running components."""
     missing = {
         key: lacking
         for key, parts in PARTS.items()
@@ -99,12 +99,13 @@ def unattended(running: Collection[str]) -> Mapping[tuple[str, str], Judge]:
 def _judge(lacking: list[Part]) -> Judge:
     def judge(obj: Json) -> list[str]:
         owners = obj.get("metadata", {}).get("ownerReferences", ())
-        return [] if any(owner.get("controller") for owner in owners) else list(said(obj))
+        return [] if any(owner.get("controller") for owner in owners) else list(warnings(obj))
 
-    def said(obj: Json) -> Iterator[str]:
+    def warnings(obj: Json) -> Iterator[str]:
         for part in lacking:
-            if part.concerns(obj):
-                why = "kubedra has none" if part.component in UNBUILT else "see --controllers"
-                yield f"this server runs no {part.component} ({why}): the object is kept, but {part.undone}"
+            if part.is_needed(obj):
+                fix = "not part of kubedra" if part.component in UNSUPPORTED else "enable it with --controllers"
+                missing = f"{part.component} does not run on this server ({fix})"
+                yield f"{missing}: the object is stored, but {part.consequence}"
 
     return judge

@@ -1,1 +1,1 @@
-"""The options of components, their names, and what their command lines share."""
+"""Component options, component names, and shared command-line flags."""

@@ -1,6 +1,4 @@
-"""What the command lines of controllers, of a node and of `kubedra explain` have in common. Every mistake is a
-FlagError in one line.
-"""
+"""Flags shared by the command lines of controllers, nodes and `kubedra explain`. Errors are one-line FlagErrors."""
 
 from __future__ import annotations
 
@@ -20,50 +18,51 @@ from kubedra.kubeconfig.reader import Cluster, read_kubeconfig
 
 
 class FlagError(ValueError):
-    """A flag that cannot be followed, in one line."""
+    """A flag is invalid; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the process is told."""
+    """The parsed command line of a process."""
 
     cluster: Cluster
     options: Options
     names: tuple[str, ...]
     election: Election | None
     pace: tuple[float, int] | None = None
-    """Requests per second and how many at once; None: as many as there are."""
+    """Client rate limit: requests per second and burst; None for no limit."""
 
     health: tuple[str, int] | None
     verbosity: int
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """argparse whose errors are one line."""
+    """An argparse parser that raises FlagError instead of printing usage."""
 
     def error(self, message: str) -> NoReturn:
         raise FlagError(message)
 
 
 def add_cluster(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """The flags that say which server it is, and as whom."""
-    where = parser.add_argument_group("where")
-    either = where.add_mutually_exclusive_group(required=required)
-    either.add_argument("--server", metavar="URL", help="the API server")
-    either.add_argument("--kubeconfig", metavar="FILE", type=Path, help="server and credentials of its current context")
-    where.add_argument("--token", default="", help="bearer token, with --server")
-    where.add_argument("--certificate-authority", metavar="FILE", type=Path, help="PEM, with --server https://…")
-    where.add_argument("--insecure-skip-tls-verify", action="store_true", help="accept any certificate, with --server")
+    """Add the flags for the API server and the credentials."""
+    group = parser.add_argument_group("cluster")
+    either = group.add_mutually_exclusive_group(required=required)
+    either.add_argument("--server", metavar="URL", help="URL of the API server")
+    either.add_argument("--kubeconfig", metavar="FILE", type=Path, help="use the current context of this kubeconfig")
+    group.add_argument("--token", default="", help="bearer token for --server")
+    authority = "CA certificates of --server https://… (PEM)"
+    group.add_argument("--certificate-authority", metavar="FILE", type=Path, help=authority)
+    group.add_argument("--insecure-skip-tls-verify", action="store_true", help="accept any certificate of --server")
 
 
 def cluster(given: argparse.Namespace) -> Cluster:
-    """The server that the flags of `add_cluster` mean. Raises FlagError, KubeconfigError, OSError."""
+    """Return the cluster of the flags of `add_cluster`. Raise FlagError, KubeconfigError or OSError."""
     if not given.server:
         found = read_kubeconfig(given.kubeconfig)
     else:
         authority = given.certificate_authority.read_bytes() if given.certificate_authority else b""
-        shown = Credentials(token=given.token, insecure=given.insecure_skip_tls_verify)
-        found = Cluster(server=given.server.rstrip("/"), authority=authority, credentials=shown)
+        credentials = Credentials(token=given.token, insecure=given.insecure_skip_tls_verify)
+        found = Cluster(server=given.server.rstrip("/"), authority=authority, credentials=credentials)
     source = "--server" if given.server else given.kubeconfig or "the kubeconfig"
     if not found.server.startswith(("http://", "https://")):
         raise FlagError(f"{source}: {found.server} is not an http:// or https:// address")
@@ -75,7 +74,7 @@ def cluster(given: argparse.Namespace) -> Cluster:
 
 
 def gates(text: str) -> dict[str, bool]:
-    """`NAME=true,…`. Raises FlagError."""
+    """Parse `NAME=true,…`. Raise FlagError."""
     given: dict[str, bool] = {}
     for item in filter(None, text.split(",")):
         name, _, value = item.partition("=")
@@ -86,7 +85,7 @@ def gates(text: str) -> dict[str, bool]:
 
 
 def release(text: str) -> tuple[int, int]:
-    """`1.36`. Raises FlagError."""
+    """Parse a release such as `1.36`. Raise FlagError."""
     try:
         return parse_release(text)
     except ReleaseError as error:
@@ -101,7 +100,7 @@ def duration(flag: str, text: str) -> timedelta:
 
 
 def address(text: str) -> tuple[str, int] | None:
-    """`IP:PORT` of --healthz-bind-address, None where it is empty. Raises FlagError."""
+    """Parse the `IP:PORT` of --healthz-bind-address; None for "". Raise FlagError."""
     if not text:
         return None
     host, _, port = text.rpartition(":")

@@ -1,11 +1,11 @@
-"""kube-controller-manager's names and their older forms, as its `--controllers` flag takes them (release 1.36)."""
+"""Controller names and their aliases for `--controllers`, as in kube-controller-manager 1.36."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-#: Other names of components that there are.
+#: Aliases of component names.
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "namespace": "namespace-controller",
@@ -43,8 +43,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "kube-scheduler": "scheduler",
     }
 )
-#: How many objects a component works on at the same time: `--concurrent-NAME-syncs` by component, and what holds
-#: without it.
+#: Concurrent reconciles per component: the `--concurrent-NAME-syncs` flag and its default.
 CONCURRENT: Mapping[str, tuple[str, int]] = MappingProxyType(
     {
         "replicationcontroller-controller": ("concurrent-rc-syncs", 5),
@@ -68,9 +67,8 @@ CONCURRENT: Mapping[str, tuple[str, int]] = MappingProxyType(
         "validatingadmissionpolicy-status-controller": ("concurrent-validating-admission-policy-status-syncs", 5),
     }
 )
-#: Controllers of kube-controller-manager that are not built here: leaving one out changes nothing, asking for one is a
-#: mistake.
-UNBUILT = frozenset(
+#: Controllers of kube-controller-manager that do not exist here. Disabling one has no effect; enabling one is an error.
+UNSUPPORTED = frozenset(
     f"{name}-controller"
     for name in (
         "bootstrap-signer",

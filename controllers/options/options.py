@@ -1,4 +1,4 @@
-"""What the components can be told. One frozen record for all, so that every way of starting them says the same."""
+"""Options of all components, in one frozen record for every way of starting them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginDirs:
-    """Where a node meets its drivers: `plugins` holds the kubelet's own files, drivers announce themselves in
-    `registry`.
-    """
+    """Directories of a node with real drivers: `plugins` for the kubelet's files, `registry` for driver sockets."""
 
     plugins: Path
     registry: Path
@@ -28,8 +26,10 @@ class PluginDirs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLifecycleOptions:
-    """When nodes count as gone, and how many of them per second are tainted so that their pods go: of a zone where all
-    is well, and of a large one where the share `unhealthy_zone_threshold` of the nodes is not ready.
+    """Grace periods before a node is Unknown, and rate limits for tainting nodes so that their pods are evicted.
+
+    Rates are in nodes per second. The secondary rate applies to zones of more than `large_cluster_size_threshold`
+    nodes if at least the share `unhealthy_zone_threshold` of them is not ready.
     """
 
     monitor_grace: timedelta = timedelta(seconds=50)
@@ -42,9 +42,10 @@ class NodeLifecycleOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerOptions:
-    """How often HorizontalPodAutoscalers are looked at, and what holds where they do not say it themselves: how long
-    higher wishes are remembered, how far a metric may be off (as a share of its target), and for how long a pod that is
-    not ready counts as starting.
+    """Sync period of the HorizontalPodAutoscaler controller, and defaults for fields that an autoscaler leaves empty.
+
+    `tolerance` is a share of the target. During `cpu_initialization` and `initial_readiness` an unready pod counts as
+    starting.
     """
 
     sync_period: timedelta = timedelta(seconds=15)
@@ -56,8 +57,10 @@ class AutoscalerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """Containers as processes: `directory` has their files, `announcements` is where the API server learns how to reach
-    them, `cdi` are the directories of CDI files, of which the last counts most.
+    """Settings for containers that run as local processes.
+
+    `directory` holds their files. `announcements` tells the API server how to reach them. `cdi` lists directories of
+    CDI files, in increasing priority.
     """
 
     directory: Path
@@ -66,22 +69,27 @@ class Processes:
 
     @staticmethod
     def cdi_of(plugins: Path | None, more: Iterable[Path]) -> tuple[Path, ...]:
-        """The directories that runtimes read, that of a node's drivers, and further ones."""
+        """Return the default CDI directories, the one of a node's drivers, and further ones."""
         return (Path("/etc/cdi"), Path("/var/run/cdi"), *((plugins / "cdi",) if plugins else ()), *more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`host` names the place in events and leases; `seed` makes free choices (equal nodes, generated suffixes)
-    repeatable; `gates` are the feature gates that were given explicitly (name to on or off), on top of the emulated
-    release's.
+    """Options of all components.
 
-    `nodes` emulated nodes are created at start, each with `devices_per_node` example GPUs of the driver that `devices`
-    names ("none": no devices, no class), or with the hardware of a `profile`; the first of them has real drivers where
-    `plugin_dirs` is given. `node` instead: the node agent is the kubelet of this one node, whoever else is there.
-    `storage_class` names the default class of the emulated provisioner, which is made at start; "" makes none.
-    With `run` containers that have a command are processes. `sync_frequency` is how often a kubelet looks again at what
-    cannot go on.
+    Attributes:
+        host: Hostname in events and leases.
+        seed: Makes random choices (equal nodes, generated suffixes) repeatable.
+        gates: Explicitly set feature gates, on top of those of the emulated release.
+        nodes: Number of emulated nodes created at start.
+        devices: Driver of the example GPUs on each node; "none" for no devices and no class.
+        devices_per_node: Number of these GPUs per node.
+        profile: Hardware profile of the nodes, instead of the example GPUs.
+        plugin_dirs: Directories for real drivers, on `node` or the first emulated node.
+        node: If set, the node agent is the kubelet of this one node only.
+        storage_class: Default StorageClass of the emulated provisioner, created at start; "" for none.
+        run: If set, containers with a command run as processes.
+        sync_frequency: How often a kubelet retries blocked pods.
     """
 
     nodes: int = 0
@@ -94,7 +102,7 @@ class Options:
     run: Processes | None = None
     sync_frequency: timedelta = timedelta(seconds=60)
     root_ca: str = ""
-    """The authority of the API server's certificate, in PEM; "" where it has none."""
+    """CA certificates of the API server in PEM; "" without TLS."""
 
     signing: SigningOptions = field(default_factory=SigningOptions)
     host: str = "kubedra"
@@ -102,12 +110,12 @@ class Options:
     emulated_version: tuple[int, int] = (1, 36)
     gates: Mapping[str, bool] = field(default_factory=dict)
     scheduler: Configuration | None = None
-    """None: a scheduler with upstream's defaults."""
+    """None for upstream's defaults."""
     concurrency: Mapping[str, int] = field(default_factory=dict)
-    """How many objects components work on at the same time, where it was said."""
+    """Concurrent reconciles per component, where they differ from the default."""
 
     terminated_pod_gc_threshold: int = 12500
-    """How many pods that ended may stay before the pod garbage collector deletes the oldest; 0: any number."""
+    """Terminated pods kept before the pod garbage collector deletes the oldest; 0 for no limit."""
 
     max_endpoints_per_slice: int = 100
     node_lifecycle: NodeLifecycleOptions = NodeLifecycleOptions()
@@ -115,14 +123,14 @@ class Options:
 
     @property
     def features(self) -> Features:
-        """The gates that are on."""
+        """The enabled feature gates."""
         return Features(self.emulated_version, self.gates)
 
     def workers(self, component: str) -> int:
-        """How many objects a component of `CONCURRENT` works on at the same time."""
+        """Return the number of concurrent reconciles of a component in `CONCURRENT`."""
         return self.concurrency.get(component, CONCURRENT[component][1])
 
     @property
     def plugin_node(self) -> str:
-        """The node that has real drivers; "" where none has."""
+        """The node with real drivers; "" for none."""
         return (self.node or "node-1") if self.plugin_dirs is not None else ""

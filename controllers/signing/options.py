@@ -47,12 +47,14 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     """kube-controller-manager's."""
     names = ("", *(f"-{name}" for name in _OWN_FLAGS))
     for name in names:
-        signer = f"for {_OWN_FLAGS[name[1:]]} alone" if name else "for all four signers of kubernetes.io"
-        group.add_argument(f"--{_FLAG}{name}-cert-file", type=Path, metavar="FILE", help=f"what signs {signer}, in PEM")
-        group.add_argument(f"--{_FLAG}{name}-key-file", type=Path, metavar="FILE", help="its private key")
+        signer = f"for {_OWN_FLAGS[name[1:]]} only" if name else "for all four kubernetes.io signers"
+        group.add_argument(
+            f"--{_FLAG}{name}-cert-file", type=Path, metavar="FILE", help=f"CA certificate {signer} (PEM)"
+        )
+        group.add_argument(f"--{_FLAG}{name}-key-file", type=Path, metavar="FILE", help="private key of this CA (PEM)")
     group.add_argument(
         f"--{_FLAG}-duration", default="8760h", metavar="DURATION",
-        help="longest time for which a certificate is valid (default 8760h)",
+        help="maximum validity of signed certificates (default 8760h)",
     )  # fmt: skip
 
 

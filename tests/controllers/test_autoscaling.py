@@ -176,7 +176,7 @@ def test_flags_say_what_holds_where_an_autoscaler_does_not() -> None:
         tolerance=0.5,
         cpu_initialization=timedelta(minutes=2),
     )
-    with pytest.raises(FlagError, match="sync-period: must be more than 0"):
+    with pytest.raises(FlagError, match="sync-period: must be greater than 0"):
         read(["--server=http://127.0.0.1:1", prefix + "sync-period=0s"])
 
 

@@ -186,7 +186,7 @@ def test_names_aliases_and_order_are_kube_controller_managers(named: list[str], 
 def test_a_controller_that_is_not_built_cannot_be_asked_for() -> None:
     with pytest.raises(
         UnknownComponentError,
-        match='controller "service-lb-controller" is not built; there are: namespace-controller, ',
+        match='controller "service-lb-controller" is not supported; use one of: namespace-controller, ',
     ):
         choose(["service-lb-controller"])
 
@@ -209,7 +209,7 @@ def test_a_controller_that_is_not_built_cannot_be_asked_for() -> None:
             '--leader-elect-resource-lock: "endpoints" is not "leases"',
         ),
         (["--server=http://x", "--leader-elect=maybe"], '--leader-elect: "maybe" is not true or false'),
-        (["--server=http://x", "--controllers=-scheduler"], '--controllers: "-scheduler" leaves none to run'),
+        (["--server=http://x", "--controllers=-scheduler"], '--controllers: "-scheduler" selects no controllers'),
         (["--server=http://x", "--healthz-bind-address=80"], '--healthz-bind-address: "80" is not IP:PORT'),
         (
             ["--server=https://x", "--certificate-authority=pyproject.toml"],

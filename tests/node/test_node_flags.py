@@ -197,14 +197,14 @@ def test_one_of_several_leads_unless_that_is_not_wanted(value: str | None, elect
     ("flags", "text"),
     [
         (["--nodes=-1"], "--nodes -1: cannot be negative"),
-        (["--nodes=2", "--controllers=*,-node-agent"], "--nodes 2: choose node-agent with --controllers"),
-        (["--devices=d.example.com"], "--devices d.example.com is what each of --nodes publishes: give --nodes"),
+        (["--nodes=2", "--controllers=*,-node-agent"], "--nodes 2: needs node-agent, add it to --controllers"),
+        (["--devices=d.example.com"], "--devices d.example.com: needs --nodes"),
         (["--concurrent-job-syncs=0"], "--concurrent-job-syncs 0: must be greater than 0"),
         (
             ["--horizontal-pod-autoscaler-sync-period=0s"],
-            "--horizontal-pod-autoscaler-sync-period: must be more than 0",
+            "--horizontal-pod-autoscaler-sync-period: must be greater than 0",
         ),
-        (["--config=/none", "--controllers=job"], "--config is the scheduler's: choose it with --controllers"),
+        (["--config=/none", "--controllers=job"], "--config: needs the scheduler, add it to --controllers"),
         (["--config=/none/such"], "--config: "),
     ],
 )

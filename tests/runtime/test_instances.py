@@ -146,7 +146,7 @@ def test_it_says_that_it_reads_until_it_has_read() -> None:
         while running.instance.unready():
             seen.add(running.instance.unready())
             await asyncio.sleep(0)
-        assert seen == {f"waiting for {SERVER}", "collections are being read"}
+        assert seen == {f"waiting for {SERVER}", "listing collections"}
         await running.stop()
 
     in_town(scenario)

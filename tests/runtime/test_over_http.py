@@ -132,7 +132,7 @@ def test_components_are_chosen_as_in_kube_controller_manager() -> None:
     assert choose(["*"]) == list(COMPONENTS)
     assert choose(["scheduler"]) == ["scheduler"]
     assert choose(["*", "-scheduler"]) == [name for name in COMPONENTS if name != "scheduler"]
-    with pytest.raises(UnknownComponentError, match='unknown controller "nope"; there are: '):
+    with pytest.raises(UnknownComponentError, match='unknown controller "nope"; use one of: '):
         choose(["*", "-nope"])
 
 

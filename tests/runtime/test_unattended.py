@@ -9,7 +9,7 @@ import pytest
 from apiserver.resources import CATALOG
 from controllers.manager.manager import COMPONENTS
 from controllers.manager.unattended import PARTS, unattended
-from controllers.options.names import UNBUILT
+from controllers.options.names import UNSUPPORTED
 from kubedra import ControlPlane
 from tests.support.wire import Wire
 
@@ -34,14 +34,14 @@ def said(kind: tuple[str, str], obj: dict[str, Any], *running: str) -> list[str]
 
 def test_every_part_is_of_a_kind_and_of_a_component_that_there_are() -> None:
     assert set(PARTS) <= {(resource.group, resource.plural) for resource in CATALOG}
-    assert {part.component for parts in PARTS.values() for part in parts} <= {*COMPONENTS, *UNBUILT}
+    assert {part.component for parts in PARTS.values() for part in parts} <= {*COMPONENTS, *UNSUPPORTED}
 
 
 def test_a_pod_waits_for_the_scheduler_until_it_has_a_node() -> None:
     bound = {"spec": {"nodeName": "n"}}
     assert [text.partition(" (")[0] for text in said(("", "pods"), pod("a"))] == [
-        "this server runs no scheduler",
-        "this server runs no node-agent",
+        "scheduler does not run on this server",
+        "node-agent does not run on this server",
     ]
     assert len(said(("", "pods"), bound)) == 1
     assert said(("", "pods"), bound, "node-agent") == []
@@ -62,7 +62,7 @@ def test_a_service_without_a_selector_waits_for_nobody() -> None:
 
 def test_what_kubedra_has_no_controller_for_is_told_apart() -> None:
     [text] = said(("storage.k8s.io", "volumeattachments"), {"metadata": {"name": "a"}})
-    assert "no persistentvolume-attach-detach-controller (kubedra has none)" in text
+    assert "persistentvolume-attach-detach-controller does not run on this server (not part of kubedra)" in text
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_warning_comes_with_the_object_and_once(wire: Wire) -> None:
     made = wire.post(DEPLOYMENTS, DEPLOYMENT)
     (warning,) = warnings(made)
     assert made.status == 201
-    assert "no deployment-controller (see --controllers)" in warning
+    assert "deployment-controller does not run on this server (enable it with --controllers)" in warning
     assert "no ReplicaSets and no pods" in warning
     changed = wire.request("PUT", f"{DEPLOYMENTS}/d", {**made.json, "spec": {**made.json["spec"], "replicas": 2}})
     assert (changed.status, warnings(changed), warnings(wire.get(f"{DEPLOYMENTS}/d"))) == (200, [], [])
@@ -101,6 +101,9 @@ def test_an_apply_that_creates_is_told_and_a_second_one_is_not(wire: Wire) -> No
 
 def test_a_component_that_is_left_out_is_named_with_the_flag(wire: Wire) -> None:
     (warning,) = warnings(wire.post(PODS, pod("p")))
-    assert "no scheduler (see --controllers): the object is kept, but it is bound to no node" in warning
+    assert (
+        "scheduler does not run on this server (enable it with --controllers): the object is stored, but it is not scheduled"
+        in warning
+    )
     refused = wire.post(PODS, pod("Bad_Name"))
     assert (refused.status, warnings(refused)) == (422, [])
