@@ -1,12 +1,11 @@
-"""Device taint eviction: pods whose devices have a NoExecute taint that they do not tolerate are deleted, and
-DeviceTaintRules say how far that is.
+"""Device taint eviction: deletes pods with devices whose NoExecute taints they do not tolerate.
 
-`evictions` works out from events which pods have to go, and when; keys of the queue are hints to act on it:
-`pod:UID:NS/NAME` and `rule:UID:NAME`. A pod that has to go is looked up live, gets an event and the condition
-DisruptionTarget, and is deleted. `rule_status` writes the status of rules.
+`evictions` computes from events which pods to evict, and when. Queue keys are hints to act on it: `pod:UID:NS/NAME` and
+`rule:UID:NAME`. Before eviction the pod is read from the server. It gets an event and the condition DisruptionTarget,
+then it is deleted. `rule_status` reports the progress in the status of DeviceTaintRules.
 
-Facts: upstream's pkg/controller/devicetainteviction. Differs: what is there at the start is taken slices first and pods
-last, so that nothing is cancelled that was never due; rules that the server does not serve are not waited for.
+Facts: upstream's pkg/controller/devicetainteviction. Differs: initial objects are processed slices first and pods last,
+so that no eviction is cancelled that was never due; unserved rules are not waited for.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from apiserver.runtime.metrics import Counter, Family, Histogram
 from controllers.devicetaints.evictions import Eviction, Evictions
 from controllers.devicetaints.rule_status import PERIOD, RuleStatuses
 from controllers.options.options import Options
-from controllers.resourceclaims.generated_claims import Remembered
+from controllers.resourceclaims.generated_claims import RecentObjects
 from controllers.resourceclaims.pods import claim_names, group_key, is_for_any_pod, pod_statuses_equal
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.conditions import condition_patch
@@ -52,31 +51,33 @@ _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
 def build(client: Client, informers: Informers, options: Options) -> DeviceTaintEviction:
-    """The component, for the manager."""
+    """Build the component."""
     return DeviceTaintEviction(client, informers, options)
 
 
 class DeviceTaintEviction(ControllerComponent):
-    """The component. Without the gate it does nothing; rules count with a gate of their own."""
+    """Evicts pods. Inactive without the gate DRADeviceTaints; rules need the gate DRADeviceTaintRules, too."""
 
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         features = options.features
-        # Its writes go under the name of the program that it is part of.
+        # Upstream's field manager is the program, not the controller.
         self._client, self._enabled = client.named("kube-controller-manager"), features.enabled(GATE)
         self._with_groups = features.enabled(GROUPS_GATE)
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._for_workloads = features.enabled("DRAReservedForWorkloads")
         self._evictions = Evictions(self._with_groups, self._for_workloads)
         self._due: dict[str, Eviction] = {}
-        self._evicted = Remembered(500)
+        self._evicted = RecentObjects(500)
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
         self._deletions = Counter(
-            "device_taint_eviction_controller_pod_deletions_total", "Pods that were deleted because of device taints."
+            "device_taint_eviction_controller_pod_deletions_total", "Pods deleted because of device taints."
         )
         name = "device_taint_eviction_controller_pod_deletion_duration_seconds"
-        self._latencies = Histogram(name, "Time from when a taint evicts to the deletion of the pod.", (), _BUCKETS)
+        self._latencies = Histogram(
+            name, "Time from the effective time of a taint to the deletion of the pod, in seconds.", (), _BUCKETS
+        )
         if self._enabled:
             self._pods, self._claims, self._slices = (
                 informers.of(kind) for kind in (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES)
@@ -114,12 +115,12 @@ class DeviceTaintEviction(ControllerComponent):
         self._claims.on(lambda claim: self._claim(None, claim), self._claim, lambda claim: self._claim(claim, None))
         self._pods.on(self._check, self._pod_updated, self._pod_deleted)
 
-    # What happened, and which pods have to be looked at again.
+    # Event handlers
 
     @property
-    def _calm(self) -> bool:
-        """No claim demands that anybody goes, and nobody is about to: no pod has to be looked at."""
-        return self._evictions.none and not self._due
+    def _is_idle(self) -> bool:
+        """True if no claim requires eviction and no eviction is pending: no pod needs a check."""
+        return self._evictions.is_empty and not self._due
 
     def _slice(self, old: Json | None, new: Json | None) -> None:
         for claim in self._evictions.set_slice(old, new):
@@ -129,10 +130,10 @@ class DeviceTaintEviction(ControllerComponent):
         if old is not None and new is not None and old["spec"] == new["spec"]:
             return
         if new is not None:
-            # Before the pods: what is about to happen is said first.
-            self._say(new["metadata"]["name"], new["metadata"]["uid"], timedelta())
+            # Report pending evictions before evicting the first pod.
+            self._enqueue_rule(new["metadata"]["name"], new["metadata"]["uid"], timedelta())
         elif old is not None and self._statuses is not None:
-            self._statuses.forget(old["metadata"]["uid"])
+            self._statuses.remove(old["metadata"]["uid"])
         for claim in self._evictions.set_rule(old, new):
             self._check_users(claim)
 
@@ -140,14 +141,14 @@ class DeviceTaintEviction(ControllerComponent):
         claim = new or old
         assert claim is not None, "a change has a before or an after"
         self._evictions.set_claim(key_of(claim), new)
-        if self._calm:
+        if self._is_idle:
             return
         if old is not None and (_users(old) != _users(claim) or is_for_any_pod(old) != is_for_any_pod(claim)):
             self._check_users(old)
         self._check_users(claim)
 
     def _pod_updated(self, old: Json, pod: Json) -> None:
-        if self._calm:
+        if self._is_idle:
             return
         names = [(item.get("status") or {}).get("resourceClaimStatuses") for item in (old, pod)]
         if old["spec"].get("nodeName") != pod["spec"].get("nodeName") or not pod_statuses_equal(*names):
@@ -173,27 +174,27 @@ class DeviceTaintEviction(ControllerComponent):
                     self._check(pod)
 
     def _check(self, pod: Json) -> None:
-        if self._calm:
+        if self._is_idle:
             return
         item, eviction = _pod_item(pod), self._evictions.of_pod(pod)
         if eviction is None:
             if self._due.pop(item, None) is not None:
-                self._recorder.record(_referred(pod), "Normal", _REASON, "Cancelling deletion")
+                self._recorder.record(_event_subject(pod), "Normal", _REASON, "Cancelling deletion")
             return
         self._due[item] = eviction
         self._controller.queue.add_after(item, eviction.when - clock.now())
-        self._credit(eviction)
+        self._enqueue_rules(eviction)
 
-    def _credit(self, eviction: Eviction) -> None:
-        """What rules say of a pod changes soon: others may follow."""
+    def _enqueue_rules(self, eviction: Eviction) -> None:
+        """Update the rules of an eviction after a delay that collects further changes."""
         for name, uid in eviction.rules:
-            self._say(name, uid, PERIOD)
+            self._enqueue_rule(name, uid, PERIOD)
 
-    def _say(self, rule: str, uid: str, delay: timedelta) -> None:
+    def _enqueue_rule(self, rule: str, uid: str, delay: timedelta) -> None:
         if self._statuses is not None:
             self._controller.queue.add_after(f"rule:{uid}:{rule}", delay)
 
-    # The work.
+    # Reconciling
 
     async def reconcile(self, item: str) -> timedelta | None:
         kind, uid, key = item.split(":", 2)
@@ -218,19 +219,19 @@ class DeviceTaintEviction(ControllerComponent):
             self._latencies.observe((clock.now() - eviction.when).total_seconds())
             for _, rule in eviction.rules:
                 if self._statuses is not None:
-                    self._statuses.evicted(rule)
-            self._credit(eviction)
+                    self._statuses.count_eviction(rule)
+            self._enqueue_rules(eviction)
         return None
 
     async def _evict(self, key: str, uid: str) -> bool:
-        """Deletes a pod unless somebody has. False: it is not there any more, and not by our doing."""
+        """Delete a pod unless it is being deleted. Return False if it was replaced."""
         namespace, name = split_key(key)
         pod = await self._client.get(PODS, name, namespace)
         if pod["metadata"]["uid"] != uid:
             return False
         if pod["metadata"].get("deletionTimestamp"):
             return True
-        self._recorder.record(_referred(pod), "Normal", _REASON, "Marking for deletion")
+        self._recorder.record(_event_subject(pod), "Normal", _REASON, "Marking for deletion")
         status = condition_patch(pod, {**_CONDITION, "lastTransitionTime": go_time(clock.now())})
         if status:
             body = {"metadata": {"uid": uid}, "status": status}
@@ -243,8 +244,8 @@ def _pod_item(pod: Json) -> str:
     return f"pod:{pod['metadata']['uid']}:{key_of(pod)}"
 
 
-def _referred(pod: Json) -> Json:
-    """What events say of a pod: no version of it."""
+def _event_subject(pod: Json) -> Json:
+    """Return the pod reference for events, without resourceVersion."""
     metadata = {name: pod["metadata"][name] for name in ("namespace", "name", "uid")}
     return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": metadata}
 

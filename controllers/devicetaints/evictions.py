@@ -1,15 +1,14 @@
-"""Which pods have to go because of device taints, and when: claims × slices × rules, kept by events.
+"""Evictions of pods because of device taints, computed from claims, slices and rules and updated by events.
 
 Invariants
-- Everything follows from the present slices, rules and claims alone, never from the order in which they came.
-- Only taints with the effect NoExecute count, and of a pool only the slices of its highest generation.
-- An allocation never changes: a claim's eviction changes with slices and rules, and when it is allocated or freed.
+- Evictions depend only on the current slices, rules and claims, not on the order of events.
+- Only NoExecute taints count, and only the slices of a pool's highest generation.
+- Allocations are immutable: a claim's eviction changes only with slices and rules, and with (de)allocation.
 
-Pure: no I/O, no clock. Slices are those of the drivers, rules are looked at beside them, so that it is known which
-taint is the reason.
+Pure: no I/O, no clock. Rules are evaluated separately from the drivers' slices, to know the reason of each eviction.
 
-Source of facts: Kubernetes 1.36, package devicetainteviction. Differs: of two slices that taint the same device, the
-first by name counts (there: any).
+Source of facts: Kubernetes 1.36, package devicetainteviction. Differs: of two slices with taints for the same device,
+the first by name counts (upstream: any).
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ NO_EXECUTE: Final = "NoExecute"
 
 
 class Reason(NamedTuple):
-    """One taint. In order: those of rules by the rule's name, then those of slices by driver, pool, device and place in
-    the device's list.
+    """One taint.
+
+    Sort order: taints of rules by rule name, then taints of slices by driver, pool, device and index.
     """
 
     in_slice: bool
     rule: str = ""
     uid: str = ""
-    """The rule's."""
+    """The uid of the rule."""
     driver: str = ""
     pool: str = ""
     device: str = ""
@@ -48,13 +48,13 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """When, and because of which taints, in order."""
+    """The time of an eviction and its reasons, sorted."""
 
     when: datetime
     reasons: tuple[Reason, ...]
 
-    def joined(self, other: Eviction | None) -> Eviction:
-        """The earlier time of both with the reasons of both."""
+    def merge(self, other: Eviction | None) -> Eviction:
+        """Combine two evictions: the earlier time, the reasons of both."""
         return (
             self
             if other is None
@@ -63,17 +63,17 @@ class Eviction:
 
     @property
     def rules(self) -> Iterator[tuple[str, str]]:
-        """Names and uids of the rules among the reasons."""
+        """The names and uids of the rules among the reasons."""
         return ((reason.rule, reason.uid) for reason in self.reasons if not reason.in_slice)
 
 
 class _Slice(NamedTuple):
-    """What of a slice matters here."""
+    """The relevant fields of a ResourceSlice."""
 
     generation: int
     devices: list[Object]
     tainted: dict[str, tuple[tuple[int, Object], ...]]
-    """The NoExecute taints of devices, with their places, by device; devices without any are left out."""
+    """NoExecute taints with their index, by device; only devices with such taints."""
 
     @classmethod
     def of(cls, item: Object) -> _Slice:
@@ -91,7 +91,7 @@ class _Slice(NamedTuple):
 
 @dataclass(slots=True)
 class _Pool:
-    """The slices of one pool by name, and what taints the devices of its highest generation."""
+    """The slices of one pool by name, and the taints in its highest generation."""
 
     slices: dict[str, _Slice] = field(default_factory=dict)
     tainted: Mapping[str, tuple[tuple[int, Object], ...]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class _Pool:
         return (item for _, item in sorted(self.slices.items()) if item.generation == generation)
 
     def refresh(self) -> set[str]:
-        """Looks at the taints again; the names of the devices whose taints changed."""
+        """Recompute the taints. Return the names of devices with changed taints."""
         before, found = self.tainted, dict[str, tuple[tuple[int, Object], ...]]()
         for item in self.newest:
             for device, taints in item.tainted.items():
@@ -112,7 +112,7 @@ class _Pool:
 
 
 class Evictions:
-    """What has to be evicted. Methods that take a change give the allocated claims whose eviction changed by it."""
+    """All evictions. The `set_` methods return the allocated claims whose eviction changed."""
 
     def __init__(self, with_groups: bool = False, for_workloads: bool = False) -> None:
         self._with_groups, self._for_workloads = with_groups, for_workloads
@@ -123,7 +123,7 @@ class Evictions:
         self._users: dict[PoolID, set[str]] = {}
 
     def set_slice(self, old: Object | None, new: Object | None) -> list[Object]:
-        """A ResourceSlice was added, changed or deleted. It may have gone to another pool."""
+        """Add, update or delete a ResourceSlice, which may move to another pool."""
         changed: list[Object] = []
         for pool_id in sorted({_pool_of(item) for item in (old, new) if item is not None}):
             pool = self._pools.setdefault(pool_id, _Pool())
@@ -135,24 +135,22 @@ class Evictions:
             if not pool.slices:
                 del self._pools[pool_id]
             users = (key for key in self._users.get(pool_id, ()) if _uses(self._claims[key], pool_id, devices))
-            changed += self._judge(users if devices else ())
+            changed += self._update(users if devices else ())
         return changed
 
     def set_rule(self, old: Object | None, new: Object | None) -> list[Object]:
-        """A DeviceTaintRule was added, changed or deleted. Rules with other effects than NoExecute do not evict."""
-        concerned = [rule for rule in (old, new) if rule is not None and rule["spec"]["taint"]["effect"] == NO_EXECUTE]
-        for rule in concerned:
+        """Add, update or delete a DeviceTaintRule. Rules with effects other than NoExecute do not evict."""
+        evicting = [rule for rule in (old, new) if rule is not None and rule["spec"]["taint"]["effect"] == NO_EXECUTE]
+        for rule in evicting:
             self._rules.pop(rule["metadata"]["name"], None)
         if new is not None and new["spec"]["taint"]["effect"] == NO_EXECUTE:
             self._rules[new["metadata"]["name"]] = new
-        return self._judge(
-            [key for key, claim in self._claims.items() if any(_selects_any(rule, claim) for rule in concerned)]
+        return self._update(
+            [key for key, claim in self._claims.items() if any(_selects_any(rule, claim) for rule in evicting)]
         )
 
     def set_claim(self, key: str, claim: Object | None) -> None:
-        """A claim (`namespace/name`) was added or changed; None: it was deleted. Claims without allocation are as good
-        as none.
-        """
+        """Add, update or delete (None) the claim `namespace/name`. Claims without allocation count as deleted."""
         for pool_id in _pools(self._claims.pop(key, {})):
             self._users[pool_id].discard(key)
             if not self._users[pool_id]:
@@ -163,27 +161,25 @@ class Evictions:
         self._claims[key] = claim
         for pool_id in _pools(claim):
             self._users.setdefault(pool_id, set()).add(key)
-        self._judge([key])
+        self._update([key])
 
     @property
-    def none(self) -> bool:
-        """Whether nobody has to go."""
+    def is_empty(self) -> bool:
+        """True if no claim requires eviction."""
         return not self._of_claim
 
     def of_claim(self, key: str) -> Eviction | None:
-        """The eviction of whoever uses the claim."""
+        """Return the eviction of the pods that use the claim."""
         return self._of_claim.get(key)
 
     def of_pod(self, pod: Object) -> Eviction | None:
-        """A pod's eviction: it is on a node and uses claims that demand it. Finished pods and those being deleted count
-        as others do.
-        """
+        """Return the eviction of a bound pod that uses tainted devices, even if it finished or is being deleted."""
         if not pod["spec"].get("nodeName"):
             return None
         found: Eviction | None = None
         for entry in pod["spec"].get("resourceClaims") or ():
             eviction = self._of_entry(pod, entry)
-            found = found if eviction is None else eviction.joined(found)
+            found = found if eviction is None else eviction.merge(found)
         return found
 
     def _of_entry(self, pod: Object, entry: Object) -> Eviction | None:
@@ -198,17 +194,17 @@ class Evictions:
         used = is_reserved_for_pod(pod, claim, self._with_groups, self._for_workloads)
         return self._of_claim.get(key) if used else None
 
-    def supposing(self, rule: Object) -> Evictions:
-        """How it would be if this rule, and no other, evicted. What is there is shared, not changed."""
-        supposed = Evictions(self._with_groups, self._for_workloads)
-        supposed._pools, supposed._claims = self._pools, self._claims
-        supposed.set_rule(
+    def simulate(self, rule: Object) -> Evictions:
+        """Return the evictions if only this rule existed, with effect NoExecute. Shares the state read-only."""
+        simulated = Evictions(self._with_groups, self._for_workloads)
+        simulated._pools, simulated._claims = self._pools, self._claims
+        simulated.set_rule(
             None, {**rule, "spec": {**rule["spec"], "taint": {**rule["spec"]["taint"], "effect": NO_EXECUTE}}}
         )
-        return supposed
+        return simulated
 
-    def selected(self, rule: Object) -> tuple[int, int]:
-        """How many published and how many allocated devices a rule selects, whatever its effect."""
+    def count_selected(self, rule: Object) -> tuple[int, int]:
+        """Count the published and the allocated devices that a rule selects, regardless of its effect."""
         published = sum(
             _selects(rule, *pool_id, device["name"])
             for pool_id, pool in self._pools.items()
@@ -220,10 +216,10 @@ class Evictions:
         )
         return published, allocated
 
-    def _judge(self, keys: Iterable[str]) -> list[Object]:
+    def _update(self, keys: Iterable[str]) -> list[Object]:
         changed = []
         for key in sorted(keys):
-            eviction = self._judged(self._claims[key])
+            eviction = self._eviction_of(self._claims[key])
             if eviction != self._of_claim.get(key):
                 changed.append(self._claims[key])
             if eviction is None:
@@ -232,11 +228,11 @@ class Evictions:
                 self._of_claim[key] = eviction
         return changed
 
-    def _judged(self, claim: Object) -> Eviction | None:
+    def _eviction_of(self, claim: Object) -> Eviction | None:
         times: dict[Reason, datetime] = {}
         for result in _results(claim) or ():
             for reason, taint in self._taints(*_device_of(result)):
-                when = _evicted_at(taint, result.get("tolerations") or ())
+                when = _eviction_time(taint, result.get("tolerations") or ())
                 if when is not None:
                     times[reason] = min(when, times.get(reason, when))
         return Eviction(min(times.values()), tuple(sorted(times))) if times else None
@@ -250,9 +246,11 @@ class Evictions:
                 yield Reason(False, name, rule["metadata"]["uid"]), rule["spec"]["taint"]
 
 
-def _evicted_at(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
-    """When a taint evicts: as soon as it is there, or when the shortest toleration ends; None if one lasts for ever.
-    Only tolerations that name the effect count."""
+def _eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
+    """Return when a taint evicts: when added, or after the shortest toleration; None if one is unlimited.
+
+    Only tolerations with effect NoExecute count.
+    """
     seconds: list[int] = []
     for toleration in tolerations:
         if toleration.get("effect") == NO_EXECUTE and tolerates(
@@ -265,7 +263,7 @@ def _evicted_at(taint: Object, tolerations: Iterable[Object]) -> datetime | None
 
 
 def _selects(rule: Object, driver: str, pool: str, device: str) -> bool:
-    """As the API says: an empty selector selects every device, a missing one none."""
+    """Return whether a rule selects a device. An empty selector selects all devices, a missing one none."""
     return rule["spec"].get("deviceSelector") is not None and rule_matches(rule, driver, pool, device)
 
 
@@ -278,7 +276,7 @@ def _device_of(result: Object) -> tuple[str, str, str]:
 
 
 def _results(claim: Object) -> list[Object] | None:
-    """The allocated devices; None without an allocation."""
+    """Return the allocation results; None without an allocation."""
     allocation = (claim.get("status") or {}).get("allocation")
     return None if allocation is None else (allocation.get("devices") or {}).get("results") or []
 

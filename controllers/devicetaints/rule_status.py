@@ -1,7 +1,7 @@
-"""What a DeviceTaintRule says of its effect: the condition EvictionInProgress.
+"""The condition EvictionInProgress of DeviceTaintRules.
 
-Written when a rule comes or changes, and then at most every ten seconds while pods go. Texts and reasons are upstream's
-(pkg/controller/devicetainteviction).
+Written when a rule is added or changed, then at most every 10 seconds during eviction. Messages and reasons are
+upstream's (pkg/controller/devicetainteviction).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ def _count(number: int, one: str, several: str) -> str:
 
 
 class RuleStatuses:
-    """Writes the condition of rules. Counts, by the rule's uid, the pods that were evicted since the start."""
+    """Writes the conditions of rules, and counts evicted pods per rule uid since the start."""
 
     def __init__(self, client: Client, kind: Kind, evictions: Evictions, rules: Informer, pods: Informer) -> None:
         self._client, self._kind = client, kind
         self._evictions, self._rules, self._pods = evictions, rules, pods
         self._evicted: Counter[str] = Counter()
 
-    def evicted(self, uid: str) -> None:
-        """A pod was evicted because of the rule."""
+    def count_eviction(self, uid: str) -> None:
+        """Count a pod evicted because of the rule."""
         self._evicted[uid] += 1
 
-    def forget(self, uid: str) -> None:
-        """The rule is gone."""
+    def remove(self, uid: str) -> None:
+        """Drop the count of a deleted rule."""
         self._evicted.pop(uid, None)
 
     async def write(self, name: str, uid: str) -> timedelta | None:
-        """Brings the condition up to date, or says how long to wait until it may be written again."""
+        """Update the condition. Return the remaining delay if it may not be written yet."""
         rule = self._rules.get(name)
         if rule is None or rule["metadata"]["uid"] != uid:
             return None
@@ -74,7 +74,7 @@ class RuleStatuses:
         return None
 
     def condition(self, rule: Json) -> Json:
-        """The condition as it has to be now, but for its time."""
+        """Return the current condition without lastTransitionTime."""
         evicted = self._evicted[rule["metadata"]["uid"]]
         holds, reason, message = self._state(rule, evicted)
         if evicted:
@@ -89,11 +89,11 @@ class RuleStatuses:
         }
 
     def _state(self, rule: Json, evicted: int) -> tuple[bool, str, str]:
-        """Whether pods are about to go, the reason and the text."""
+        """Return whether evictions are pending, the reason and the message."""
         effect = rule["spec"]["taint"]["effect"]
         if effect == "None":
-            published, allocated = self._evictions.selected(rule)
-            pods, namespaces = self._pending(rule, self._evictions.supposing(rule))
+            published, allocated = self._evictions.count_selected(rule)
+            pods, namespaces = self._pending(rule, self._evictions.simulate(rule))
             devices = (
                 _count(published, "published device", "published devices"),
                 _count(allocated, "allocated device", "allocated devices"),
@@ -112,7 +112,7 @@ class RuleStatuses:
         return False, "Completed" if evicted else "NotStarted", ""
 
     def _pending(self, rule: Json, evictions: Evictions) -> tuple[int, int]:
-        """How many pods that are not being deleted have to go because of the rule, and in how many namespaces."""
+        """Count the pods yet to be evicted because of the rule, and their namespaces."""
         uid = rule["metadata"]["uid"]
         namespaces: list[str] = []
         for pod in self._pods.objects.values():

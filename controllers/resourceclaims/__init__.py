@@ -1,7 +1,7 @@
-"""Rules on claims that every client shares: which claim a pod means, who may use it, which taints it tolerates.
+"""Rules on resource claims shared by all clients: claims of a pod, consumers of a claim, device taints.
 
-Pure functions over plain dicts as the API serves them. `pods` has the way from a pod to its claims, `results` what
-applies to an allocated device, `taints` tolerations and the slices as DeviceTaintRules change them.
+Pure functions over plain dicts as the API serves them. `pods` resolves the claims of pods, `results` finds the
+configuration of an allocated device, and `taints` applies DeviceTaintRules to slices.
 
 Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/resourceclaim.
 """

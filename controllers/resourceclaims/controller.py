@@ -1,9 +1,9 @@
-"""The resource claim controller: claims for pods from templates, reservations given up when their pods are done.
+"""The resource claim controller: creates claims from templates for pods, and releases claims of finished pods.
 
-Keys are `pod:NS/NAME`, `claim:NS/NAME` and `podgroup:NS/NAME`. What a pod's claims are called stands in its
-status.resourceClaimStatuses, written by strategic merge so that entries of other rounds survive. Claims of groups:
-`group_claims`. Facts: upstream's pkg/controller/resourceclaim. Differs: entries are merged, not applied, and a pod
-that is done gets no new claims (upstream keeps it from them by remembering those that it created).
+Keys are `pod:NS/NAME`, `claim:NS/NAME` and `podgroup:NS/NAME`. The names of generated claims are recorded in
+status.resourceClaimStatuses of the pod, by strategic merge so that entries of other reconciles survive. `group_claims`
+handles the claims of groups. Facts: upstream's pkg/controller/resourceclaim. Differs: entries are merged instead of
+applied, and finished pods get no new claims (upstream prevents them by caching the created ones).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from apiserver.runtime.metrics import Family
 from controllers.options.options import Options
-from controllers.resourceclaims.generated_claims import GeneratedClaims, Remembered, templates_of
+from controllers.resourceclaims.generated_claims import GeneratedClaims, RecentObjects, templates_of
 from controllers.resourceclaims.group_claims import GroupClaims
 from controllers.resourceclaims.metrics import ClaimMetrics
 from controllers.resourceclaims.pods import (
@@ -45,18 +45,18 @@ from controllers.runtime.kinds import (
 )
 
 NAME = "resourceclaim-controller"
-#: With it, claims are made for groups of pods as well.
+#: Feature gate for claims of pod groups.
 GROUPS_GATE = "DRAWorkloadResourceClaims"
 _MANAGER = "ResourceClaimController"
 
 
 def build(client: Client, informers: Informers, options: Options) -> ResourceClaims:
-    """The component, for the manager."""
+    """Build the component."""
     return ResourceClaims(client, informers, options)
 
 
 class ResourceClaims(ControllerComponent):
-    """The component."""
+    """Reconciles generated claims and the consumers of all claims."""
 
     name = NAME
 
@@ -76,7 +76,7 @@ class ResourceClaims(ControllerComponent):
         self._pods_of_template = self._pods.index("claim templates", templates_of)
         self._counted = ClaimMetrics(self._claims)
         self._generated = GeneratedClaims(self._client, self._claims, self._templates, features, self._counted)
-        self._gone = Remembered(500)
+        self._gone = RecentObjects(500)
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="resource_claim")
         for informer in (self._pods, self._claims, self._templates):
             self._controller.require(informer)
@@ -107,7 +107,7 @@ class ResourceClaims(ControllerComponent):
             group.create_task(self._recorder.run())
             group.create_task(self._controller.run())
 
-    # What happened, and whose work it is.
+    # Event handlers
 
     def _pod_changed(self, pod: Json) -> None:
         if not (pod["spec"].get("resourceClaims") or pod.get("status", {}).get("extendedResourceClaimStatus")):
@@ -132,14 +132,14 @@ class ResourceClaims(ControllerComponent):
         self._claim_deleted(claim)
 
     def _claim_deleted(self, claim: Json) -> None:
-        self._generated.seen(claim)
+        self._generated.confirm(claim)
         for pod in self._pods_of_claim.get(key_of(claim)):
             self._pod_changed(pod)
         if self._groups is not None:
             self._groups.claim_changed(claim)
 
     def _claim_needs_work(self, claim: Json) -> bool:
-        """Whether a look at the claim could find anything to do. What happens to its users later queues it again."""
+        """Return whether the claim may need a change. Later events of its consumers enqueue it again."""
         if not self._pods.synced:
             return True
         users = claim.get("status", {}).get("reservedFor") or ()
@@ -180,9 +180,7 @@ class ResourceClaims(ControllerComponent):
         return is_reserved_for_pod(pod, claim, self._with_groups, self._for_workloads)
 
     def _is_of_group(self, pod: Json, entry: Json) -> bool:
-        """Whether the claim of an entry is made for the pod's group, which is no work for the pod. A missing group is
-        some.
-        """
+        """Return whether the claim of an entry belongs to the pod's group. False for a missing group: retry later."""
         try:
             return bool(bind_to(pod, self._group_of(pod), entry)["resource"] != PODS.plural)
         except ClaimReferenceError:
@@ -193,7 +191,7 @@ class ResourceClaims(ControllerComponent):
     def _group_of(self, pod: Json) -> Json | None:
         return self._groups.of(pod) if self._groups is not None else None
 
-    # The work.
+    # Reconciling
 
     async def reconcile(self, key: str) -> None:
         kind, _, name = key.partition(":")
@@ -209,7 +207,7 @@ class ResourceClaims(ControllerComponent):
                 await self._sync_claim(claim)
 
     async def _sync_pod(self, pod: Json) -> None:
-        named, group = {}, self._group_of(pod)
+        names, group = {}, self._group_of(pod)
         for entry in pod["spec"].get("resourceClaims") or ():
             try:
                 name = await self._ensure_claim(pod, group, entry)
@@ -219,14 +217,14 @@ class ResourceClaims(ControllerComponent):
                 )
                 raise
             if name is not None:
-                named[entry["name"]] = name
-        if named:
-            await self._generated.record(pod, PODS, named)
+                names[entry["name"]] = name
+        if names:
+            await self._generated.record(pod, PODS, names)
         if pod["spec"].get("nodeName"):
             await self._reserve(pod, group)
 
     async def _ensure_claim(self, pod: Json, group: Json | None, entry: Json) -> str | None:
-        """The name to record for an entry, or None where there is nothing to record."""
+        """Create the claim of an entry if necessary. Return its name, or None if nothing is to be recorded."""
         namespace, template_name = pod["metadata"]["namespace"], entry.get("resourceClaimTemplateName")
         try:
             name = claim_reference(pod, entry).name
@@ -247,12 +245,12 @@ class ResourceClaims(ControllerComponent):
         return await self._generated.ensure(pod, PODS, entry["name"], template_name)
 
     async def _reserve(self, pod: Json, group: Json | None) -> None:
-        """A pod that was given to a node without the scheduler: reserve what is allocated."""
+        """Reserve allocated claims for a pod that was bound without the scheduler."""
         for entry in pod["spec"].get("resourceClaims") or ():
             try:
                 reference = claim_reference(pod, entry)
             except ClaimNotCreated:
-                # It was made a moment ago: the pod comes back with its name.
+                # Just created: the update of the pod status enqueues the pod again.
                 continue
             claim = self._claims.get(f"{pod['metadata']['namespace']}/{reference.name}") if reference.name else None
             if claim is None:
@@ -269,9 +267,9 @@ class ResourceClaims(ControllerComponent):
         users = [ref for ref in before if await self._in_use(claim, ref)]
         finalizer = FINALIZER in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
-        # Whoever held a claim for a workload takes the reference away, and leaves the rest to this controller.
-        left = self._for_workloads and not before and is_for_any_pod(claim)
-        if len(users) < len(before) or left:
+        # The owner of a workload reference removed it: releasing the claim is left to this controller.
+        abandoned = self._for_workloads and not before and is_for_any_pod(claim)
+        if len(users) < len(before) or abandoned:
             release = finalizer and not users
             claim = await self._release(claim, users, deallocate=release)
             if finalizer and "allocation" not in claim.get("status", {}):
@@ -284,7 +282,7 @@ class ResourceClaims(ControllerComponent):
             await self._delete_if_unused(claim)
 
     async def _in_use(self, claim: Json, ref: Json) -> bool:
-        """Whether a reservation still holds."""
+        """Return whether a consumer still exists and needs the claim."""
         known = self._is_known_user(claim, ref)
         if known is not None:
             return known
@@ -298,9 +296,7 @@ class ResourceClaims(ControllerComponent):
         return bool(live["metadata"]["uid"] == ref["uid"])
 
     def _is_known_user(self, claim: Json, ref: Json) -> bool | None:
-        """Whether a reservation still holds, None where the server has to be asked. Consumers of unknown kinds are
-        never ours to judge.
-        """
+        """Return whether a consumer needs the claim, or None if only the server knows. True for unknown kinds."""
         if (ref.get("apiGroup", ""), ref["resource"]) == ("", PODS.plural):
             informer = self._pods
         elif self._groups is not None and (ref.get("apiGroup", ""), ref["resource"]) == (
@@ -334,9 +330,7 @@ class ResourceClaims(ControllerComponent):
         )
 
     async def _delete_if_unused(self, claim: Json) -> None:
-        """A claim generated for a pod that is done, or was replaced, goes; with the pod gone it is the garbage
-        collector's.
-        """
+        """Delete a claim generated for a finished or replaced pod. The garbage collector handles deleted pods."""
         if self._is_unused(claim):
             namespace, name = split_key(key_of(claim))
             try:
@@ -346,7 +340,7 @@ class ResourceClaims(ControllerComponent):
                     raise
 
     def _is_unused(self, claim: Json) -> bool:
-        """Whether a claim was generated for a pod that is done, or was replaced."""
+        """Return whether a claim was generated for a finished or replaced pod."""
         owner = controller_of(claim)
         if owner is None or (owner["apiVersion"], owner["kind"]) != ("v1", "Pod"):
             return False

@@ -1,7 +1,7 @@
-"""Claims made from templates, for pods and for groups of pods: found again, or created.
+"""Claims generated from templates for pods and pod groups.
 
-A generated claim is controlled by its owner and has the name of the owner's entry in an annotation. What this process
-created is remembered until the informer shows it. Facts: upstream's pkg/controller/resourceclaim.
+A generated claim is controlled by its owner and names the owner's entry in an annotation. Claims created by this
+process are cached until the informer has them. Facts: upstream's pkg/controller/resourceclaim.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import RESOURCE_CLAIMS, Json, Kind
 from controllers.runtime.transport import TransportError
 
-__all__ = ["GeneratedClaims", "Remembered", "base_name", "generated_claim", "templates_of"]
+__all__ = ["GeneratedClaims", "RecentObjects", "base_name", "generated_claim", "templates_of"]
 
-#: A generated name leaves room for the server's five characters and a dash.
+#: Maximum length of generateName: the server appends five characters, and a dash may precede them.
 _LONGEST_BASE = 57
 
 
-class Remembered(OrderedDict[str, Json]):
-    """The last `size` objects that were put in, by key: what this process did and no informer shows yet, or no
-    longer.
-    """
+class RecentObjects(OrderedDict[str, Json]):
+    """The last `size` objects by key. Bridges the time until an informer has them, or after it lost them."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -42,9 +40,7 @@ class Remembered(OrderedDict[str, Json]):
 
 
 def base_name(owner: str, entry: str) -> str:
-    """generateName of a generated claim: `OWNER-ENTRY-`; where that is too long, both parts are cut in proportion, to a
-    letter at least.
-    """
+    """Return the generateName of a claim: `OWNER-ENTRY-`. If too long, truncate both parts proportionally."""
     base = f"{owner}-{entry}-"
     if len(base) <= _LONGEST_BASE:
         return base
@@ -56,16 +52,16 @@ def base_name(owner: str, entry: str) -> str:
 
 
 def generated_claim(owner: Json, kind: Kind, entry: str, template: Json) -> Json:
-    """The claim that a template gives for one entry of a pod or a group."""
-    meta, wanted = owner["metadata"], template["spec"]
-    labels = wanted.get("metadata", {}).get("labels")
+    """Return the claim of a template for one entry of a pod or group."""
+    meta, spec = owner["metadata"], template["spec"]
+    labels = spec.get("metadata", {}).get("labels")
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": {
             "generateName": base_name(meta["name"], entry),
             "namespace": meta["namespace"],
-            "annotations": {**(wanted.get("metadata", {}).get("annotations") or {}), POD_CLAIM_NAME: entry},
+            "annotations": {**(spec.get("metadata", {}).get("annotations") or {}), POD_CLAIM_NAME: entry},
             **({"labels": labels} if labels else {}),
             "ownerReferences": [
                 {
@@ -77,45 +73,45 @@ def generated_claim(owner: Json, kind: Kind, entry: str, template: Json) -> Json
                 }
             ],
         },
-        "spec": wanted["spec"],
+        "spec": spec["spec"],
     }
 
 
 def templates_of(owner: Json) -> Iterator[str]:
-    """Keys of the templates that a pod or a group names."""
+    """Yield the keys of the templates referenced by a pod or group."""
     for entry in owner["spec"].get("resourceClaims") or ():
         if entry.get("resourceClaimTemplateName"):
             yield f"{owner['metadata']['namespace']}/{entry['resourceClaimTemplateName']}"
 
 
 class GeneratedClaims:
-    """What owners have, and get. `features` answers `enabled(gate)`."""
+    """Finds and creates the claims of owners. `features` has `enabled(gate)`."""
 
     def __init__(
-        self, client: Client, claims: Informer, templates: Informer, features: Any, counted: ClaimMetrics
+        self, client: Client, claims: Informer, templates: Informer, features: Any, metrics: ClaimMetrics
     ) -> None:
-        self._client, self._templates, self._features, self._counted = client, templates, features, counted
+        self._client, self._templates, self._features, self._metrics = client, templates, features, metrics
         self._claims = claims
         self._of_owner = claims.index(
             "controller uid", lambda claim: (ref["uid"],) if (ref := controller_of(claim)) else ()
         )
-        self._created = Remembered(100)
+        self._created = RecentObjects(100)
 
-    def seen(self, claim: Json) -> None:
-        """The informer shows the claim, or its end: no need to remember it any longer."""
+    def confirm(self, claim: Json) -> None:
+        """Drop a claim from the cache after the informer reported it or its deletion."""
         self._created.pop(claim["metadata"]["uid"], None)
 
     def find(self, owner: Json, entry: str) -> str | None:
-        """The name of the claim that was made for an entry; the first, should there be several."""
+        """Return the name of the first claim generated for an entry."""
         uid = owner["metadata"]["uid"]
-        remembered = (claim for claim in self._created.values() if (controller_of(claim) or {}).get("uid") == uid)
-        for claim in (*self._of_owner.get(uid), *remembered):
+        cached = (claim for claim in self._created.values() if (controller_of(claim) or {}).get("uid") == uid)
+        for claim in (*self._of_owner.get(uid), *cached):
             if claim["metadata"].get("annotations", {}).get(POD_CLAIM_NAME) == entry:
                 return str(claim["metadata"]["name"])
         return None
 
     async def ensure(self, owner: Json, kind: Kind, entry: str, template_name: str) -> str:
-        """The name of the claim for an entry, which is made if there is none. Raises with upstream's words."""
+        """Return the name of an entry's claim; create it if missing. Raise NotYetError with upstream's message."""
         found = self.find(owner, entry)
         if found is not None:
             return found
@@ -126,14 +122,14 @@ class GeneratedClaims:
                 " not found"
             )
         self._check_gates(template)
-        wanted = generated_claim(owner, kind, entry, template)
+        body = generated_claim(owner, kind, entry, template)
         try:
-            claim = await self._client.create(RESOURCE_CLAIMS, wanted)
+            claim = await self._client.create(RESOURCE_CLAIMS, body)
         except (StatusError, TransportError) as error:
-            self._counted.created(wanted, success=False)
-            # Upstream names the claim, which has no name before the server gives it one.
+            self._metrics.count_create(body, success=False)
+            # Upstream prints the name of the claim, empty before the server has generated one.
             raise NotYetError(f"create ResourceClaim : {error}") from error
-        self._counted.created(wanted, success=True)
+        self._metrics.count_create(body, success=True)
         if int(self._claims.resource_version or 0) < int(claim["metadata"]["resourceVersion"]):
             self._created.put(claim["metadata"]["uid"], claim)
         return str(claim["metadata"]["name"])
@@ -147,9 +143,9 @@ class GeneratedClaims:
         if not self._features.enabled("DRAPrioritizedList") and any(r.get("firstAvailable") for r in requests):
             raise NotYetError("template includes a prioritized list of subrequests, but the feature is disabled")
 
-    async def record(self, owner: Json, kind: Kind, named: dict[str, str]) -> None:
-        """Writes names by entry to the owner's status."""
+    async def record(self, owner: Json, kind: Kind, names: dict[str, str]) -> None:
+        """Write claim names by entry to the owner's status."""
         meta = owner["metadata"]
-        statuses = [{"name": entry, "resourceClaimName": name} for entry, name in named.items()]
+        statuses = [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
         body = {"metadata": {"uid": meta["uid"]}, "status": {"resourceClaimStatuses": statuses}}
         await self._client.patch(kind, meta["name"], body, meta["namespace"], subresource="status", wanted=False)

@@ -1,7 +1,6 @@
-"""The PodGroups' part of the resource claim controller, with the gate DRAWorkloadResourceClaims: their claims from
-templates, and which group a pod has.
+"""The resource claim controller's part for PodGroups (gate DRAWorkloadResourceClaims): claims from templates.
 
-A group's claim is made once, for the group; its pods find its name in their own status. Facts: upstream's
+A group's claim is created once, for the group. Its name is also recorded in the status of each pod. Facts: upstream's
 pkg/controller/resourceclaim.
 """
 
@@ -25,7 +24,7 @@ from controllers.runtime.kinds import POD_GROUPS, Json, key_of
 
 __all__ = ["GroupClaims"]
 
-Hand = Callable[[Json], None]
+Handler = Callable[[Json], None]
 
 
 def _claim_keys(group: Json) -> Iterator[str]:
@@ -39,8 +38,9 @@ def _claim_keys(group: Json) -> Iterator[str]:
 
 
 class GroupClaims:
-    """Groups and their claims. `add` queues a key, `member_changed` hears of pods whose group changed, `gone` of groups
-    that were deleted.
+    """Groups and their claims.
+
+    `add` enqueues a key. `member_changed` is called with each pod of a changed group, `gone` with deleted groups.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class GroupClaims:
         recorder: CoreEventRecorder,
         *,
         add: Callable[[str], None],
-        member_changed: Hand,
-        gone: Hand,
+        member_changed: Handler,
+        gone: Handler,
     ) -> None:
         self.informer = informers.of(POD_GROUPS)
         self._claims, self._generated, self._recorder = claims, generated, recorder
@@ -63,11 +63,11 @@ class GroupClaims:
         self._members = pods.index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
 
     def follow(self) -> None:
-        """Hear of changes, once all who are told of them are there."""
+        """Register the event handlers. Call this after the callbacks are set up."""
         self.informer.on(self._changed, lambda _, group: self._changed(group), self._deleted)
 
     def of(self, pod: Json) -> Json | None:
-        """The group of a pod, None for a pod without one. Raises NotYetError where it is missing."""
+        """Return the group of a pod, or None for a pod without one. Raise NotYetError if the group does not exist."""
         name = group_name(pod)
         if name is None:
             return None
@@ -108,25 +108,25 @@ class GroupClaims:
         return missing and entry.get("resourceClaimTemplateName") is not None
 
     async def sync(self, key: str) -> None:
-        """Makes the claims that a group lacks, and tells their names."""
+        """Create missing claims of a group, and record their names."""
         group = self.informer.get(key)
         if group is None or group["metadata"].get("deletionTimestamp"):
             return
-        named = {}
+        names = {}
         for entry in group["spec"].get("resourceClaims") or ():
             try:
-                if (template := self._template_to_use(group, entry)) is not None:
-                    named[entry["name"]] = await self._generated.ensure(group, POD_GROUPS, entry["name"], template)
+                if (template := self._missing_template(group, entry)) is not None:
+                    names[entry["name"]] = await self._generated.ensure(group, POD_GROUPS, entry["name"], template)
             except Exception as error:
                 self._recorder.record(
                     group, "Warning", "FailedResourceClaimCreation", f"PodGroupResourceClaim {entry['name']}: {error}"
                 )
                 raise
-        if named:
-            await self._generated.record(group, POD_GROUPS, named)
+        if names:
+            await self._generated.record(group, POD_GROUPS, names)
 
-    def _template_to_use(self, group: Json, entry: Json) -> str | None:
-        """The template from which the claim of an entry has yet to be made; None where there is nothing to make."""
+    def _missing_template(self, group: Json, entry: Json) -> str | None:
+        """Return the template of an entry without claim; None if its claim exists or is not generated."""
         template: str | None = entry.get("resourceClaimTemplateName")
         try:
             reference = group_claim_reference(group, entry)

@@ -1,4 +1,4 @@
-"""What the claim controller counts, with upstream's names."""
+"""Metrics of the claim controller, with upstream's names."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 
 
 class ClaimMetrics:
-    """Claims that were made, and those that there are. `claims` holds all of them."""
+    """Counts created and existing claims. `claims` is the informer of all claims."""
 
     def __init__(self, claims: Informer) -> None:
         self._claims = claims
         self._creates = Counter(
             "resourceclaim_controller_creates_total",
-            "Claims that the controller asked for.",
+            "ResourceClaim create requests.",
             ("status", "admin_access"),
         )
         self.families: tuple[Family, ...] = (
             self._creates,
             Gauge(
                 "resourceclaim_controller_resource_claims",
-                "Claims that there are.",
+                "Existing ResourceClaims.",
                 ("allocated", "admin_access", "source"),
                 self._present,
             ),
         )
 
-    def created(self, claim: Json, *, success: bool) -> None:
-        """A claim was asked for; `claim` is what was sent."""
+    def count_create(self, claim: Json, *, success: bool) -> None:
+        """Count a create request for `claim`."""
         self._creates.inc("success" if success else "failure", _admin_access(claim))
 
     def _present(self) -> Mapping[Labels, float]:

@@ -1,4 +1,4 @@
-"""From a pod to its claims: names, ownership, reservations.
+"""Claims of pods: names, ownership, reservations.
 
 Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/resourceclaim.
 """
@@ -11,9 +11,9 @@ from typing import Any, Final
 
 Object = Mapping[str, Any]
 
-#: On a generated claim: the name of the pod's entry that it was generated for.
+#: Annotation of a generated claim: the name of the pod's entry.
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
-#: Held while a claim is allocated, so that it cannot vanish with its devices in use.
+#: Finalizer of allocated claims, against deletion while their devices are in use.
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 _SCHEDULING_GROUP: Final = "scheduling.k8s.io"
@@ -22,21 +22,21 @@ _NOT_CREATED: Final = "ResourceClaim not created yet"
 
 
 class ClaimReferenceError(ValueError):
-    """A pod's reference to a claim cannot be followed; the text says whose and why."""
+    """A pod's reference to a claim cannot be resolved; the text names the pod and the reason."""
 
 
 class ClaimNotCreated(ClaimReferenceError):
-    """The claim is going to be generated from a template, but is not there yet."""
+    """The claim is not generated from its template yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimReference:
-    """The claim that an entry of `spec.resourceClaims` means."""
+    """The claim referenced by an entry of `spec.resourceClaims`."""
 
     name: str | None
-    """None: deliberately no claim was generated, the entry can be ignored."""
+    """None if deliberately no claim was generated; ignore the entry."""
     check_owner: bool
-    """The claim was generated: make sure with `not_for_pod` that it was generated for this pod."""
+    """True for generated claims: verify the owner with `not_for_pod`."""
 
 
 def _identity(item: Object) -> tuple[str, str]:
@@ -49,12 +49,12 @@ def _qualified(item: Object) -> str:
 
 
 def claim_reference(pod: Object, entry: Object) -> ClaimReference:
-    """The claim that one entry of the pod's `spec.resourceClaims` means."""
+    """Resolve one entry of the pod's `spec.resourceClaims`. Raise ClaimReferenceError."""
     return _reference(pod, entry, f'pod "{_qualified(pod)}"', f'"{entry.get("name", "")}"')
 
 
 def group_claim_reference(group: Object, entry: Object) -> ClaimReference:
-    """The claim that one entry of a PodGroup's `spec.resourceClaims` means."""
+    """Resolve one entry of a PodGroup's `spec.resourceClaims`. Raise ClaimReferenceError."""
     return _reference(group, entry, f"PodGroup {_qualified(group)}", str(entry.get("name", "")))
 
 
@@ -70,7 +70,7 @@ def _reference(owner: Object, entry: Object, label: str, entry_label: str) -> Cl
 
 
 def claim_names(pod: Object) -> Iterator[str]:
-    """Names of all claims of a pod that can be told now, the one for its extended resources included."""
+    """Yield the names of all resolvable claims of a pod, including the one for extended resources."""
     for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
         try:
             name = claim_reference(pod, entry).name
@@ -84,15 +84,15 @@ def claim_names(pod: Object) -> Iterator[str]:
 
 
 def is_done(pod: Object) -> bool:
-    """Whether a pod needs its claims no more: finished, or deleted before it was given to a node."""
+    """Return whether a pod no longer needs its claims: finished, or deleted before it was bound."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return True
     return bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")
 
 
 def controller_of(item: Object) -> Object | None:
-    """The owner reference that is an object's controller."""
-    # Asked for each pod of an owner whenever one of them changes: a plain loop is the quickest.
+    """Return the controlling owner reference of an object."""
+    # Called for each pod of an owner whenever one of them changes: a plain loop is fastest.
     for owner in (item.get("metadata") or {}).get("ownerReferences") or ():
         if owner.get("controller"):
             found: Object = owner
@@ -107,20 +107,20 @@ def _is_controlled_by(item: Object, owner: Object) -> bool:
 
 
 def group_name(pod: Object) -> str | None:
-    """The PodGroup that the pod belongs to."""
+    """Return the name of the pod's PodGroup."""
     group = (pod.get("spec") or {}).get("schedulingGroup") or {}
     name: str | None = group.get("podGroupName")
     return name
 
 
 def group_key(pod: Object) -> str:
-    """The key (`namespace/name`) of the PodGroup that the pod belongs to, "" without one."""
+    """Return the key (`namespace/name`) of the pod's PodGroup; "" without one."""
     name = group_name(pod)
     return "" if name is None else f"{_identity(pod)[0]}/{name}"
 
 
 def not_for_pod(pod: Object, claim: Object, workload_claims: bool = False) -> str | None:
-    """Why a generated claim was not generated for this pod (or, with workload claims, its group); None if it was."""
+    """Return why a claim was not generated for this pod (or, with workload claims, its group); None if it was."""
     pod_name, claim_name = _qualified(pod), _qualified(claim)
     if _identity(claim)[0] != _identity(pod)[0]:
         return f"ResourceClaim {claim_name} is not in the same namespace as Pod {pod_name}"
@@ -141,7 +141,7 @@ def not_for_pod(pod: Object, claim: Object, workload_claims: bool = False) -> st
 
 
 def not_for_group(group: Object, claim: Object) -> str | None:
-    """Why a generated claim was not generated for this PodGroup; None if it was."""
+    """Return why a claim was not generated for this PodGroup; None if it was."""
     group_label, claim_name = _qualified(group), _qualified(claim)
     if _identity(claim)[0] != _identity(group)[0]:
         return f"ResourceClaim {claim_name} is not in the same namespace as PodGroup {group_label}"
@@ -151,8 +151,9 @@ def not_for_group(group: Object, claim: Object) -> str | None:
 
 
 def is_reserved_for_pod(pod: Object, claim: Object, workload_claims: bool = False, for_workloads: bool = False) -> bool:
-    """Whether the pod (or, with workload claims, its group) may use the allocated claim now. `for_workloads`: a claim
-    may be reserved for all the pods that name it, as those of one workload (the gate DRAReservedForWorkloads).
+    """Return whether the allocated claim is reserved for the pod, or with workload claims for its group.
+
+    With `for_workloads` (gate DRAReservedForWorkloads) a claim may be reserved for all pods that reference it.
     """
     if for_workloads and is_for_any_pod(claim):
         return True
@@ -168,17 +169,17 @@ def is_reserved_for_pod(pod: Object, claim: Object, workload_claims: bool = Fals
 
 
 def is_for_any_pod(claim: Object) -> bool:
-    """Whether every pod that names the claim may use it."""
+    """Return whether every pod that references the claim may use it."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return bool(allocation.get("reservedForAnyPod"))
 
 
 def reserved(claim: Object, consumer: Object, for_workloads: bool = False) -> dict[str, Any]:
-    """The status of an allocated claim with one more consumer (a pod, or its group).
+    """Return the status of an allocated claim with one more consumer (a pod or its group).
 
-    With `for_workloads` the first consumer of a claim for a workload brings the workload's reference instead of its own
-    and opens the claim for all pods; those that come later add nothing. A list that already holds pods goes on so:
-    it was begun without the gate.
+    With `for_workloads`, the first consumer of a workload's claim adds the reference of the workload instead of its own
+    and opens the claim for all pods. Later consumers add nothing. A list that already contains pods was started without
+    the gate and is continued.
     """
     status = dict(claim.get("status") or {})
     users = list(status.get("reservedFor") or ())
@@ -194,13 +195,13 @@ def reserved(claim: Object, consumer: Object, for_workloads: bool = False) -> di
 
 
 def _is_workload(user: Object, workload: Object | None) -> bool:
-    """Whether a consumer stands for pods that are not listed. A PodGroup stands for its members alone."""
+    """Return whether a consumer represents unlisted pods. A PodGroup represents only its members."""
     kind = (user.get("apiGroup") or "", user.get("resource"))
     return user == workload or kind not in (("", "pods"), (_SCHEDULING_GROUP, "podgroups"))
 
 
 def bind_to(pod: Object, group: Object | None, entry: Object) -> dict[str, str]:
-    """The consumer to write into `reservedFor`: the pod, or its group when the group has the same entry."""
+    """Return the consumer for `reservedFor`: the pod, or its group if the group has the same entry."""
     if entry.get("resourceClaimName") is None and entry.get("resourceClaimTemplateName") is None:
         raise ClaimReferenceError(f"Pod {_qualified(pod)} claim {entry.get('name', '')}: {_UNSUPPORTED}")
     if group is not None:
@@ -232,7 +233,7 @@ def _consumer(api_group: str, resource: str, item: Object) -> dict[str, str]:
 
 
 def pod_statuses_equal(left: Sequence[Object] | None, right: Sequence[Object] | None) -> bool:
-    """Whether two lists of `status.resourceClaimStatuses` say the same, in the same order."""
+    """Return whether two lists of `status.resourceClaimStatuses` are equal."""
     fields = ("name", "resourceClaimName")
     return [[item.get(field) for field in fields] for item in left or ()] == [
         [item.get(field) for field in fields] for item in right or ()

@@ -1,8 +1,8 @@
-"""Answers ResourcePoolStatusRequests: figures about the pools of a driver, once for each request.
+"""The controller of ResourcePoolStatusRequests: writes device counts of a driver's pools, once per request.
 
-Only the slices of a pool's highest generation count. A pool that lacks slices is looked at again a few times; then the
-request waits, without a status, for its next change. Answered requests are deleted after an hour, others after a day.
-Without the gate DRAResourcePoolStatus the component does nothing. Facts: pkg/controller/resourcepoolstatusrequest.
+Only the slices of a pool's highest generation count. For incomplete pools the controller retries a few times, then
+leaves the request without status until its next change. Requests with a status are deleted after one hour, others
+after one day. Inactive without the gate DRAResourcePoolStatus. Facts: pkg/controller/resourcepoolstatusrequest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from controllers.runtime.times import go_time, parse_time
 
 NAME = "resourcepoolstatusrequest-controller"
 GATE = "DRAResourcePoolStatus"
-#: How often a request for an incomplete pool is tried again.
+#: Retries of a request for an incomplete pool.
 ATTEMPTS = 5
 _FIRST_WAIT = timedelta(milliseconds=5)
 _SWEEP = timedelta(minutes=10)
@@ -65,7 +65,7 @@ class Pool:
         self.nodes.add(spec.get("nodeName") or "")
 
     def status(self, allocated: int) -> Json:
-        """The pool's entry in an answer."""
+        """Return the entry of the pool in the request status."""
         (node,) = self.nodes if len(self.nodes) == 1 else ("",)
         return {
             "driver": self.driver,
@@ -81,7 +81,7 @@ class Pool:
 
 
 def pools_of(slices: Iterable[Json], driver: str, name: str | None) -> list[Pool]:
-    """The pools of a driver, all or the one of a name, in order."""
+    """Return the pools of a driver by name, or only the pool `name`."""
     found: dict[str, Pool] = {}
     for slice_ in slices:
         spec = slice_["spec"]
@@ -92,16 +92,16 @@ def pools_of(slices: Iterable[Json], driver: str, name: str | None) -> list[Pool
 
 
 def allocated_devices(claims: Iterable[Json], driver: str) -> Counter[str]:
-    """Allocation results of a driver by pool."""
-    counted: Counter[str] = Counter()
+    """Count the allocation results of a driver per pool."""
+    counts: Counter[str] = Counter()
     for claim in claims:
         devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
-        counted.update(result["pool"] for result in devices.get("results") or () if result["driver"] == driver)
-    return counted
+        counts.update(result["pool"] for result in devices.get("results") or () if result["driver"] == driver)
+    return counts
 
 
 def is_old(request: Json, now: datetime) -> bool:
-    """Whether an answer has been there for an hour, or a question for a day."""
+    """Return whether a request has had its status for one hour, or has waited for one day."""
     answered = request.get("status") is not None
     ended = [c for c in (request.get("status") or {}).get("conditions") or () if c["type"] in ("Complete", "Failed")]
     since = parse_time(ended[0]["lastTransitionTime"] if ended else request["metadata"]["creationTimestamp"])
@@ -109,21 +109,15 @@ def is_old(request: Json, now: datetime) -> bool:
 
 
 class RequestMetrics:
-    """What the component counts, by driver, with upstream's names: a request counts when its answer was sent, accepted
-    or not.
-    """
+    """Metrics by driver, with upstream's names. A request counts once its status was sent, even if rejected."""
 
     def __init__(self) -> None:
         prefix, labels = "resourcepoolstatusrequest_controller", ("driver_name",)
-        self.processed = Counted(
-            f"{prefix}_requests_processed_total", "Requests that were answered or could not be.", labels
-        )
-        self.errors = Counted(
-            f"{prefix}_request_processing_errors_total", "Answers that the server did not take.", labels
-        )
+        self.processed = Counted(f"{prefix}_requests_processed_total", "Processed requests.", labels)
+        self.errors = Counted(f"{prefix}_request_processing_errors_total", "Failed status updates.", labels)
         self.durations = Histogram(
             f"{prefix}_request_processing_duration_seconds",
-            "Time to answer a request.",
+            "Processing time of a request in seconds.",
             labels,
             exponential(0.001, 2, 15),
         )
@@ -131,12 +125,12 @@ class RequestMetrics:
 
 
 def build(client: Client, informers: Informers, options: Options) -> PoolStatusRequests:
-    """The component, for the manager."""
+    """Build the component."""
     return PoolStatusRequests(client, informers, enabled=options.features.enabled(GATE))
 
 
 class PoolStatusRequests(ControllerComponent):
-    """The component. Keys are names of requests."""
+    """Reconciles ResourcePoolStatusRequests. Keys are names of requests."""
 
     name = NAME
 
@@ -174,10 +168,10 @@ class PoolStatusRequests(ControllerComponent):
         pools = pools_of(self._slices.objects.values(), spec["driver"], spec.get("poolName") or None)
         count, pools = len(pools), pools[: spec.get("limit", _DEFAULT_LIMIT)]
         if not all(pool.complete for pool in pools):
-            return self._later(name)
+            return self._retry_delay(name)
         self._attempts.pop(name, None)
         allocated = allocated_devices(self._claims.objects.values(), spec["driver"])
-        shown = [pool.status(allocated[pool.name]) for pool in pools]
+        statuses = [pool.status(allocated[pool.name]) for pool in pools]
         condition = {
             "type": "Complete",
             "status": "True",
@@ -185,7 +179,7 @@ class PoolStatusRequests(ControllerComponent):
             "reason": "CalculationComplete",
             "message": f"Calculated status for {len(pools)} pools",
         }
-        status = {"poolCount": count, **({"pools": shown} if shown else {}), "conditions": [condition]}
+        status = {"poolCount": count, **({"pools": statuses} if statuses else {}), "conditions": [condition]}
         try:
             await self._client.update_status(RESOURCE_POOL_STATUS_REQUESTS, {**request, "status": status})
         except Exception:
@@ -196,10 +190,10 @@ class PoolStatusRequests(ControllerComponent):
             self._counted.durations.observe((clock.now() - started).total_seconds(), spec["driver"])
         return None
 
-    def _later(self, name: str) -> timedelta | None:
+    def _retry_delay(self, name: str) -> timedelta | None:
         attempt = self._attempts.get(name, 0)
         if attempt >= ATTEMPTS:
-            log.info("%s: %s: incomplete pools, which are not waited for any longer", NAME, name)
+            log.info("%s: %s: giving up on incomplete pools", NAME, name)
             del self._attempts[name]
             return None
         self._attempts[name] = attempt + 1
@@ -212,7 +206,7 @@ class PoolStatusRequests(ControllerComponent):
                 await asyncio.sleep(_SWEEP.total_seconds())
 
     async def sweep(self) -> None:
-        """Deletes requests that are old."""
+        """Delete old requests."""
         now = clock.now()
         for request in list(self._requests.objects.values()):
             if not is_old(request, now):
@@ -222,4 +216,4 @@ class PoolStatusRequests(ControllerComponent):
                 await self._client.delete(RESOURCE_POOL_STATUS_REQUESTS, metadata["name"], uid=metadata["uid"])
             except StatusError as error:
                 if error.reason not in ("NotFound", "Conflict"):
-                    log.warning("%s: %s cannot be deleted: %s", NAME, metadata["name"], error)
+                    log.warning("%s: cannot delete %s: %s", NAME, metadata["name"], error)

@@ -1,12 +1,12 @@
-"""Device taints: slices as DeviceTaintRules change them.
+"""Device taints: ResourceSlices with DeviceTaintRules applied.
 
 Invariants
-- A slice that no rule concerns is handed on as the very object that came in; others are copies with the taints of
-  the matching rules appended to those of each device, in the order of the rules' names.
-- Consumers hear of a slice when it changes, and when rules change the taints of one of its devices.
+- A slice without matching rules is passed on as the same object. Other slices are copied, with the taints of the
+  matching rules appended to those of each device, in order of the rules' names.
+- Consumers are notified when a slice changes, and when rules change the taints of one of its devices.
 
-Source of facts: Kubernetes 1.36, package resourceslice/tracker. A rule without a selector
-matches every device here, as it does there.
+Source of facts: Kubernetes 1.36, package resourceslice/tracker. A rule without a selector matches every device, as
+upstream.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TAINT_FIELDS: Final = ("key", "value", "effect", "timeAdded")
 
 
 def rule_matches(rule: Mapping[str, Any], driver: str, pool: str, device: str | None = None) -> bool:
-    """Whether a DeviceTaintRule selects a device; without a device, whether it can select one of the pool."""
+    """Return whether a DeviceTaintRule selects a device, or for None whether it can select one of the pool."""
     selector = rule["spec"].get("deviceSelector") or {}
     if selector.get("driver") is not None and selector["driver"] != driver:
         return False
@@ -32,14 +32,14 @@ def rule_matches(rule: Mapping[str, Any], driver: str, pool: str, device: str | 
 
 @dataclass(frozen=True, slots=True)
 class SliceChange:
-    """A slice as consumers saw it and as they see it now; None where it is not there."""
+    """The old and the new version of a slice for consumers; None if it does not exist."""
 
     old: Object | None
     new: Object | None
 
 
 class SliceTracker:
-    """All slices with the rules applied. Without rules enabled nothing is ever changed."""
+    """All slices with the rules applied. With rules disabled, slices are passed on unchanged."""
 
     def __init__(self, rules_enabled: bool = True) -> None:
         self._enabled = rules_enabled
@@ -50,11 +50,11 @@ class SliceTracker:
 
     @property
     def slices(self) -> dict[str, Object]:
-        """The slices as consumers see them, by name."""
+        """The slices for consumers, by name."""
         return self._patched
 
     def upsert_slice(self, item: Object) -> list[SliceChange]:
-        """A ResourceSlice was added or changed."""
+        """Add or update a ResourceSlice."""
         name = item["metadata"]["name"]
         self._unlink(name)
         self._slices[name] = item
@@ -64,14 +64,14 @@ class SliceTracker:
         return [SliceChange(old, new)]
 
     def remove_slice(self, name: str) -> list[SliceChange]:
-        """A ResourceSlice was deleted."""
+        """Remove a ResourceSlice."""
         self._unlink(name)
         self._slices.pop(name, None)
         old = self._patched.pop(name, None)
         return [] if old is None else [SliceChange(old, None)]
 
     def upsert_rule(self, rule: Object) -> list[SliceChange]:
-        """A DeviceTaintRule was added or changed."""
+        """Add or update a DeviceTaintRule."""
         if not self._enabled:
             return []
         name = rule["metadata"]["name"]
@@ -81,7 +81,7 @@ class SliceTracker:
         return self._sync([rule] if previous is None else [previous, rule])
 
     def remove_rule(self, name: str) -> list[SliceChange]:
-        """A DeviceTaintRule was deleted."""
+        """Remove a DeviceTaintRule."""
         previous = self._rules.pop(name, None)
         return [] if previous is None else self._sync([previous])
 
@@ -113,7 +113,7 @@ class SliceTracker:
         devices = item["spec"].get("devices")
         if not rules or not devices:
             return item
-        patched = [_tainted(device, rules, driver, pool) for device in devices]
+        patched = [_add_taints(device, rules, driver, pool) for device in devices]
         if all(new is old for new, old in zip(patched, devices, strict=True)):
             return item
         return {**item, "spec": {**item["spec"], "devices": patched}}
@@ -123,7 +123,7 @@ def _pool(item: Object) -> tuple[str, str]:
     return (item["spec"]["driver"], item["spec"]["pool"]["name"])
 
 
-def _tainted(device: Object, rules: Iterable[Object], driver: str, pool: str) -> Object:
+def _add_taints(device: Object, rules: Iterable[Object], driver: str, pool: str) -> Object:
     taints = [
         {field: rule["spec"]["taint"][field] for field in _TAINT_FIELDS if rule["spec"]["taint"].get(field) is not None}
         for rule in rules
@@ -133,7 +133,7 @@ def _tainted(device: Object, rules: Iterable[Object], driver: str, pool: str) ->
 
 
 def _taints(item: Object) -> list[list[tuple[Any, ...]]]:
-    """The taints of every device, comparable."""
+    """Return the taints of every device in a comparable form."""
     return [
         [tuple(taint.get(field) or None for field in _TAINT_FIELDS) for taint in device.get("taints") or ()]
         for device in item["spec"].get("devices") or ()

@@ -1,7 +1,8 @@
-"""Claims that are reserved for a workload as a whole (KEP-5194, gate DRAReservedForWorkloads): the reference of a Job,
-a Deployment or a StatefulSet goes once the workload is gone, or the Job finished, and no pod uses the claim any more.
+"""Removes workload references from claims (KEP-5194, gate DRAReservedForWorkloads).
 
-The claim controller then gives the devices back. References of other kinds are taken away by whoever wrote them.
+The reference to a Job, Deployment or StatefulSet is removed from status.reservedFor once the workload is deleted or the
+Job finished, and no pod uses the claim. The claim controller then deallocates the claim. Authors of references to other
+kinds must remove them.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _FINISHED: Final = frozenset({"Complete", "Failed"})
 
 
 def build(client: Client, informers: Informers, options: Options) -> WorkloadReferences:
-    """The component, for the manager."""
+    """Build the component."""
     return WorkloadReferences(client, informers, enabled=options.features.enabled(GATE))
 
 
 class WorkloadReferences(ControllerComponent):
-    """The component; it does nothing without the gate. Keys are those of claims."""
+    """Reconciles the workload references of claims. Keys are claims. Inactive without the gate."""
 
     name = NAME
 
@@ -70,14 +71,14 @@ class WorkloadReferences(ControllerComponent):
         if claim is None or not references or any(not is_done(pod) for pod in self._pods_of_claim.get(key)):
             return
         namespace = claim["metadata"]["namespace"]
-        over = [ref["uid"] for ref in references if await self._is_over(namespace, ref)]
-        if over:
+        finished = [ref["uid"] for ref in references if await self._is_finished(namespace, ref)]
+        if finished:
             status = claim["status"]
-            users = [user for user in status["reservedFor"] if user["uid"] not in over]
+            users = [user for user in status["reservedFor"] if user["uid"] not in finished]
             await self._client.update_status(RESOURCE_CLAIMS, {**claim, "status": {**status, "reservedFor": users}})
 
-    async def _is_over(self, namespace: str, ref: Json) -> bool:
-        """Whether the workload makes no more pods. That it is gone the server has to say."""
+    async def _is_finished(self, namespace: str, ref: Json) -> bool:
+        """Return whether the workload creates no more pods. Its deletion is confirmed with the server."""
         kind = _kind_of(ref)
         workload = self._workloads[kind].get(f"{namespace}/{ref['name']}")
         if workload is None or workload["metadata"]["uid"] != ref["uid"]:
@@ -98,7 +99,7 @@ def _kind_of(ref: Json) -> Kind:
 
 
 def _references(claim: Json) -> list[Json]:
-    """The consumers of a claim that are workloads known here."""
+    """Return the consumers of a claim that are workloads of known kinds."""
     users = (claim.get("status") or {}).get("reservedFor") or ()
     return [user for user in users if (user.get("apiGroup", ""), user["resource"]) in _KINDS]
 

@@ -169,11 +169,11 @@ def test_the_first_of_several_claims_says_when_and_a_rule_counts_once() -> None:
     assert eviction.reasons == (Reason(False, "r", "uid-r"), Reason(True, driver=DRIVER, pool="p", device="a"))
 
 
-def test_supposing_that_a_rule_evicted_changes_nothing() -> None:
+def test_simulating_a_rule_changes_no_evictions() -> None:
     evictions, quiet = of([]), rule("r", {}, effect="None")
     evictions.set_rule(None, quiet)
-    assert evictions.selected(quiet) == (2, 1)
-    assert evictions.supposing(quiet).of_pod(pod("claim")) is not None
+    assert evictions.count_selected(quiet) == (2, 1)
+    assert evictions.simulate(quiet).of_pod(pod("claim")) is not None
     assert evictions.of_pod(pod("claim")) is None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controllers.resourceclaims.generated_claims import Remembered, base_name, generated_claim
+from controllers.resourceclaims.generated_claims import RecentObjects, base_name, generated_claim
 from controllers.resourceclaims.pods import POD_CLAIM_NAME, ClaimReferenceError
 from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json
 from tests.controllers.claimworld import (
@@ -313,7 +313,7 @@ def test_a_generated_name_shares_the_room_between_owner_and_entry(owner: str, en
 
 
 def test_the_last_few_are_remembered() -> None:
-    kept = Remembered(2)
+    kept = RecentObjects(2)
     for key in ("a", "b", "a", "c"):
         kept.put(key, {"key": key})
     assert list(kept) == ["a", "c"]

@@ -163,7 +163,7 @@ def test_old_questions_are_deleted_now_and_every_ten_minutes(reason: str, caplog
         ("old", {"uid": "old-uid"}),
         ("done", {"uid": "done-uid"}),
     ]
-    assert ("cannot be deleted" in caplog.text) is (reason == "Forbidden")
+    assert ("cannot delete" in caplog.text) is (reason == "Forbidden")
 
 
 def test_without_the_gate_nothing_is_followed() -> None:

@@ -151,10 +151,10 @@ class Evictions:
     def of_pod(self, found: Json) -> Eviction | None:
         return Because(clock.now(), ()) if found["metadata"]["name"] in self.names else None
 
-    def selected(self, _: Json) -> tuple[int, int]:
+    def count_selected(self, _: Json) -> tuple[int, int]:
         return 2, 1
 
-    def supposing(self, _: Json) -> Evictions:
+    def simulate(self, _: Json) -> Evictions:
         return self
 
 
@@ -167,7 +167,7 @@ class Statuses:
         rules = informers.of(DEVICE_TAINT_RULES)
         self.part = RuleStatuses(self.client, DEVICE_TAINT_RULES, Evictions(*names), rules, informers.of(PODS))  # type: ignore[arg-type]
         for _ in range(evicted):
-            self.part.evicted("r-uid")
+            self.part.count_eviction("r-uid")
 
     @property
     def said(self) -> list[tuple[str, str, str, int]]:
@@ -202,7 +202,7 @@ def test_a_rule_says_what_it_does(found: Json, names: Any, evicted: int, said: t
         assert (verb, kind, name, body["metadata"]["uid"]) == ("patch/status", "DeviceTaintRule", "r", "r-uid")
         assert there.client.how == {"type": "apply", "subresource": "status", "force": True,
                                     "field_manager": "device-taint-eviction-controller"}  # fmt: skip
-        there.part.forget("r-uid")
+        there.part.remove("r-uid")
         assert there.part._evicted["r-uid"] == 0
 
     run(scenario)
