@@ -1,11 +1,10 @@
-"""Which devices of which pools satisfy the claims of a pod on a node, given what is allocated already.
+"""Finds devices for the claims of a pod on a node, given the existing allocations.
 
 Pure: no I/O, no event loop, no clock. Objects are plain dicts as the API serves them.
 
-Reading order: `allocator` (what callers use) → `devices`, `pools`, `inventory` (slices and what nodes see of them) →
-`allocated` (what is in use) → `view` (one node's devices as bit masks) → `plan` (what claims ask for) →
-`candidates` (what a request may take on a node) → `choices`, `search`, `pruning` (the first solution) → `result` →
-`explain`.
+Reading order: `allocator` (the interface) → `devices`, `pools`, `inventory` (slices, and their pools per node) →
+`allocated` (devices in use) → `view` (one node's devices as bit masks) → `plan` (compiled claims) → `candidates`
+(devices for each request on a node) → `choices`, `search`, `pruning` (the first solution) → `result` → `explain`.
 """
 
 from controllers.allocator.allocated import Allocated, claim_key, claim_name

@@ -1,11 +1,11 @@
-"""What is allocated already: kept by claim events, together with allocations that are not written yet.
+"""Allocated devices: updated by claim events, including assumed allocations that are not written yet.
 
 Invariants
-- Every contribution belongs to one claim; taking the claim out takes out exactly what it put in.
-- An assumed allocation replaces whatever is known of the same claim until it is forgotten.
-- Devices with admin access are not in use. With consumable capacity a result with a share ID uses a share of the
-  device, every other result uses the device alone.
-- `log` names every device whose state changed, in order; readers remember how far they have read.
+- Every use belongs to one claim. Removing the claim removes exactly its uses.
+- An assumed allocation replaces the known one of the same claim until it is forgotten.
+- Admin access does not put a device in use. With consumable capacity, a result with a share ID uses a share of the
+  device; every other result uses the device exclusively.
+- `log` lists every device with changed state, in order; readers store their position.
 
 Source of facts: Kubernetes 1.36, staging/src/k8s.io/dynamic-resource-allocation/structured/internal/allocatedstate.go.
 """
@@ -24,7 +24,7 @@ _LOG_LIMIT: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One device as one claim uses it: alone (`share` is empty) or a share of it."""
+    """The use of one device by one claim: exclusive (empty `share`) or one share."""
 
     device: DeviceID
     share: str = ""
@@ -32,7 +32,7 @@ class Use:
 
 
 class Allocated:
-    """The devices in use, by whom, and the consumed capacity of shared ones."""
+    """Devices in use with the claims that use them, and consumed capacity of shared devices."""
 
     def __init__(self, consumable_capacity: bool = True) -> None:
         self._shares_count = consumable_capacity
@@ -41,32 +41,32 @@ class Allocated:
         self._names: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self.exclusive: dict[DeviceID, dict[str, int]] = {}
-        """Devices in use alone, with the claims that use them."""
+        """Exclusively used devices, with the claims that use them."""
         self.shared: dict[DeviceID, dict[str, int]] = {}
-        """Devices with shares, with the claims that have them."""
+        """Shared devices, with the claims that use shares."""
         self.capacity: dict[DeviceID, dict[str, int]] = {}
         """Consumed capacity of shared devices, in nano-units."""
         self.pools: dict[PoolID, dict[str, int]] = {}
-        """Devices with any use by pool, with the number of uses."""
+        """Devices in use per pool, with the number of uses."""
         self.log: list[DeviceID] = []
         self.log_start = 0
 
     @property
     def position(self) -> int:
-        """How many changes there were so far."""
+        """The number of changes so far."""
         return self.log_start + len(self.log)
 
     def is_used(self, device: DeviceID) -> bool:
-        """Whether the device is in use at all, alone or shared."""
+        """Return whether the device is in use, exclusively or shared."""
         return device in self.exclusive or device in self.shared
 
     def users(self, device: DeviceID) -> list[str]:
-        """The claims (`namespace/name`) that use the device."""
+        """Return the claims (`namespace/name`) that use the device."""
         keys = (*self.exclusive.get(device, ()), *self.shared.get(device, ()))
         return sorted({self._names.get(key, key) for key in keys})
 
     def upsert_claim(self, claim: Object) -> None:
-        """A claim as the API serves it was added or changed."""
+        """Add or update a claim."""
         key, name = claim_key(claim), claim_name(claim)
         previous = self._keys.get(name)
         if previous is not None and previous != key:
@@ -77,7 +77,7 @@ class Allocated:
         self._replace(self._known, key, self._uses((claim.get("status") or {}).get("allocation")))
 
     def remove_claim(self, claim: Object) -> None:
-        """A claim was deleted."""
+        """Remove a deleted claim."""
         key, name = claim_key(claim), claim_name(claim)
         self._replace(self._known, key, ())
         if self._keys.get(name) == key:
@@ -86,20 +86,20 @@ class Allocated:
             self._names.pop(key, None)
 
     def assume(self, claim: Object, allocation: Object) -> None:
-        """The claim is going to get this allocation: it counts from now on."""
+        """Assume an allocation of the claim: it counts from now on."""
         key = claim_key(claim)
         self._names.setdefault(key, claim_name(claim))
         self._replace(self._assumed, key, self._uses(allocation), always=True)
 
     def forget(self, claim: Object) -> None:
-        """The assumed allocation was written, or will not be."""
+        """Drop the assumed allocation, after it was written or given up."""
         key = claim_key(claim)
         self._replace(self._assumed, key, None)
         if key not in self._known and key not in self._assumed:
             self._names.pop(key, None)
 
     def put(self, owner: str, uses: Iterable[Use]) -> None:
-        """State what one owner uses, without a claim object."""
+        """Set the uses of one owner without a claim object."""
         self._replace(self._known, owner, tuple(uses))
 
     def _uses(self, allocation: Mapping[str, Any] | None) -> tuple[Use, ...]:
@@ -134,7 +134,7 @@ class Allocated:
             self._count(key, use, -1)
         for use in after:
             self._count(key, use, 1)
-        self._note(use.device for use in (*before, *after))
+        self._log_changes(use.device for use in (*before, *after))
 
     def _effective(self, key: str) -> tuple[Use, ...]:
         assumed = self._assumed.get(key)
@@ -142,13 +142,13 @@ class Allocated:
 
     def _count(self, key: str, use: Use, step: int) -> None:
         device = use.device
-        _bump(self.shared if use.share else self.exclusive, device, key, step)
-        _bump(self.pools, device[:2], device[2], step)
+        _add(self.shared if use.share else self.exclusive, device, key, step)
+        _add(self.pools, device[:2], device[2], step)
         if use.share:
             for name, amount in use.capacity:
-                _bump(self.capacity, device, name, step * amount)
+                _add(self.capacity, device, name, step * amount)
 
-    def _note(self, devices: Iterable[DeviceID]) -> None:
+    def _log_changes(self, devices: Iterable[DeviceID]) -> None:
         self.log.extend(devices)
         if len(self.log) > _LOG_LIMIT:
             cut = len(self.log) // 2
@@ -156,8 +156,8 @@ class Allocated:
             self.log_start += cut
 
 
-def _bump(table: dict[Any, dict[str, int]], key: Any, name: str, step: int) -> None:
-    """Add to a counter two levels deep; what reaches zero disappears."""
+def _add(table: dict[Any, dict[str, int]], key: Any, name: str, step: int) -> None:
+    """Add `step` to a nested counter. Delete it at zero."""
     inner = table.setdefault(key, {})
     value = inner.get(name, 0) + step
     if value:
@@ -169,13 +169,13 @@ def _bump(table: dict[Any, dict[str, int]], key: Any, name: str, step: int) -> N
 
 
 def claim_key(claim: Object) -> str:
-    """What identifies a claim: its UID; objects without one go by name."""
+    """Return the UID of a claim, or its name without one."""
     uid: str | None = claim["metadata"].get("uid")
     return uid or claim_name(claim)
 
 
 def claim_name(claim: Object) -> str:
-    """`namespace/name` as messages print it."""
+    """Return `namespace/name`, as in messages."""
     metadata = claim["metadata"]
     namespace = metadata.get("namespace")
     name: str = metadata.get("name", "")

@@ -1,16 +1,16 @@
-"""The allocator: which devices satisfy these claims on this node.
+"""The allocator: finds devices for claims on a node.
 
     allocator = Allocator(Features())
     allocator.inventory.upsert_slice(slice) …  allocator.upsert_class(device_class) …
     allocator.allocated.upsert_claim(claim) …
     pod = allocator.for_pod(claims)          # once per scheduling attempt
-    pod.prefilter()                          # what rules the pod out on every node
+    pod.prefilter()                          # rejects the pod on every node
     solution = pod.solve(node)               # cheap: None when the node cannot serve the claims
     pod.results(solution, node)              # the AllocationResults, for the chosen node
 
 Invariants
 - Objects are plain dicts as the API serves them and are never modified.
-- Everything the allocator remembers is keyed by what it depends on; a result never differs from a fresh computation.
+- All caches are keyed by everything that their values depend on; a result never differs from a fresh computation.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class _Outcome:
     stamp: int
     solution: Solution | None
     candidates: list[list[Candidates]]
-    """Reused for a changed state when nothing in them has to be validated."""
+    """Reused after allocation changes if the plan needs no validation."""
 
 
 class Allocator:
-    """Inventory and allocated state, kept by events, and the answers for pods."""
+    """Inventory and allocated state, updated by events, and allocators for pods."""
 
     def __init__(
         self,
@@ -70,22 +70,22 @@ class Allocator:
         self.new_share_id = new_share_id
 
     def upsert_class(self, device_class: Object) -> None:
-        """The class is there, or has changed. Its selectors are compiled now rather than while a pod waits."""
+        """Add or update a DeviceClass. Compile its selectors now, not while a pod waits."""
         self.inventory.upsert_class(device_class)
         for selector in device_class.get("spec", {}).get("selectors") or ():
             if "cel" in selector:
                 self.selectors.prepare(selector["cel"]["expression"])
 
     def for_pod(self, claims: Sequence[Object]) -> PodAllocator:
-        """Answers for the claims of one pod that have to be allocated together.
+        """Return an allocator for the claims of one pod.
 
-        It uses the state of inventory and allocations at the time of each question.
+        Each of its methods uses the inventory and allocations at the time of the call.
         """
         return PodAllocator(self, claims)
 
 
 class PodAllocator:
-    """The claims of one pod."""
+    """Allocates the claims of one pod together."""
 
     def __init__(self, allocator: Allocator, claims: Sequence[Object]) -> None:
         self._allocator = allocator
@@ -96,7 +96,7 @@ class PodAllocator:
 
     @property
     def plan(self) -> Plan:
-        """What the claims ask for, with the classes as they are now."""
+        """The compiled claims, with the current classes."""
         inventory = self._allocator.inventory
         if self._plan is None or self._plan_revision != inventory.class_revision:
             self._plan = make_plan(self._claims, inventory.classes, self._allocator.features)
@@ -106,14 +106,19 @@ class PodAllocator:
         return self._plan
 
     def prefilter(self) -> Rejection | None:
-        """What rules out the pod on every node, in the words of the scheduler's PreFilter."""
+        """Return the rejection of the pod on all nodes, with the message of the scheduler's PreFilter, or None."""
         return prefilter(self._claims, self._allocator.inventory.classes, self._allocator.features)
 
     def solve(self, node: Object, interrupt: Interrupt | None = None) -> Solution | None:
-        """The first way to allocate all claims on the node, or None when there is none.
+        """Return the first solution for all claims on the node, or None.
 
-        `interrupt` is asked now and then; when it answers, the search ends with AllocationInterrupted.
-        AllocationError: scope `fatal` ends the scheduling attempt, `node` rules out this node.
+        Args:
+            node: The Node object.
+            interrupt: Called regularly. A returned text ends the search.
+
+        Raises:
+            AllocationInterrupted: `interrupt` returned a text.
+            AllocationError: Scope `fatal` ends the scheduling attempt; scope `node` rejects this node.
         """
         plan = self.plan
         if not plan.claims:
@@ -139,19 +144,19 @@ class PodAllocator:
         return earlier.candidates
 
     def results(self, solution: Solution, node: Object) -> list[Object]:
-        """The AllocationResult of every claim, for a solution just found for this node."""
+        """Return the AllocationResult of every claim, for a solution just found on this node."""
         if not self.plan.claims:
             return []
         name: str = node["metadata"]["name"]
         return build_results(self.plan, solution, self._view(node), name, self._allocator.new_share_id)
 
     def allocate(self, node: Object, interrupt: Interrupt | None = None) -> list[Object] | None:
-        """`solve` and `results` in one: the AllocationResult of every claim, or None when there is no way."""
+        """Solve and return the AllocationResult of every claim, or None without solution."""
         solution = self.solve(node, interrupt)
         return None if solution is None else self.results(solution, node)
 
     def explain(self, node: Object) -> Explanation:
-        """Why the claims can or cannot be allocated on the node: every device, request and claim accounted for."""
+        """Explain why the claims can or cannot be allocated on the node, with every device and request."""
         try:
             view = self._view(node)
         except AllocationError as error:

@@ -1,7 +1,4 @@
-"""Quantities as whole numbers of nano-units: exact, and cheap to add and compare.
-
-A quantity has no finer resolution than nano, so nothing is lost.
-"""
+"""Quantities as integers in nano-units, their finest resolution: exact, and cheap to add and compare."""
 
 from __future__ import annotations
 
@@ -12,28 +9,28 @@ from apiserver.api.values.quantity import Format, Quantity
 
 UNIT: Final = 10**9
 _NANO: Final = -9
-# Beyond 2**63 units everything is "more than any device has"; this keeps absurd exponents from building huge numbers.
+# Limits the size of integers for absurd exponents; no device has more than 2**63 units.
 _MAX_EXPONENT: Final = 60
 
 
 @lru_cache(maxsize=8192)
 def nanos(text: str) -> int:
-    """The amount in nano-units, to which reading it has rounded already."""
+    """Return the amount in nano-units; parsing has already rounded to them."""
     quantity = Quantity.parse(text)
     return int(quantity.unscaled * 10 ** min(quantity.exponent - _NANO, _MAX_EXPONENT))
 
 
 @lru_cache(maxsize=8192)
 def canonical(text: str) -> str:
-    """The text that the API emits for this quantity."""
+    """Return the API's canonical form of a quantity."""
     return str(Quantity.parse(text))
 
 
 def whole_units(amount: int) -> int:
-    """Whole units, rounded up (away from zero)."""
+    """Return the amount in whole units; positive amounts are rounded up, negative ones down."""
     return -(-amount // UNIT) if amount >= 0 else amount // UNIT
 
 
 def binary_text(units: int) -> str:
-    """A whole number of units as the API writes it with binary suffixes."""
+    """Format whole units with binary suffixes, as the API does."""
     return str(Quantity.of(units, Format.BINARY_SI))

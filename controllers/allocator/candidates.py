@@ -1,7 +1,7 @@
-"""The devices of one node that each alternative of a plan may take, before anything of the plan is placed.
+"""Candidate devices of one node for each alternative of a plan, before any device is picked.
 
 Invariants
-- Everything here holds for the whole search on the node: what other picks of the same search change is not here.
+- Everything here is constant during a search on the node, independent of its picks.
 
 Source of facts: Kubernetes 1.36,
 staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go.
@@ -14,14 +14,14 @@ from typing import Any
 from controllers.allocator.errors import AllocationError
 from controllers.allocator.plan import RESULTS_LIMIT, Alternative, ClaimPlan, Constraint, Plan
 from controllers.allocator.selectors import Selectors
-from controllers.allocator.view import NodeView, Selected, SelectionError, bits
+from controllers.allocator.view import NodeView, Selection, SelectionError, bits
 
 Elements = frozenset[tuple[str, Any]]
-"""The values of an attribute with their types: one for scalars, empty when the value is of no known type."""
+"""The values of an attribute with their types: one for scalars, none for unknown types."""
 
 
 class AttributeIndex:
-    """An attribute over all devices of a view."""
+    """The values of one attribute on all devices of a view."""
 
     __slots__ = ("elements", "known", "lists", "present", "with_element")
 
@@ -45,15 +45,15 @@ class AttributeIndex:
 
     @staticmethod
     def of(view: NodeView, name: str) -> AttributeIndex:
-        """The index, made once for a view."""
+        """Return the index of an attribute, cached per view."""
         key = ("attribute", name)
         index: AttributeIndex | None = view.caches.get(key)
         if index is None:
             index = view.caches[key] = AttributeIndex(view, name)
         return index
 
-    def allowed(self, constraint: Constraint, state: Elements | None) -> int:
-        """The devices that may join those which led to this state (None: there are none yet)."""
+    def allowed_mask(self, constraint: Constraint, state: Elements | None) -> int:
+        """Return the devices that satisfy the constraint after picks with this state (None: no picks yet)."""
         if state is None:
             return self.known if self.lists and not constraint.distinct else self.present
         mask = 0
@@ -61,8 +61,8 @@ class AttributeIndex:
             mask |= self.with_element.get(element, 0)
         return self.known & ~mask if constraint.distinct else mask
 
-    def joined(self, constraint: Constraint, state: Elements | None, position: int) -> Elements:
-        """The state after a device joined."""
+    def next_state(self, constraint: Constraint, state: Elements | None, position: int) -> Elements:
+        """Return the state after picking a device."""
         elements = self.elements[position]
         if state is None:
             return elements
@@ -83,7 +83,7 @@ def _elements(value: dict[str, Any] | Any, lists: bool) -> Elements:
 
 
 class Candidates:
-    """What one alternative may take on one node."""
+    """Candidate devices of one alternative on one node."""
 
     __slots__ = (
         "_eligible",
@@ -102,17 +102,17 @@ class Candidates:
         self.alternative = alternative
         self.unit = 0
         """The position of the request among all requests of the plan."""
-        self.selected: Selected = view.selected(alternative.chain, selectors)
+        self.selected: Selection = view.selection(alternative.chain, selectors)
         self.need = alternative.count
         self.everything: list[int] = []
         self.everything_mask = 0
-        self._eligible = view.tolerated(alternative.tolerations_key, alternative.tolerations)
+        self._eligible = view.tolerated_mask(alternative.tolerations_key, alternative.tolerations)
         if view.with_capacity or alternative.capacity:
-            self._eligible &= view.capable(alternative.capacity)
+            self._eligible &= view.capable_mask(alternative.capacity)
         self.reach = 0
-        """The devices that are looked at at all: an error of any other one does not matter."""
+        """The devices to evaluate; selector errors of other devices are ignored."""
         self.base = 0
-        """The devices that can be taken if they are selected."""
+        """The devices that can be picked if selected."""
         self.constraints = tuple(
             (number, constraint, AttributeIndex.of(view, constraint.attribute))
             for number, constraint in enumerate(claim.constraints)
@@ -121,49 +121,49 @@ class Candidates:
         self.refresh(view)
 
     def refresh(self, view: NodeView) -> None:
-        """Look again at what depends on allocations."""
+        """Recompute the masks that depend on allocations."""
         alternative = self.alternative
         self.reach = view.all if alternative.admin else view.all & ~view.used
         self.base = self.reach & self._eligible
         if view.consumed:
-            self.base &= ~view.exhausted(alternative.capacity)
+            self.base &= ~view.exhausted_mask(alternative.capacity)
         if view.consumers:
-            self.base &= ~_without_counters(view, alternative)
+            self.base &= ~_blocked_by_counters(view, alternative)
 
-    def allowed(self, states: tuple[Elements | None, ...]) -> int:
-        """The devices that the constraints of the claim allow."""
+    def allowed_mask(self, states: tuple[Elements | None, ...]) -> int:
+        """Return the devices that satisfy the constraints of the claim."""
         mask = -1
         for number, constraint, index in self.constraints:
-            mask &= index.allowed(constraint, states[number])
+            mask &= index.allowed_mask(constraint, states[number])
         return mask
 
-    def joined(self, states: tuple[Elements | None, ...], position: int) -> tuple[Elements | None, ...]:
-        """The states of the claim's constraints once this alternative takes a device."""
+    def next_states(self, states: tuple[Elements | None, ...], position: int) -> tuple[Elements | None, ...]:
+        """Return the states of the claim's constraints after picking a device for this alternative."""
         if not self.constraints:
             return states
         new = list(states)
         for number, constraint, index in self.constraints:
-            new[number] = index.joined(constraint, new[number], position)
+            new[number] = index.next_state(constraint, new[number], position)
         return tuple(new)
 
 
-def capacious(view: NodeView, alternative: Alternative) -> int:
-    """The devices with enough capacity left for an alternative."""
+def capacity_mask(view: NodeView, alternative: Alternative) -> int:
+    """Return the devices with enough capacity left for an alternative."""
     if not view.features.consumable_capacity:
         return view.all
-    capable = view.capable(alternative.capacity)
-    return capable & ~view.exhausted(alternative.capacity) if view.consumed else capable
+    capable = view.capable_mask(alternative.capacity)
+    return capable & ~view.exhausted_mask(alternative.capacity) if view.consumed else capable
 
 
-def _without_counters(view: NodeView, alternative: Alternative) -> int:
-    """The devices that cannot be had because of their counters, whatever else is taken."""
+def _blocked_by_counters(view: NodeView, alternative: Alternative) -> int:
+    """Return the devices that are unusable because of their counters, regardless of other picks."""
     if not view.features.partitionable_devices:
         return view.consumers
     return 0 if alternative.admin else view.overdrawn & ~(view.multiple & view.paid)
 
 
 def candidates_for(plan: Plan, view: NodeView, selectors: Selectors) -> list[list[Candidates]]:
-    """For every request of the plan what its alternatives may take; AllocationError if a claim is not acceptable."""
+    """Return the candidates of every request's alternatives. Raise AllocationError for an invalid claim."""
     result: list[list[Candidates]] = []
     for claim in plan.claims:
         least = 0
@@ -190,7 +190,7 @@ def candidates_for(plan: Plan, view: NodeView, selectors: Selectors) -> list[lis
 
 
 def _find_everything(item: Candidates, claim: ClaimPlan, view: NodeView) -> None:
-    """Determine what "all devices" are; that needs every pool to be in order."""
+    """Determine the devices of an "all devices" request. Raise AllocationError if a pool is unusable."""
     selected, alternative = item.selected, item.alternative
     broken = next(((p, s) for p, s in zip(view.pools, view.starts, strict=True) if p.status != "usable"), None)
     end = view.size if broken is None else broken[1]
@@ -203,13 +203,13 @@ def _find_everything(item: Candidates, claim: ClaimPlan, view: NodeView) -> None
         state = "being updated" if broken[0].status == "incomplete" else "invalid"
         where = f"claim {claim.name}, request {alternative.name}"
         raise AllocationError(f"{where}: asks for all devices, but resource pool {broken[0]} is currently {state}")
-    item.everything_mask = selected.mask & capacious(view, alternative)
+    item.everything_mask = selected.mask & capacity_mask(view, alternative)
     item.everything = list(bits(item.everything_mask))
     item.need = len(item.everything)
 
 
 def selection_error(claim: ClaimPlan, alternative: Alternative, found: SelectionError) -> AllocationError:
-    """The error of a selector, with the text that users know."""
+    """Return the AllocationError for a failed selector, with upstream's text."""
     if found.origin == "node":
         return AllocationError(found.error.text)
     class_name = (alternative.device_class or {"metadata": {"name": ""}})["metadata"]["name"]

@@ -1,9 +1,9 @@
-"""Consumable capacity: how much of a device's capacity a request takes, and whether that is allowed.
+"""Consumable capacity: the amounts that a request consumes of a device, and whether its policy allows them.
 
 Invariants
 - Every capacity of the device counts, requested or not, for shared and for dedicated devices.
-- The outcome depends on the device's capacities and the request alone; what is left of a shared device is the
-  business of the state and of the search.
+- The result depends only on the device's capacities and the request. The search checks the remaining capacity of
+  shared devices.
 
 Source of facts: Kubernetes 1.36,
 staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go.
@@ -22,16 +22,16 @@ from controllers.allocator.amounts import UNIT, binary_text, canonical, nanos, w
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one allocation takes from a device: per capacity its name, the amount, its text and the device's total."""
+    """Consumption of one allocation: per capacity its name, the amount, the amount as text and the device's total."""
 
     entries: tuple[tuple[str, int, str, int], ...]
 
     def consumed(self) -> dict[str, str]:
-        """The `consumedCapacity` of the result."""
+        """Return the `consumedCapacity` of the result."""
         return {name: text for name, _, text, _ in self.entries}
 
     def fits(self, taken: Mapping[str, int], more: Mapping[str, int] | None = None) -> bool:
-        """Whether this fits beside what is taken already (twice, for what this very search took)."""
+        """Return whether this fits beside allocated amounts (`taken`) and amounts of the current search (`more`)."""
         if more:
             return all(
                 taken.get(name, 0) + more.get(name, 0) + amount <= total for name, amount, _, total in self.entries
@@ -43,33 +43,33 @@ NOTHING = Demand(())
 
 
 def capacity_key(capacity: Mapping[str, Any] | None) -> str:
-    """Devices with equal keys have the same capacities and policies."""
+    """Return a key that is equal for equal capacities and policies."""
     return json.dumps(capacity, sort_keys=True) if capacity else ""
 
 
 def requests_key(requests: Mapping[str, Any] | None) -> str:
-    """Requests with equal keys ask for the same amounts."""
+    """Return a key that is equal for equal requested amounts."""
     return json.dumps(requests, sort_keys=True) if requests else ""
 
 
 @lru_cache(maxsize=4096)
 def demand(capacity: str, requests: str) -> Demand | str:
-    """What a request takes from a device with these capacities, or in words why it cannot take anything.
+    """Return what a request consumes of a device with these capacities, or why the device does not fit.
 
-    Both arguments are keys made by `capacity_key` and `requests_key`.
+    The arguments are keys of `capacity_key` and `requests_key`.
     """
     if not capacity and not requests:
         return NOTHING
     rules: dict[str, Any] = json.loads(capacity) if capacity else {}
-    wanted: dict[str, Any] = json.loads(requests) if requests else {}
-    for name in wanted:
+    amounts: dict[str, Any] = json.loads(requests) if requests else {}
+    for name in amounts:
         if name not in rules:
             return f"the device has no capacity {name}"
     entries = []
     for name, rule in rules.items():
         total = nanos(str(rule.get("value", "0")))
         policy = rule.get("requestPolicy")
-        amount, text = _amount(wanted.get(name), rule, policy)
+        amount, text = _amount(amounts.get(name), rule, policy)
         if policy is not None and _violates(amount, policy):
             return f"{text} of capacity {name} is not allowed by its request policy"
         if amount > total:

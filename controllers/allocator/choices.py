@@ -1,4 +1,4 @@
-"""The pieces of a search: a device picked, a choice still open, an outcome, a solution."""
+"""Data types of a search: pick, solution, outcome, frame."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Pick(NamedTuple):
-    """One device for one alternative."""
+    """One device picked for one alternative."""
 
     candidates: Candidates
     position: int
@@ -23,22 +23,24 @@ class Pick(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The devices in the order of the requests, and which alternative every request got (by number)."""
+    """The picks in order of the requests, and the number of the chosen alternative per request."""
 
     picks: tuple[Pick, ...]
     choices: tuple[int, ...]
 
 
 class Outcome(Enum):
+    """The result of one step of a search."""
+
     DOWN = 0
     DONE = 1
     FAIL = 2
     TOO_MANY = 3
-    """No choice of alternatives for the rest of the claim stays within the limit of results."""
+    """All combinations of alternatives for the rest of the claim exceed the limit of results."""
 
 
 class Frame:
-    """One choice to make: an alternative, or a device, or all devices."""
+    """One choice point: an alternative, a device, or all devices."""
 
     __slots__ = (
         "changes", "claim_start", "everything", "index", "item", "last", "memory", "paid", "picks", "seen", "states",
@@ -49,14 +51,14 @@ class Frame:
         self.unit = unit
         self.item = item
         self.index = index
-        """For devices: how many of the alternative are placed already; for alternatives: the next one."""
+        """For devices: the number already picked for the alternative. For alternatives: the next one."""
         self.everything = False
         self.todo = 0
         self.seen = 0
         self.last = -1
         self.too_many = True
         self.memory: Any = None
-        """Not a choice: marks the beginning of a request, with the state to remember if all of it fails."""
+        """If set, the frame marks the start of a request: the state to record when all its choices failed."""
         self.picks = len(search.picks)
         self.taken = search.taken
         self.taken_here = search.taken_here

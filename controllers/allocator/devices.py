@@ -1,8 +1,8 @@
-"""ResourceSlices, compiled once when they arrive: what the allocator needs of every device, ready to use.
+"""ResourceSlices and devices, compiled once on arrival for the allocator.
 
 Invariants
-- Nothing here depends on a node, on an allocation or on a request.
-- The objects that were handed in are never modified and stay reachable through `raw`.
+- Nothing here depends on a node, an allocation or a request.
+- The API objects are never modified; `raw` refers to them.
 
 Source of facts: the resource.k8s.io/v1 API.
 """
@@ -82,19 +82,19 @@ class Device:
         self.node_selection = NodeSelection(raw)
         self.plain = all(map(_is_plain, self.attributes.values()))
         self.expression_view: Any = None
-        """The device in the form that expressions see, kept by whoever evaluates them."""
+        """The device as CEL value, cached by the evaluator."""
         self._content: str | None = None
 
     @property
     def content(self) -> str:
-        """Devices with equal content look the same to every expression."""
+        """A key that is equal for devices indistinguishable by expressions."""
         if self._content is None:
             parts = (self.driver, self.attributes, self.capacity, self.raw.get("allowMultipleAllocations"))
             self._content = json.dumps(parts, sort_keys=True)
         return self._content
 
     def attribute(self, name: str) -> Mapping[str, Any] | None:
-        """An attribute by its fully qualified name; the driver's own ones may be listed without the domain."""
+        """Return an attribute by its qualified name. The driver's own attributes may be listed without domain."""
         found: Mapping[str, Any] | None = self.attributes.get(name)
         if found is None:
             domain, slash, identifier = name.partition("/")
@@ -104,7 +104,7 @@ class Device:
 
 
 def _is_plain(attribute: Mapping[str, Any]) -> bool:
-    """Whether no expression can fail because of the mere presence of this attribute."""
+    """Return whether the attribute is well-formed, so that its presence cannot make an expression fail."""
     if len(attribute) != 1:
         return False
     [(kind, value)] = attribute.items()
@@ -114,7 +114,7 @@ def _is_plain(attribute: Mapping[str, Any]) -> bool:
 
 
 class NodeSelection:
-    """The fields that say which nodes can reach a slice or a device."""
+    """The node selection fields of a slice or device."""
 
     __slots__ = ("all_nodes", "node_name", "selector")
 
@@ -125,12 +125,12 @@ class NodeSelection:
 
     @property
     def key(self) -> str:
-        """Equal for selections that say the same."""
+        """A key that is equal for equal selections."""
         return json.dumps((self.node_name, self.all_nodes, self.selector), sort_keys=True)
 
     @property
     def known(self) -> bool:
-        """Whether any of the fields is set."""
+        """True if any of the fields is set."""
         return bool(self.node_name) or self.all_nodes or self.selector is not None
 
 
@@ -176,7 +176,7 @@ class Slice:
 
     @property
     def selections(self) -> list[NodeSelection]:
-        """Everything about the slice that makes nodes differ."""
+        """The node selections of the slice and its devices that distinguish nodes."""
         if self.counter_sets:
             return []
         own = [] if self.node_selection.all_nodes or not self.node_selection.known else [self.node_selection]
@@ -184,5 +184,5 @@ class Slice:
 
     @property
     def local_node(self) -> str | None:
-        """The only node that this slice concerns, if there is one: counters concern every node."""
+        """The only node that can use the slice, if any. Slices with counters concern every node."""
         return None if self.counter_sets else self.node_selection.node_name or None

@@ -1,4 +1,4 @@
-"""What can go wrong in an allocation, apart from there being no devices (which is an answer, not an error)."""
+"""Errors of an allocation. A lack of devices is a result, not an error."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ INVALID_POOLS: Final = "invalid resource pools were encountered"
 
 
 class AllocationError(Exception):
-    """The claims cannot be allocated; the text is what users and tests see.
+    """The claims cannot be allocated; `text` is shown to users.
 
-    Scope `fatal` ends the scheduling attempt of the pod (a bad claim, class or expression); `node` rules out one node.
+    Scope `fatal` ends the scheduling attempt of the pod (a bad claim, class or expression); `node` rejects one node.
     """
 
     def __init__(self, text: str, scope: Scope = "fatal") -> None:
@@ -23,7 +23,7 @@ class AllocationError(Exception):
 
 
 class AllocationInterrupted(AllocationError):
-    """The caller asked to stop; `cause` is what it gave as its reason (`context deadline exceeded`, …)."""
+    """The caller stopped the search; `cause` is its reason (`context deadline exceeded`, …)."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(f"filter operation aborted: {cause}")
@@ -32,10 +32,9 @@ class AllocationInterrupted(AllocationError):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a pod cannot be looked at on any node.
+    """Why a pod is rejected on all nodes.
 
-    `unresolvable` is the ordinary case: the pod waits until something changes. Otherwise it is an error of the
-    attempt, which is retried.
+    If `unresolvable`, the pod waits for a change. Otherwise the attempt failed with an error and is retried.
     """
 
     text: str

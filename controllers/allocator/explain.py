@@ -226,7 +226,7 @@ def _ruled_out(
         return _not_selected(position, item, view)
     if view.used & bit and not alternative.admin:
         return ("allocated", "are allocated", allocated.users(device.id))
-    if not view.tolerated(alternative.tolerations_key, alternative.tolerations) & bit:
+    if not view.tolerated_mask(alternative.tolerations_key, alternative.tolerations) & bit:
         taints = ", ".join(f"{key}{'=' * bool(value)}{value}:{effect}" for key, value, effect in device.taints)
         return ("taint", f"have taints that are not all tolerated ({taints})")
     if view.features.consumable_capacity:
@@ -252,7 +252,7 @@ def _not_selected(position: int, item: Candidates, view: NodeView) -> tuple[str,
     if error is not None:
         where = "the node selection" if error.origin == "node" else f"selector #{error.index} of the {error.origin}"
         return ("selector-error", f"cannot be evaluated: {where} fails: {error.error.text}")
-    origin, index, expression = item.selected.refused_by(position)
+    origin, index, expression = item.selected.rejecting_selector(position)
     if origin == "node":
         return ("node", "are not available on this node")
     kind = "class-selector" if origin == "class" else "selector"
@@ -280,8 +280,8 @@ class _ObservedSearch(Search):
 
     best: tuple[Pick, ...] = ()
 
-    def _take(self, item: Candidates, position: int) -> None:
-        super()._take(item, position)
+    def _pick(self, item: Candidates, position: int) -> None:
+        super()._pick(item, position)
         if len(self.picks) > len(self.best):
             self.best = tuple(self.picks)
 
@@ -326,7 +326,7 @@ def _reasons_at(search: Search, item: Candidates, view: NodeView) -> list[Reason
         refused = [
             f"constraint on {constraint.attribute} ({_requirement(search.states[number], constraint.distinct)})"
             for number, constraint, index in item.constraints
-            if not index.allowed(constraint, search.states[number]) & bit
+            if not index.allowed_mask(constraint, search.states[number]) & bit
         ]
         if not search.counters_allow(item, position):
             tally.add(position, "counters", "consume counters exhausted by the other picks")

@@ -1,4 +1,4 @@
-"""The feature gates that change which devices may be allocated.
+"""Feature gates of the allocator.
 
 Source of facts: Kubernetes 1.36, staging/src/k8s.io/dynamic-resource-allocation/structured/allocator.go.
 """
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which rules apply. The defaults are those of release 1.36."""
+    """The enabled features. Defaults are those of release 1.36."""
 
     admin_access: bool = True
     prioritized_list: bool = True
     partitionable_devices: bool = True
     device_taints: bool = True
     binding_conditions: bool = True
-    """DRADeviceBindingConditions, which only works together with DRAResourceClaimDeviceStatus."""
+    """DRADeviceBindingConditions, effective only with DRAResourceClaimDeviceStatus."""
     consumable_capacity: bool = True
     list_type_attributes: bool = False
 
     @staticmethod
     def from_gates(enabled: Callable[[str], bool]) -> Features:
-        """The features that a set of feature gates stands for; `enabled` answers for one gate by name."""
+        """Return the features of a set of gates; `enabled` returns whether a gate is on."""
         return Features(
             admin_access=enabled("DRAAdminAccess"),
             prioritized_list=enabled("DRAPrioritizedList"),

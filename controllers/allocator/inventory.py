@@ -1,8 +1,8 @@
-"""All slices and classes of the cluster, and what each node can see of them.
+"""All slices and classes of the cluster, and the view of each node.
 
 Invariants
-- A changed slice only concerns the nodes that can see its pool: views of the others stay as they are.
-- Nodes without slices of their own that see the same shared slices share one view.
+- A changed slice invalidates only the views of nodes that can use its pool.
+- Nodes without own slices that can use the same shared slices share one view.
 
 Source of facts: Kubernetes 1.36,
 staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go.
@@ -26,7 +26,7 @@ _SELECTORS_KEPT: Final = 4096
 
 
 class _NodeEntry:
-    """What is known of a node."""
+    """The cached view of one node."""
 
     __slots__ = ("error", "key", "signature", "signature_key", "view")
 
@@ -34,28 +34,28 @@ class _NodeEntry:
         self.key: Any = None
         self.signature_key: Any = None
         self.signature: Any = None
-        """Equal for nodes that see the same shared slices; None when a node selector is broken."""
+        """Equal for nodes with the same shared slices; None for an invalid node selector."""
         self.view: NodeView | None = None
         self.error = ""
 
 
 class Inventory:
-    """Kept by events: `upsert_slice`, `remove_slice`, `upsert_class`, `remove_class`."""
+    """Slices, classes and views, updated by `upsert_slice`, `remove_slice`, `upsert_class` and `remove_class`."""
 
     def __init__(self, features: Features) -> None:
         self.features = features
         self.classes: dict[str, Object] = {}
         self.class_revision = 0
-        """Changes with every change of a class."""
+        """Incremented with every change of a class."""
         self.slices: dict[str, Slice] = {}
         self.mapped: set[str] = set()
-        """The slices of devices that stand for resources of their node."""
+        """Names of slices with devices that represent node-allocatable resources."""
         self._shared: dict[str, Slice] = {}
         self._local: dict[str, dict[str, Slice]] = {}
         self._pools: dict[PoolID, dict[str, Slice]] = {}
         self._shared_revision = 0
         self._selections: dict[str, tuple[NodeSelection, int]] = {}
-        """The different node selections of shared slices, with the number of their users."""
+        """Distinct node selections of shared slices, with reference counts."""
         self._selections_revision = 0
         self._node_revisions: dict[str, int] = {}
         self._nodes: dict[str, _NodeEntry] = {}
@@ -64,17 +64,17 @@ class Inventory:
         self._parsed_by_identity: dict[int, tuple[Any, NodeSelector]] = {}
 
     def upsert_class(self, item: Object) -> None:
-        """A DeviceClass was added or changed."""
+        """Add or update a DeviceClass."""
         self.classes[item["metadata"]["name"]] = item
         self.class_revision += 1
 
     def remove_class(self, name: str) -> None:
-        """A DeviceClass was deleted."""
+        """Remove a DeviceClass."""
         if self.classes.pop(name, None) is not None:
             self.class_revision += 1
 
     def upsert_slice(self, item: Object) -> None:
-        """A ResourceSlice was added or changed."""
+        """Add or update a ResourceSlice."""
         name = item["metadata"]["name"]
         previous = self.slices.get(name)
         if previous is not None and previous.raw is item:
@@ -85,21 +85,21 @@ class Inventory:
             touched.add(previous.pool_id)
             self._invalidate(touched)
             if previous.pool_id == compiled.pool_id and previous.local_node == compiled.local_node:
-                self._count_selections(previous, -1)  # it keeps its place in the order of slices
+                self._count_selections(previous, -1)  # keep its position in the order of slices
             else:
                 self._unlink(previous)
         self._link(compiled)
         self._invalidate(touched)
 
     def remove_slice(self, name: str) -> None:
-        """A ResourceSlice was deleted."""
+        """Remove a ResourceSlice."""
         previous = self.slices.get(name)
         if previous is not None:
             self._invalidate({previous.pool_id})
             self._unlink(previous)
 
     def device(self, driver: str, pool: str, name: str) -> Object | None:
-        """A device as it was published."""
+        """Return a device as published, or None."""
         for item in self._pools.get((driver, pool), {}).values():
             for device in item.raw["spec"].get("devices") or ():
                 if device["name"] == name:
@@ -153,11 +153,11 @@ class Inventory:
                 self._node_revisions[node] = self._node_revisions.get(node, 0) + 1
 
     def forget_node(self, name: str) -> None:
-        """A node was deleted."""
+        """Drop the cached view of a deleted node."""
         self._nodes.pop(name, None)
 
     def view(self, node: Object) -> NodeView:
-        """What the node can use; AllocationError when a slice cannot be judged."""
+        """Return the view of a node. Raise AllocationError if a slice cannot be evaluated."""
         metadata = node["metadata"]
         name = metadata["name"]
         key = (self._shared_revision, self._node_revisions.get(name, 0), metadata.get("labels"))
@@ -165,18 +165,18 @@ class Inventory:
         if entry is None:
             entry = self._nodes[name] = _NodeEntry()
         if entry.key != key:
-            self._look(entry, NodeMatcher(name, metadata.get("labels") or {}, self._parse))
+            self._build(entry, NodeMatcher(name, metadata.get("labels") or {}, self._parse))
             entry.key = key
         if entry.view is None:
             raise AllocationError(f"gather pool information: {entry.error}")
         return entry.view
 
-    def _look(self, entry: _NodeEntry, node: NodeMatcher) -> None:
-        """Find out what the node sees."""
+    def _build(self, entry: _NodeEntry, node: NodeMatcher) -> None:
+        """Build or reuse the view of a node, or set its error."""
         local = self._local.get(node.name, {})
         entry.view = shared_key = None
         if not local:
-            self._sign(entry, node)
+            self._update_signature(entry, node)
             if entry.signature is not None:
                 shared_key = (self._shared_revision, entry.signature)
                 entry.view = self._shared_views.get(shared_key)
@@ -194,7 +194,7 @@ class Inventory:
                 self._shared_views.popitem(last=False)
             self._shared_views[shared_key] = entry.view
 
-    def _sign(self, entry: _NodeEntry, node: NodeMatcher) -> None:
+    def _update_signature(self, entry: _NodeEntry, node: NodeMatcher) -> None:
         key = (self._selections_revision, node.labels)
         if entry.signature_key == key:
             return

@@ -1,8 +1,8 @@
-"""What a pod's claims ask for, read once per pod: requests, alternatives, constraints, and what is wrong with them.
+"""Compiled claims of a pod, built once per pod: requests, alternatives, constraints and their problems.
 
 Invariants
-- A plan does not depend on nodes, slices or allocations. Problems that do not either are kept in the order in which
-  they have to be reported: a problem of an earlier request comes first, whatever that is found to be on a node.
+- A plan does not depend on nodes, slices or allocations. Its problems are stored in reporting order: the problem of an
+  earlier request takes precedence, even over problems found later on a node.
 
 Source of facts: Kubernetes 1.36,
 staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go and
@@ -35,13 +35,13 @@ class Alternative:
     request: int
     number: int
     name: str
-    """The bare name."""
+    """The name without parent."""
     result_name: str
-    """As results spell it: `request` or `request/subrequest`."""
+    """The name in results: `request` or `request/subrequest`."""
     parent: str | None
     raw: Object
     count: int
-    """Devices to allocate; for all devices it is only known on a node."""
+    """Number of devices; for "all devices" known only per node."""
     everything: bool
     admin: bool
     chain: Chain
@@ -50,7 +50,7 @@ class Alternative:
     capacity: str
     device_class: Object | None
     problem: str | None
-    """What is wrong with it, whatever the node."""
+    """An error independent of the node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +62,7 @@ class Request:
     prioritized: bool
     alternatives: tuple[Alternative, ...]
     problem: str | None = None
-    """What is wrong before any alternative is looked at."""
+    """An error reported before those of the alternatives."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,7 @@ class Constraint:
     requests: frozenset[str]
 
     def applies(self, alternative: Alternative) -> bool:
-        """Whether devices for this alternative count."""
+        """Return whether the constraint includes devices of this alternative."""
         if not self.requests or alternative.result_name in self.requests:
             return True
         return alternative.parent is not None and alternative.parent in self.requests
@@ -86,20 +86,20 @@ class ClaimPlan:
 
     raw: Object
     name: str
-    """`namespace/name` for messages."""
+    """`namespace/name`, for messages."""
     requests: tuple[Request, ...]
     constraints: tuple[Constraint, ...]
     problem: str | None = None
-    """What is wrong with its constraints."""
+    """An error in its constraints."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """All claims of a pod that have to be allocated together."""
+    """All claims of a pod to be allocated together."""
 
     claims: tuple[ClaimPlan, ...]
     simple: bool = field(default=False)
-    """Nothing is wrong and nothing depends on the node: there is no need to validate for every node."""
+    """True if the claims have no problems and no node-dependent counts: no validation per node."""
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -108,7 +108,7 @@ class Plan:
 
 
 def make_plan(claims: Sequence[Object], classes: Mapping[str, Object], features: Features) -> Plan:
-    """Read the claims."""
+    """Compile the claims."""
     plans = tuple(_claim(number, claim, classes, features) for number, claim in enumerate(claims))
     return Plan(plans, all(map(_is_simple, plans)))
 
@@ -149,14 +149,14 @@ class _Reader:
     def request(self, index: int, raw: Object) -> Request:
         name = raw["name"]
         choices = raw.get("firstAvailable") or ()
-        problem = self._gated(name, raw)
+        problem = self._gate_problem(name, raw)
         if choices:
             alternatives = [self._alternative(index, i, name, choice) for i, choice in enumerate(choices)]
         else:
             alternatives = [self._alternative(index, 0, None, {**(raw.get("exactly") or {}), "name": name})]
         return Request(self.claim, name, bool(choices), tuple(alternatives), problem)
 
-    def _gated(self, name: str, raw: Object) -> str | None:
+    def _gate_problem(self, name: str, raw: Object) -> str | None:
         choices = raw.get("firstAvailable") or ()
         if choices and not self.features.prioritized_list:
             return (
@@ -218,13 +218,13 @@ class _Reader:
 
 
 def _expressions(holder: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The expressions of a list of selectors."""
+    """Return the expressions of the selectors of a class spec or request."""
     selectors = (holder or {}).get("selectors") or ()
     return tuple((selector.get("cel") or {}).get("expression", "") for selector in selectors)
 
 
 def prefilter(claims: Sequence[Object], classes: Mapping[str, Object], features: Features) -> Rejection | None:
-    """The first thing that rules out the claims on every node, as the scheduler's PreFilter reports it."""
+    """Return the first rejection of the claims on every node, with the message of the scheduler's PreFilter."""
     for claim in claims:
         for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
             where = f"resource claim {claim_name(claim)}, request {request['name']}"

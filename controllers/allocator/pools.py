@@ -1,9 +1,9 @@
-"""Which resource pools a node can use: generations, completeness, validity, order.
+"""Resource pools of a node: generations, completeness, validity, order.
 
 Invariants
-- Only the newest generation among the slices that matter to the node counts. When that is not the whole pool, all
-  slices of the pool are looked at: a newer generation elsewhere hides the pool, missing slices make it incomplete.
-- An incomplete or invalid pool has no usable devices but is still there: who asks for all devices must know.
+- Only the newest generation among the slices relevant to the node counts. If it is not the whole pool, all slices of
+  the pool are checked: a newer generation elsewhere hides the pool, missing slices make it incomplete.
+- An incomplete or invalid pool has no usable devices but is listed, because it makes requests for all devices fail.
 - Order: pools without devices that have binding conditions first, then by driver and pool name; slices by name.
 
 Source of facts: Kubernetes 1.36,
@@ -23,7 +23,7 @@ Status = Literal["usable", "incomplete", "invalid"]
 
 
 class NodeMatcher:
-    """Matches node selections against one node; each selector is parsed and matched once."""
+    """Matches node selections against one node. Each selector is matched once."""
 
     def __init__(self, name: str, labels: dict[str, str], parse: Callable[[Any], NodeSelector]) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class NodeMatcher:
         self._known: dict[int, bool] = {}
 
     def matches(self, selection: NodeSelection) -> bool:
-        """Whether the node can reach what has this selection; ValueError when the selector is broken."""
+        """Return whether the selection includes the node. Raise ValueError for an invalid selector."""
         if selection.node_name:
             return selection.node_name == self.name
         if selection.all_nodes or selection.selector is None:
@@ -50,7 +50,7 @@ class NodeMatcher:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool as one node sees it."""
+    """A pool from the perspective of one node."""
 
     id: PoolID
     status: Status
@@ -58,12 +58,12 @@ class Pool:
     slices: tuple[Slice, ...] = ()
     """The slices with devices for the node, by name."""
     elsewhere: tuple[Slice, ...] = ()
-    """Slices whose devices only matter because they consume counters."""
+    """Slices of other nodes, relevant only for their consumption of counters."""
     counters: dict[Counter, int] = field(default_factory=dict)
 
     @property
     def has_binding_conditions(self) -> bool:
-        """Whether a device lists binding conditions, even none."""
+        """True if a device has the field bindingConditions, even if empty."""
         return any(d.raw.get("bindingConditions") is not None for s in self.slices for d in s.devices)
 
     def __str__(self) -> str:
@@ -71,11 +71,11 @@ class Pool:
 
 
 class GatherError(Exception):
-    """A slice cannot be judged; no claim can be allocated on the node."""
+    """A slice cannot be evaluated; no claim can be allocated on the node."""
 
 
 def concerns(item: Slice, node: NodeMatcher, partitionable: bool) -> bool:
-    """Whether a slice matters to the node."""
+    """Return whether a slice is relevant to the node. Raise GatherError."""
     if not partitionable and (item.per_device_set or item.counter_sets):
         return False
     if item.counter_sets:
@@ -97,9 +97,9 @@ def _device_matches(device: Device, node: NodeMatcher) -> bool:
 
 
 def gather(relevant: Iterable[Slice], members: Callable[[PoolID], Sequence[Slice]], partitionable: bool) -> list[Pool]:
-    """The pools of a node in the order in which devices are tried.
+    """Return the pools of a node in allocation order.
 
-    `relevant` are the slices that matter to the node; `members` gives all slices of a pool, whatever their generation.
+    `relevant` are the slices relevant to the node. `members` returns all slices of a pool, of any generation.
     """
     newest: dict[PoolID, list[Slice]] = {}
     for item in relevant:
@@ -122,7 +122,7 @@ def _pool(
             return None
         everything = [item for item in members(key) if item.generation == generation]
         if len(everything) != kept[0].count:
-            return Pool(key, "incomplete", f"{len(everything)} of {kept[0].count} slices are there")
+            return Pool(key, "incomplete", f"{len(everything)} of {kept[0].count} slices exist")
     kept = sorted(kept, key=lambda item: item.name)
     if not partitionable:
         problem = _duplicate_device(kept)

@@ -1,18 +1,16 @@
-"""What keeps a hard search short without changing its result.
+"""Prunes a hard search without changing its result.
 
-A part of the search may be left out when it holds neither a result nor an error. The means:
+A branch may be skipped if it contains neither a solution nor an error. Techniques:
 
-- look ahead: a request for which fewer devices are left than it needs ends the branch, including what counters leave
-  (each counter set bounds how many of its devices can be had together) and what the constraints of the claim allow;
-- matching: the devices that the requests need together must exist, before anything is tried;
-- equivalence: of devices that cannot be told apart by anything the plan looks at, one is tried for all;
-- memory: at the beginning of a request, a state that failed before fails again, where devices that cannot be told
-  apart count by number.
+- look-ahead: end a branch if a later request has fewer devices left than it needs. Counters (each counter set bounds
+  the number of its devices) and constraints of the claim are included;
+- matching: before the search, check that the requests together can have enough devices;
+- equivalence: of devices indistinguishable to the plan, try only one;
+- memory: at the start of a request, skip states that failed before. Indistinguishable devices count by number.
 
-Errors: a selector that fails for a device is an error as soon as a request looks at the device. Looking ahead
-therefore stops at the first request that could meet one; the failing devices are part of what tells devices apart.
-When a request for all devices could violate a constraint (which is an error, too, but depends on the order of its
-devices), equivalence is not used at all.
+Errors: a failing selector is an error as soon as a request evaluates the device. The look-ahead therefore stops at the
+first request that could raise one, and failing devices are distinguishable from others. If a request for all devices
+could violate a constraint (an error that depends on the order of devices), equivalence is off.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ _MEMORY: Final = 100_000
 
 
 class Pruning:
-    """The means, for one search."""
+    """The pruning techniques for one search."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -40,7 +38,7 @@ class Pruning:
             for item in choices:
                 item.selected.extend(search.view.size)
         self._items = [item for choices in search.candidates for item in choices]
-        self._safe, self._relevant = self._look_back()
+        self._safe, self._relevant = self._compute_relevance()
         self._blind = self._limit_may_hide_errors()
         self._exact = any(item.alternative.admin or (item.everything and item.constraints) for item in self._items)
         ordered = any(item.everything and item.constraints for item in self._items)
@@ -49,7 +47,7 @@ class Pruning:
         self._single = ~sum(self._classes)
         self._failed: set[Any] = set()
         self._users: dict[int, dict[int, int]] = {}
-        """For every counter the devices that consume it, by amount."""
+        """For every counter, the devices that consume it, by amount."""
         for position in bits(self._relevant[0] & self._view.consumers):
             for counter, amount in self._view.consumption.get(position, ()):
                 users = self._users.setdefault(counter, {})
@@ -59,10 +57,8 @@ class Pruning:
         self._groups: dict[int, list[tuple[int, list[tuple[int, int]]]]] = {}
         search.unfit = sum(1 << position for position in self._view.consumption if not self._view.fits(position))
 
-    def _look_back(self) -> tuple[list[int], list[int]]:
-        """For every request: the first one from there on that could meet an error, and the devices that still
-        matter.
-        """
+    def _compute_relevance(self) -> tuple[list[int], list[int]]:
+        """Return per request the first request from there on that could raise an error, and the relevant devices."""
         units = self._search.candidates
         safe = [len(units)] * (len(units) + 1)
         relevant = [0] * (len(units) + 1)
@@ -77,7 +73,7 @@ class Pruning:
         return safe, relevant
 
     def _number_demands(self) -> dict[int, int]:
-        """A number for every candidates object, equal for those that want the same devices."""
+        """Return a number per candidates object, equal for those with the same candidate devices."""
         numbers: dict[Any, int] = {}
         result = {}
         for item in self._items:
@@ -88,8 +84,7 @@ class Pruning:
         return result
 
     def _limit_may_hide_errors(self) -> bool:
-        """Whether it matters that a branch ended at the limit of results: an earlier request then does not go on,
-        and does not meet the errors that it would meet otherwise."""
+        """Return whether ending a branch at the limit of results could hide an error of an earlier request."""
         if self._safe[0] == len(self._search.candidates):
             return False
         most: dict[int, int] = {}
@@ -100,7 +95,7 @@ class Pruning:
     # --- equivalence
 
     def _classify(self) -> dict[int, int]:
-        """For every device that has equivalents, all devices of its class."""
+        """Return the equivalence class of every device with equivalents."""
         groups: dict[Any, int] = {}
         indexes = {id(index): index for item in self._items for _, _, index in item.constraints}
         for position in bits(self._relevant[0]):
@@ -109,7 +104,7 @@ class Pruning:
         return {position: mask for mask in groups.values() if mask & (mask - 1) for position in bits(mask)}
 
     def _traits(self, position: int) -> Iterator[Any]:
-        """All that the search looks at in a device, except the attributes of constraints."""
+        """Yield everything that distinguishes a device in the search, except attributes of constraints."""
         view, bit = self._view, 1 << position
         for item in self._items:
             yield bool(item.selected.mask & item.base & bit)
@@ -123,15 +118,15 @@ class Pruning:
             consumed = tuple(sorted(view.consumed.get(position, {}).items()))
             yield (view.devices[position].capacity_key, bool(view.paid & bit), consumed)
 
-    def equivalent(self, position: int) -> int:
-        """The devices that fail as this one just did."""
+    def equivalent_mask(self, position: int) -> int:
+        """Return the devices that fail like this one just did."""
         mask = self._class_of.get(position, 0)
         if not mask:
             return 0
-        touched = self._search.taken | self._shared()
+        touched = self._search.taken | self._shared_mask()
         return 0 if touched >> position & 1 else mask & ~touched
 
-    def _shared(self) -> int:
+    def _shared_mask(self) -> int:
         mask = 0
         for position in self._search.shares:
             mask |= 1 << position
@@ -140,7 +135,7 @@ class Pruning:
     # --- memory
 
     def state(self, unit: int) -> Any:
-        """What the search from the beginning of a request on depends on."""
+        """Return the state that determines the search from the start of a request on."""
         search = self._search
         relevant = search.taken & self._relevant[unit]
         by_class = ((relevant & mask).bit_count() for mask in self._classes)
@@ -152,84 +147,84 @@ class Pruning:
         paid = search.paid & self._view.multiple
         return (unit, len(search.picks) - search.claim_start, search.states, taken, counters, shares, paid)
 
-    def remember(self, state: Any) -> None:
-        """The search failed from this state on."""
+    def record_failure(self, state: Any) -> None:
+        """Record that the search failed from this state on."""
         if len(self._failed) < _MEMORY:
             self._failed.add(state)
 
-    def hopeless(self, unit: int, state: Any) -> bool:
-        """Whether the search failed from here before, or one of the requests to come lacks devices."""
-        return not self._blind and (state in self._failed or self._starved(unit))
+    def is_hopeless(self, unit: int, state: Any) -> bool:
+        """Return whether the search failed from this state before, or a later request lacks devices."""
+        return not self._blind and (state in self._failed or self._is_starved(unit))
 
-    # --- looking ahead
+    # --- look-ahead
 
-    def possible(self) -> bool:
-        """Whether the requests could have enough devices together, one device each."""
+    def is_possible(self) -> bool:
+        """Return whether the requests together can have enough distinct devices."""
         slots: list[int] = []
         for choices in self._search.candidates[: self._safe[0]]:
             item = choices[0]
             if len(choices) == 1 and not item.alternative.admin and not item.everything:
-                mask = item.selected.mask & item.base & ~self.unfit(item)
+                mask = item.selected.mask & item.base & ~self.unfit_mask(item)
                 if not mask & self._view.multiple:
                     slots += [mask] * item.need
         return _can_match(slots)
 
-    def hopeless_within(self, unit: int, item: Candidates, placed: int, start: int) -> bool:
-        """Whether a request that is being placed, or one behind it, lacks devices."""
+    def is_hopeless_within(self, unit: int, item: Candidates, placed: int, start: int) -> bool:
+        """Return whether a partially placed request, or a later one, lacks devices."""
         if self._blind or item.selected.failed & item.reach:
             return False
-        left = self._available(item, True) >> start << start
-        return self._bound(item, left) < item.need - placed or self._starved(unit + 1)
+        left = self._available_mask(item, True) >> start << start
+        return self._upper_bound(item, left) < item.need - placed or self._is_starved(unit + 1)
 
-    def _starved(self, unit: int) -> bool:
-        """Whether a request from this one on lacks devices, alone or together with others that want the same ones."""
+    def _is_starved(self, unit: int) -> bool:
+        """Return whether a request from this one on lacks devices, alone or with others for the same devices."""
         search = self._search
         bounds: dict[Any, int] = {}
-        wanted: dict[Any, int] = {}
+        needs: dict[Any, int] = {}
         for later in range(unit, self._safe[unit]):
             same_claim = search.units[later].claim == search.claim
             choices = search.candidates[later]
             item = choices[0]
             if len(choices) > 1 or item.alternative.everything or item.alternative.admin:
-                if not any(self._suffices(item, same_claim) for item in choices):
+                if not any(self._has_enough(item, same_claim) for item in choices):
                     return True
                 continue
             key = (same_claim, self._demands[id(item)])
             bound = bounds.get(key)
             if bound is None:
-                available = self._available(item, same_claim)
-                bound = bounds[key] = self._bound(item, available)
-                wanted[key] = -self._endless if available & self._view.multiple else 0
-            wanted[key] += item.need
-            if bound < max(wanted[key], item.need):
+                available = self._available_mask(item, same_claim)
+                bound = bounds[key] = self._upper_bound(item, available)
+                needs[key] = -self._endless if available & self._view.multiple else 0
+            needs[key] += item.need
+            if bound < max(needs[key], item.need):
                 return True
         return False
 
-    def _suffices(self, item: Candidates, same_claim: bool) -> bool:
-        available = self._available(item, same_claim)
+    def _has_enough(self, item: Candidates, same_claim: bool) -> bool:
+        available = self._available_mask(item, same_claim)
         if item.alternative.everything:
             return bool(item.need) and not item.everything_mask & ~available
-        return self._bound(item, available) >= item.need
+        return self._upper_bound(item, available) >= item.need
 
-    def _available(self, item: Candidates, same_claim: bool) -> int:
+    def _available_mask(self, item: Candidates, same_claim: bool) -> int:
         search = self._search
-        mask = item.selected.mask & item.base & ~self.unfit(item)
+        mask = item.selected.mask & item.base & ~self.unfit_mask(item)
         if same_claim:
-            mask &= item.allowed(search.states)
+            mask &= item.allowed_mask(search.states)
         if not item.alternative.admin:
             return mask & ~search.taken
         return mask & ~search.taken_here if same_claim else mask
 
     # --- counters
 
-    def unfit(self, item: Candidates) -> int:
-        """The devices for which too little is left of some counter."""
+    def unfit_mask(self, item: Candidates) -> int:
+        """Return the devices for which too little of some counter is left."""
         if item.alternative.admin or not self._search.unfit:
             return 0
         return self._search.unfit & ~(self._view.multiple & (self._view.paid | self._search.paid))
 
     def unfit_after(self, position: int) -> int:
-        """The same once a device was taken, for every request."""
+        """Return the devices with too little left of some counter after a pick, for every request."""
         search, view = self._search, self._view
         unfit = search.unfit
         for counter, _ in view.consumption[position]:
@@ -239,8 +234,8 @@ class Pruning:
                     unfit |= users
         return unfit
 
-    def _bound(self, item: Candidates, mask: int) -> int:
-        """At most so many of these devices can be had together."""
+    def _upper_bound(self, item: Candidates, mask: int) -> int:
+        """Return an upper bound for the number of these devices that can be picked together."""
         consumers = mask & self._view.consumers
         if not consumers or item.alternative.admin:
             return mask.bit_count()
@@ -255,7 +250,7 @@ class Pruning:
         return bound
 
     def _counter_groups(self, item: Candidates) -> list[tuple[int, list[tuple[int, int]]]]:
-        """The item's devices by counter set, each with the counters that all of them consume and how much at least."""
+        """Group the candidates by counter set, with the minimal amounts of counters consumed by all of a group."""
         known = self._groups.get(id(item))
         if known is not None:
             return known
@@ -277,7 +272,7 @@ class Pruning:
 
 
 def _can_match(slots: list[int]) -> bool:
-    """Whether every slot can have a device of its own out of its mask."""
+    """Return whether every slot can have a distinct device of its mask."""
     owner: dict[int, int] = {}
     for slot in range(len(slots)):
         came_from: dict[int, int] = {}

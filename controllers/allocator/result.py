@@ -1,4 +1,4 @@
-"""From picked devices to AllocationResults as the API stores them.
+"""Builds AllocationResults from picked devices.
 
 Source of facts: Kubernetes 1.36,
 staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go.
@@ -19,7 +19,7 @@ from controllers.allocator.view import NodeView
 def build_results(
     plan: Plan, solution: Solution, view: NodeView, node: str, new_share_id: Callable[[], str]
 ) -> list[Object]:
-    """One AllocationResult for every claim of the plan."""
+    """Return one AllocationResult per claim of the plan."""
     by_claim: list[list[Pick]] = [[] for _ in plan.claims]
     for pick in solution.picks:
         by_claim[pick.candidates.alternative.claim].append(pick)
@@ -67,7 +67,7 @@ def _configuration(config: Mapping[str, Any]) -> Object:
 
 
 def _class_config(alternatives: Sequence[Alternative]) -> list[Object]:
-    """The configurations of the classes, each once, with the requests that they are for."""
+    """Return the configurations of the classes, each once, with their requests."""
     entries: list[Object] = []
     of_class: dict[str, list[Object]] = {}
     for alternative in alternatives:
@@ -88,7 +88,7 @@ def _class_config(alternatives: Sequence[Alternative]) -> list[Object]:
 
 
 def _claim_config(claim: ClaimPlan, alternatives: Sequence[Alternative]) -> list[Object]:
-    """The configurations of the claim: one without requests once, others once for every request they name."""
+    """Return the configurations of the claim: once without requests, otherwise once per named request."""
     entries: list[Object] = []
     devices = (claim.raw.get("spec") or {}).get("devices") or {}
     for config in devices.get("config") or ():
@@ -103,7 +103,7 @@ def _claim_config(claim: ClaimPlan, alternatives: Sequence[Alternative]) -> list
 
 
 def _node_selector(devices: Sequence[Device], node: str, claim: ClaimPlan) -> Object | None:
-    """Which nodes can use the devices; None when all can."""
+    """Return the selector of nodes that can use the devices; None for all nodes."""
     collected: dict[str, list[Object]] = {"matchFields": [], "matchExpressions": []}
     for device in devices:
         selection: NodeSelection = device.node_selection if device.slice.per_device else device.slice.node_selection
@@ -122,7 +122,7 @@ def _node_selector(devices: Sequence[Device], node: str, claim: ClaimPlan) -> Ob
 
 
 def _new(requirements: Sequence[Object], known: Sequence[Object]) -> list[Object]:
-    """The requirements that are not there yet."""
+    """Return the requirements that are not known yet, each once."""
     seen = {_key(item) for item in known}
     fresh = []
     for item in requirements:

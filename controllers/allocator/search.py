@@ -1,13 +1,13 @@
-"""The search: the first way, in a fixed order, to give every request its devices.
+"""The search for the first assignment of devices to requests, in a fixed order.
 
-The order is part of the contract: claims, requests, alternatives and devices in the order in which they are listed,
-depth first; within one request later devices lie behind earlier ones; every request starts at the first device again.
+The order is part of the contract: depth first over claims, requests, alternatives and devices in listed order. Within a
+request, devices are picked in ascending order; every request starts at the first device again.
 
 Invariants
-- The search never recurses; a pod may ask for a thousand devices.
-- A frame holds the state from before its own choice, so that going back is putting values back. What cannot be
-  kept as a value (counters, capacity) is undone through a list of changes.
-- `Pruning` only leaves out what cannot lead to a result nor to an error.
+- The search does not recurse; a pod may request a thousand devices.
+- A frame stores the state before its choice, to restore it when backtracking. Changes of counters and capacity are
+  undone through a list.
+- `Pruning` skips only branches without solution and without error.
 
 Source of facts: Kubernetes 1.36,
 staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go and constraint.go.
@@ -28,15 +28,15 @@ from controllers.allocator.pruning import Pruning
 from controllers.allocator.view import NodeView
 
 Interrupt = Callable[[], str | None]
-"""Asked now and then; a text ends the search and says why."""
+"""Called regularly; a returned text ends the search and is its reason."""
 
 EASY_STEPS: Final = 32
-"""Vain tries before the search arms itself against combinations."""
+"""Failed tries before pruning starts."""
 _CHECK_EVERY: Final = 64
 
 
 class _TooHard(Exception):
-    """The plain search takes too long."""
+    """The search without pruning takes too long."""
 
 
 class Search:
@@ -51,7 +51,7 @@ class Search:
         self.view = view
         self._interrupt = interrupt
         self.steps = 0
-        """How many devices were tried."""
+        """Number of tried devices."""
         self._limit: int | None = EASY_STEPS
         self.pruning: Pruning | None = None
         self._reset()
@@ -59,32 +59,32 @@ class Search:
     def _reset(self) -> None:
         self.picks: list[Pick] = []
         self.taken = 0
-        """Devices that this search took for itself, for any claim."""
+        """Devices picked for any claim."""
         self.taken_here = 0
-        """Those that it took for the claim it is working on."""
+        """Devices picked for the current claim."""
         self.states: tuple[Elements | None, ...] = ()
         self.claim = -1
         self.claim_start = 0
         self.counters: dict[int, int] = {}
         self.shares: dict[int, tuple[int, dict[str, int]]] = {}
-        """Shared devices that this search took: how often, and the capacity."""
+        """Picked shared devices: number of picks and consumed capacity."""
         self.unfit = 0
-        """Devices for which the counters left do not suffice; only followed in a hard search."""
+        """Devices with too little left of some counter; updated only with pruning."""
         self.paid = 0
-        """Shared devices whose counters this search consumed already."""
+        """Shared devices whose counters are consumed by this search."""
         self.changes: list[Pick] = []
         self._stack: list[Frame] = []
         self._too_many_claim = -1
 
     def run(self) -> Solution | None:
-        """The first way to satisfy all requests, or None when there is none."""
+        """Return the first solution, or None."""
         try:
             return self._run()
         except _TooHard:
             self._limit = None
             self._reset()
             self.pruning = Pruning(self)
-            if not self.pruning.possible():
+            if not self.pruning.is_possible():
                 return None
             return self._run()
 
@@ -95,7 +95,7 @@ class Search:
             if outcome is Outcome.DOWN:
                 outcome = self._advance(self._stack[-1])
             elif self._stack:
-                outcome = self._retreat(self._stack[-1], outcome)
+                outcome = self._backtrack(self._stack[-1], outcome)
             else:
                 return None
         choices = [0] * len(self.units)
@@ -109,17 +109,17 @@ class Search:
         if cause is not None:
             raise AllocationInterrupted(cause)
 
-    # --- going down
+    # --- descending
 
     def _enter(self, unit: int) -> Outcome:
-        """Begin with a request."""
+        """Start with a request."""
         while True:
             if unit >= len(self.units):
                 return Outcome.DONE
             request = self.units[unit]
             if request.claim != self.claim:
                 self.enter_claim(unit)
-            if self.pruning is not None and not self._worth_trying(self.pruning, unit):
+            if self.pruning is not None and not self._is_worth_trying(self.pruning, unit):
                 return Outcome.FAIL
             if request.prioritized:
                 self._stack.append(Frame(self, unit, None, 0))
@@ -130,7 +130,7 @@ class Search:
             unit += 1
 
     def enter_claim(self, unit: int) -> None:
-        """Make the claim of a request the one that is worked on."""
+        """Switch to the claim of a request."""
         claim = self.units[unit].claim
         if claim != self.claim:
             self.claim = claim
@@ -139,20 +139,20 @@ class Search:
             self.states = (None,) * len(self.plan.claims[claim].constraints)
 
     def explore(self, steps: int) -> None:
-        """Search without the means against hard searches, for so many vain tries."""
+        """Search without pruning, for at most this many failed tries."""
         self._limit = steps
         with suppress(_TooHard, AllocationError):
             self._run()
 
     def replay(self, picks: Sequence[Pick]) -> None:
-        """Take these devices, in this order."""
+        """Pick these devices in order."""
         for pick in picks:
             self.enter_claim(pick.candidates.unit)
-            self._take(pick.candidates, pick.position)
+            self._pick(pick.candidates, pick.position)
 
-    def _worth_trying(self, pruning: Pruning, unit: int) -> bool:
+    def _is_worth_trying(self, pruning: Pruning, unit: int) -> bool:
         state = pruning.state(unit)
-        if pruning.hopeless(unit, state):
+        if pruning.is_hopeless(unit, state):
             return False
         marker = Frame(self, unit, None, 0)
         marker.memory = state
@@ -160,7 +160,7 @@ class Search:
         return True
 
     def _enter_alternative(self, unit: int, item: Candidates) -> Outcome | None:
-        """Begin with an alternative; None when it needs no devices."""
+        """Start with an alternative. Return None if it needs no devices."""
         if item.alternative.everything and not item.need:
             return Outcome.FAIL
         if not item.need:
@@ -177,7 +177,7 @@ class Search:
         return Outcome.DOWN
 
     def _prepare(self, frame: Frame, start: int) -> bool:
-        """Collect the devices to try; False when there cannot be enough."""
+        """Collect the devices to try. Return False if they cannot be enough."""
         item = frame.item
         assert item is not None
         missing = item.need - frame.index
@@ -187,7 +187,7 @@ class Search:
             if frame.todo.bit_count() >= missing or selected.complete:
                 break
             selected.extend()
-        # A device whose selectors fail with an error is there to raise it, however few devices there are.
+        # Try a device with failing selectors even if there are too few devices: it raises the error.
         if frame.todo & selected.failed:
             return True
         return frame.todo.bit_count() >= missing
@@ -195,21 +195,21 @@ class Search:
     def _collect(self, frame: Frame, item: Candidates, start: int) -> None:
         selected = item.selected
         taken = self.taken_here if item.alternative.admin else self.taken
-        todo = selected.mask & item.base & item.allowed(self.states)
+        todo = selected.mask & item.base & item.allowed_mask(self.states)
         if self.pruning is not None:
-            todo &= ~self.pruning.unfit(item)
+            todo &= ~self.pruning.unfit_mask(item)
         if selected.failed:
             todo |= selected.failed & item.reach
         frame.todo = (todo & ~taken) >> start << start
         frame.seen = selected.known
 
     def _advance(self, frame: Frame) -> Outcome:
-        """Try the next possibility of a frame."""
+        """Try the next choice of a frame."""
         item = frame.item
         if item is None:
             return self._next_alternative(frame)
         if frame.everything:
-            if frame.last >= 0 or not self._take_everything(item):
+            if frame.last >= 0 or not self._pick_all(item):
                 self._stack.pop()
                 return Outcome.FAIL
             frame.last = 0
@@ -218,10 +218,12 @@ class Search:
         if position < 0:
             self._stack.pop()
             return Outcome.FAIL
-        self._take(item, position)
+        self._pick(item, position)
         if frame.index + 1 >= item.need:
             return self._enter(frame.unit + 1)
-        if self.pruning is not None and self.pruning.hopeless_within(frame.unit, item, frame.index + 1, position + 1):
+        if self.pruning is not None and self.pruning.is_hopeless_within(
+            frame.unit, item, frame.index + 1, position + 1
+        ):
             return Outcome.FAIL
         deeper = Frame(self, frame.unit, item, frame.index + 1)
         if not self._prepare(deeper, position + 1):
@@ -242,7 +244,7 @@ class Search:
         return self._enter(frame.unit + 1) if outcome is None else outcome
 
     def _next_device(self, frame: Frame, item: Candidates) -> int:
-        """The next device that can be taken, or -1."""
+        """Return the next device that can be picked, or -1."""
         while True:
             while frame.todo:
                 low = frame.todo & -frame.todo
@@ -268,32 +270,32 @@ class Search:
         if self.steps % _CHECK_EVERY == 0:
             self._check()
 
-    # --- taking and giving back
+    # --- picking and restoring
 
     def counters_allow(self, item: Candidates, position: int) -> bool:
-        """Whether the counters left suffice for the device."""
-        if not self._pays_counters(item, position):
+        """Return whether enough of the counters is left for the device."""
+        if not self._consumes_counters(item, position):
             return True
         return self.view.fits(position, self.counters)
 
-    def _pays_counters(self, item: Candidates, position: int) -> bool:
-        """Whether taking the device consumes counters: shared devices pay once, administrators do not pay."""
+    def _consumes_counters(self, item: Candidates, position: int) -> bool:
+        """Return whether picking the device consumes counters: once for shared devices, not with admin access."""
         view = self.view
         if position not in view.consumption or item.alternative.admin:
             return False
         return not view.multiple & (view.paid | self.paid) & 1 << position
 
     def capacity_allows(self, item: Candidates, position: int) -> bool:
-        """Whether the capacity left suffices, for devices that this search took shares of."""
+        """Return whether enough capacity is left of a device already picked by this search."""
         view = self.view
         if position not in self.shares or not view.multiple >> position & 1:
             return True
         need = view.demand(position, item.alternative.capacity)
         return isinstance(need, Demand) and need.fits(view.consumed.get(position, {}), self.shares[position][1])
 
-    def _take(self, item: Candidates, position: int) -> None:
+    def _pick(self, item: Candidates, position: int) -> None:
         view, bit = self.view, 1 << position
-        if self._pays_counters(item, position):
+        if self._consumes_counters(item, position):
             for counter, amount in view.consumption[position]:
                 self.counters[counter] = self.counters.get(counter, 0) + amount
             self.paid |= bit
@@ -308,7 +310,7 @@ class Search:
         else:
             self.taken |= bit
             self.taken_here |= bit
-        self.states = item.joined(self.states, position)
+        self.states = item.next_states(self.states, position)
         self.picks.append(Pick(item, position, demand))
 
     def _share(self, position: int, demand: Demand, sign: int) -> None:
@@ -321,37 +323,39 @@ class Search:
             taken[name] = taken.get(name, 0) + sign * amount
         self.shares[position] = (count + sign, taken)
 
-    def _take_everything(self, item: Candidates) -> bool:
-        """Take all devices of an alternative, in order; what was taken before a failure is given back by the caller."""
+    def _pick_all(self, item: Candidates) -> bool:
+        """Pick all devices of an alternative in order. On failure, the caller restores the state."""
         view, alternative = self.view, item.alternative
         for position in item.everything:
             bit = 1 << position
             self._count_step()
             in_use = self.taken_here if alternative.admin else self.taken | view.used
-            if in_use & bit or not self._everything_usable(item, position):
+            if in_use & bit or not self._is_usable(item, position):
                 return False
-            if not item.allowed(self.states) & bit:
+            if not item.allowed_mask(self.states) & bit:
                 claim = self.plan.claims[alternative.claim]
                 device = "/".join(view.devices[position].id)
                 problem = f"cannot add device {device} because a claim constraint would not be satisfied"
                 raise AllocationError(f"claim {claim.name}, request {alternative.name}: {problem}")
             if not self.capacity_allows(item, position):
                 return False
-            self._take(item, position)
+            self._pick(item, position)
         return True
 
-    def _everything_usable(self, item: Candidates, position: int) -> bool:
+    def _is_usable(self, item: Candidates, position: int) -> bool:
         view, alternative = self.view, item.alternative
         bit = 1 << position
         if view.consumers & bit:
             if not view.features.partitionable_devices:
                 return False
-            if self._pays_counters(item, position) and (view.overdrawn & bit or not view.fits(position, self.counters)):
+            if self._consumes_counters(item, position) and (
+                view.overdrawn & bit or not view.fits(position, self.counters)
+            ):
                 return False
-        return bool(view.tolerated(alternative.tolerations_key, alternative.tolerations) & bit)
+        return bool(view.tolerated_mask(alternative.tolerations_key, alternative.tolerations) & bit)
 
-    def _give_back(self, frame: Frame) -> None:
-        """Put back the state from before the frame's choice."""
+    def _restore(self, frame: Frame) -> None:
+        """Restore the state before the frame's choice."""
         while len(self.changes) > frame.changes:
             position = self.changes.pop().position
             for counter, amount in self.view.consumption[position]:
@@ -368,15 +372,15 @@ class Search:
         self.paid = frame.paid
         self.claim = self.units[frame.unit].claim
 
-    def _retreat(self, frame: Frame, outcome: Outcome) -> Outcome:
-        """A choice did not work out: what follows from that for the frame that made it."""
-        self._give_back(frame)
+    def _backtrack(self, frame: Frame, outcome: Outcome) -> Outcome:
+        """Handle a failed choice of a frame. Return the outcome of the frame."""
+        self._restore(frame)
         if outcome is Outcome.TOO_MANY and self._too_many_claim != self.claim:
             outcome = Outcome.FAIL
         if frame.memory is not None and self.pruning is not None:
             self._stack.pop()
             if outcome is Outcome.FAIL:
-                self.pruning.remember(frame.memory)
+                self.pruning.record_failure(frame.memory)
             return outcome
         if frame.item is None:
             if outcome is Outcome.FAIL:
@@ -386,5 +390,5 @@ class Search:
             self._stack.pop()
             return outcome
         if self.pruning is not None:
-            frame.todo &= ~self.pruning.equivalent(frame.last)
+            frame.todo &= ~self.pruning.equivalent_mask(frame.last)
         return Outcome.DOWN

@@ -1,11 +1,11 @@
-"""Device selectors: each expression is evaluated once for devices that look the same to it.
+"""Device selectors: evaluate each expression once per group of devices that it cannot distinguish.
 
 Invariants
-- A verdict depends on the expression and the device's driver, attributes, capacities and `allowMultipleAllocations`
-  alone, never on node, pool, name or allocation state; errors are verdicts too.
-- When it can be read off an expression which attributes it looks at, only those distinguish devices: thousands of
-  devices that differ in their serial numbers cost one evaluation of `attributes["x"].model == "A100"`.
-- What cannot be read off with certainty counts as looking at everything.
+- A verdict depends only on the expression and the device's driver, attributes, capacities and
+  `allowMultipleAllocations`, not on node, pool, name or allocation state. Errors are verdicts, too.
+- If the attributes read by an expression are known, only they distinguish devices: thousands of devices with different
+  serial numbers cost one evaluation of `attributes["x"].model == "A100"`.
+- Otherwise the expression counts as reading everything.
 
 Source of facts: CEL selectors of resource.k8s.io/v1.
 """
@@ -26,7 +26,7 @@ _VERDICTS_KEPT: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class SelectorError:
-    """The expression cannot be compiled, or failed for this device."""
+    """The expression does not compile, or failed for this device."""
 
     kind: str
     """`compile` or `runtime`."""
@@ -36,21 +36,21 @@ class SelectorError:
 Verdict = bool | SelectorError
 
 Path = tuple[str, str, str]
-"""`attributes` or `capacity` with domain and identifier; or a field of the device with two empty texts."""
+"""`attributes` or `capacity` with domain and identifier, or a field of the device with two empty strings."""
 
 
 class Evaluator(Protocol):
-    """Runs one expression; the seam to the expression language."""
+    """Interface to the expression language."""
 
     def compile(self, expression: str) -> Callable[[Device], Verdict] | SelectorError:
-        """A function that judges devices, or why the expression is unusable."""
+        """Compile an expression. Return a predicate over devices, or the error."""
 
     def reads(self, expression: str) -> tuple[Path, ...] | None:
-        """All that the expression can look at in a device, or None when that is not certain."""
+        """Return all paths that the expression can read in a device, or None if unknown."""
 
 
 class CelEvaluator:
-    """Expressions in CEL, with everything known to this release available (stored expressions must keep working)."""
+    """CEL expressions with the full environment of a release, because stored expressions must keep working."""
 
     def __init__(self, release: str, consumable_capacity: bool, list_type_attributes: bool) -> None:
         major, minor = release.split(".")[:2]
@@ -61,8 +61,8 @@ class CelEvaluator:
         }
 
     def compile(self, expression: str) -> Callable[[Device], Verdict] | SelectorError:
-        """See Evaluator."""
-        from apiserver import cel  # the language costs time to load and may never be needed
+        """Compile an expression. Return a predicate over devices, or the error."""
+        from apiserver import cel  # slow to import, and often not needed
 
         environment = cel.device_environment(self._release, self._features, stored=True)
         program = cel.compile(expression, environment)
@@ -80,7 +80,7 @@ class CelEvaluator:
         return judge
 
     def reads(self, expression: str) -> tuple[Path, ...] | None:
-        """See Evaluator."""
+        """Return all paths that the expression can read in a device, or None if unknown."""
         return paths_read(expression)
 
 
@@ -94,16 +94,16 @@ class _Expression:
 
 
 class Selectors:
-    """Remembers compiled expressions and verdicts."""
+    """Caches compiled expressions and verdicts."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._expressions: OrderedDict[str, _Expression] = OrderedDict()
         self.evaluations = 0
-        """How often an expression was really evaluated."""
+        """Number of evaluations, without cache hits."""
 
     def verdict(self, expression: str, device: Device) -> Verdict:
-        """Whether the expression selects the device."""
+        """Return whether the expression selects the device, or its error."""
         entry = self._expressions.get(expression)
         if entry is None:
             entry = self._add(expression)
@@ -120,7 +120,7 @@ class Selectors:
         return verdict
 
     def prepare(self, expression: str) -> None:
-        """Compiles an expression that will be asked for: the first one loads the language, which takes a while."""
+        """Compile an expression in advance. The first call imports the language, which is slow."""
         if expression not in self._expressions:
             self._add(expression)
 
@@ -144,9 +144,9 @@ _TOKEN: Final = re.compile(
 
 
 def paths_read(expression: str) -> tuple[Path, ...] | None:
-    """All that an expression can look at in a device, or None when that is not certain.
+    """Return all paths that an expression can read in a device, or None if unknown.
 
-    Every mention of `device` must be a plain access (`device.driver`, `device.attributes["domain"].name`, …).
+    Every occurrence of `device` must be a plain access (`device.driver`, `device.attributes["domain"].name`, …).
     """
     tokens = _tokens(expression)
     if tokens is None:
@@ -178,12 +178,12 @@ def _tokens(expression: str) -> list[str] | None:
 
 
 def _is_operand_end(text: str) -> bool:
-    """Whether a dot behind this token selects a field (and does not mark a name of the outermost scope)."""
+    """Return whether a dot after this token selects a field instead of marking a root-scoped name."""
     return text in (")", "]", "}") or text[:1] in ("'", '"') or text.isidentifier()
 
 
 def _path(after: list[str]) -> Path | None:
-    """The path that the tokens behind `device` spell."""
+    """Return the path spelled by the tokens after `device`."""
     after += [""] * (9 - len(after))
     if after[0] != ".":
         return None
@@ -203,7 +203,7 @@ def _path(after: list[str]) -> Path | None:
 
 
 def _project(device: Device, paths: tuple[Path, ...]) -> tuple[Any, ...]:
-    """The values that the paths lead to, comparable."""
+    """Return the values at the paths in a comparable form."""
     values: list[Any] = []
     for field, domain, name in paths:
         if field == "driver":

@@ -1,12 +1,12 @@
-"""A node's devices in one row, with sets of them as bit masks.
+"""A node's devices as a list, and sets of devices as bit masks.
 
-A set of devices is an integer whose bit i stands for the i-th device in the order in which devices are tried, so
-that "free, selected, tolerated and not yet taken" is three machine-speed operations however many devices there are.
+A set of devices is an integer whose bit i represents the i-th device in allocation order. "Free, selected, tolerated
+and not picked yet" thus takes three integer operations for any number of devices.
 
 Invariants
-- Which devices there are never changes; a changed slice makes a new view.
-- Allocated state is followed through its log: `sync` looks at what changed since the last time.
-- Sets that depend on a request only (selectors, taints, capacities) are kept by what the request says.
+- The devices of a view never change; a changed slice creates a new view.
+- `sync` applies the changes of the allocated state since its last call, through the log.
+- Sets that depend only on a request (selectors, taints, capacities) are cached by the fields of the request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHANGES_KEPT: Final = 20_000
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The positions in a mask, ascending."""
+    """Yield the positions in a mask, ascending."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -39,20 +39,20 @@ def bits(mask: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The selectors that a device has to pass for a request: the class's, then the request's own."""
+    """The selectors of a request: those of its class, then its own."""
 
     of_class: tuple[str, ...]
     of_request: tuple[str, ...]
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """All of them in order."""
+        """All expressions in order."""
         return self.of_class + self.of_request
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionError:
-    """Why a device could not be judged: selector `index` of the class or of the request, or the node selection."""
+    """The failure of selector `index` of the class or request, or of the node selection, for a device."""
 
     origin: str
     """`class`, `request` or `node`."""
@@ -60,8 +60,8 @@ class SelectionError:
     error: SelectorError
 
 
-class Selected:
-    """The devices that a chain of selectors selects, found out from the first device on as far as needed."""
+class Selection:
+    """The devices selected by a chain of selectors, evaluated lazily in order."""
 
     __slots__ = ("_chain", "_selectors", "_view", "errors", "failed", "known", "mask")
 
@@ -70,24 +70,24 @@ class Selected:
         self._chain = chain
         self._selectors = selectors
         self.known = 0
-        """How many devices were judged."""
+        """Number of evaluated devices."""
         self.mask = 0
         self.failed = 0
-        """Devices that could not be judged; `errors` says why."""
+        """Devices with an error in `errors`."""
         self.errors: dict[int, SelectionError] = {}
 
     @property
     def complete(self) -> bool:
-        """Whether all devices were judged."""
+        """True if all devices were evaluated."""
         return self.known >= self._view.size
 
     def extend(self, upto: int | None = None) -> None:
-        """Judge more devices: some, or all before a position."""
+        """Evaluate more devices: the next chunk, or all before a position."""
         view = self._view
         end = min(view.size, max(self.known * 2, self.known + _CHUNK) if upto is None else upto)
         mask = failed = 0
         for position in range(self.known, end):
-            verdict = self._judge(position)
+            verdict = self._evaluate(position)
             if verdict is True:
                 mask |= 1 << position
             elif verdict is not False:
@@ -97,8 +97,8 @@ class Selected:
         self.failed |= failed
         self.known = max(self.known, end)
 
-    def refused_by(self, position: int) -> tuple[str, int, str]:
-        """The selector that a device does not pass: whose, which, and its expression; or the node selection."""
+    def rejecting_selector(self, position: int) -> tuple[str, int, str]:
+        """Return the selector that rejects a device: its origin, index and expression."""
         device = self._view.devices[position]
         for origin, expressions in (("class", self._chain.of_class), ("request", self._chain.of_request)):
             for index, expression in enumerate(expressions):
@@ -106,7 +106,7 @@ class Selected:
                     return (origin, index, expression)
         return ("node", 0, "")
 
-    def _judge(self, position: int) -> bool | SelectionError:
+    def _evaluate(self, position: int) -> bool | SelectionError:
         view = self._view
         device = view.devices[position]
         if device.conditions and not view.features.binding_conditions:
@@ -124,7 +124,7 @@ class Selected:
 
 
 class CounterPool:
-    """The counters of one pool: which of the view's counters they are."""
+    """The counters of one pool, as a range of the view's counters."""
 
     __slots__ = ("mask", "names", "start", "stop")
 
@@ -141,14 +141,14 @@ Consumption = tuple[tuple[int, int], ...]
 
 
 class NodeView:
-    """What one node (or several that see the same) can use."""
+    """The usable devices of one node, or of several nodes with the same slices."""
 
     def __init__(self, pools: Sequence[Pool], node: NodeMatcher, features: Features) -> None:
         self.features = features
         self.pools = tuple(pools)
         self.devices: list[Device] = []
         self.starts: list[int] = []
-        """Position of each pool's first device."""
+        """The position of each pool's first device."""
         for pool in pools:
             self.starts.append(len(self.devices))
             self.devices += [device for item in pool.slices for device in item.devices]
@@ -162,22 +162,22 @@ class NodeView:
         self.consumers = self._mask(lambda device: bool(device.counter_sets))
         self.tainted = self._mask(lambda device: bool(device.taints)) if features.device_taints else 0
         self.with_capacity = self._mask(lambda device: bool(device.capacity))
-        self._selected: OrderedDict[Chain, Selected] = OrderedDict()
+        self._selected: OrderedDict[Chain, Selection] = OrderedDict()
         self._tolerated: dict[str, int] = {}
         self._capable: dict[str, int] = {}
         self._exhausted: dict[str, tuple[int, int]] = {}
-        """By capacity key: how many of the capacity changes are in, and the devices."""
+        """By capacity key: the number of applied capacity changes, and the devices."""
         self._capacity_changes: list[int] = []
         self.caches: dict[Any, Any] = {}
-        """Whatever else depends on the view alone, kept by its users."""
+        """Further values that depend only on the view, cached by its users."""
         self.outcomes: dict[str, Any] = {}
-        """Results of searches, with the stamp of the state that they hold for, kept by the allocator."""
+        """Search results with the stamp of their state, cached by the allocator."""
         self.stamp = 0
-        """Changes whenever the state of one of the devices does."""
+        """Incremented with every state change of a device."""
         self.used = 0
-        """Devices in use alone."""
+        """Exclusively used devices."""
         self.paid = 0
-        """Devices in use in any way: their counters are consumed already."""
+        """Devices in use at all: their counters are already consumed."""
         self.consumed: dict[int, dict[str, int]] = {}
         """Consumed capacity of devices, in nano-units."""
         self._read = -1
@@ -218,24 +218,24 @@ class NodeView:
             for item in pool.elsewhere:
                 self._elsewhere.update((d.id, _add_up(d, numbers)) for d in item.devices if d.consumes)
         self.available: list[int] = list(self._totals)
-        """What is left of every counter."""
+        """The remaining amount of every counter."""
         self._paid_elsewhere: set[DeviceID] = set()
         self.overdrawn = 0
-        """Devices that consume counters in a pool of which some counter is overdrawn: none of them can be used."""
+        """Unusable devices: they consume counters of a pool with an overdrawn counter."""
 
-    # --- what depends on requests
+    # --- masks that depend on requests
 
-    def selected(self, chain: Chain, selectors: Selectors) -> Selected:
-        """The devices that the chain selects."""
+    def selection(self, chain: Chain, selectors: Selectors) -> Selection:
+        """Return the devices selected by the chain."""
         found = self._selected.get(chain)
         if found is None:
             if len(self._selected) >= _KEPT:
                 self._selected.popitem(last=False)
-            found = self._selected[chain] = Selected(self, chain, selectors)
+            found = self._selected[chain] = Selection(self, chain, selectors)
         return found
 
-    def tolerated(self, key: str, tolerations: Sequence[dict[str, Any]]) -> int:
-        """The devices all of whose taints are tolerated; `key` identifies the tolerations."""
+    def tolerated_mask(self, key: str, tolerations: Sequence[dict[str, Any]]) -> int:
+        """Return the devices without untolerated taints; `key` identifies the tolerations."""
         if not self.tainted:
             return self.all
         mask = self._tolerated.get(key)
@@ -251,11 +251,11 @@ class NodeView:
         return mask
 
     def demand(self, position: int, key: str) -> Demand | str:
-        """What a request with this capacity key takes from a device."""
+        """Return the consumption of a request with this capacity key, or why the device does not fit."""
         return demand(self.devices[position].capacity_key, key)
 
-    def capable(self, key: str) -> int:
-        """The devices whose full capacity satisfies a request, whatever is taken of it."""
+    def capable_mask(self, key: str) -> int:
+        """Return the devices whose total capacity satisfies a request, ignoring allocations."""
         if not self.features.consumable_capacity or not (key or self.with_capacity):
             return self.all
         mask = self._capable.get(key)
@@ -267,8 +267,8 @@ class NodeView:
             )
         return mask
 
-    def exhausted(self, key: str) -> int:
-        """The devices of which too much is taken for a request with this capacity key."""
+    def exhausted_mask(self, key: str) -> int:
+        """Return the devices with too little capacity left for a request with this capacity key."""
         done, mask = self._exhausted.get(key, (0, 0))
         changes = self._capacity_changes
         if done == len(changes):
@@ -285,10 +285,10 @@ class NodeView:
         self._exhausted[key] = (len(changes), mask)
         return mask
 
-    # --- what depends on allocations
+    # --- state that depends on allocations
 
     def sync(self, allocated: Allocated) -> None:
-        """Catch up with the allocated state."""
+        """Apply the changes of the allocated state since the last call."""
         position = allocated.position
         if self._read == position:
             return
@@ -345,12 +345,12 @@ class NodeView:
                 self.overdrawn = self.overdrawn | book.mask if negative else self.overdrawn & ~book.mask
 
     def counter_name(self, number: int) -> str:
-        """`counter set/counter`."""
+        """Return `counter set/counter`."""
         book = next(book for book in self.counter_pools if book.start <= number < book.stop)
         return "/".join(book.names[number - book.start])
 
     def fits(self, position: int, more: dict[int, int] | None = None) -> bool:
-        """Whether the counters left suffice for a device, beside what this very search consumes."""
+        """Return whether enough of the counters is left for a device, beside the amounts in `more`."""
         available = self.available
         if more:
             return all(available[i] - more.get(i, 0) >= amount for i, amount in self.consumption[position])

@@ -104,7 +104,7 @@ def test_incomplete_and_invalid_pools_are_listed_with_the_reason() -> None:
     )
     explanation = allocator.for_pod([make_claim("c", [request("r")])]).explain(NODE)
     assert explanation.unusable_pools == {
-        "driver/p": "incomplete: 1 of 2 slices are there",
+        "driver/p": "incomplete: 1 of 2 slices exist",
         "driver/q": "invalid: duplicate device name a",
     }
     assert explanation.error == "invalid resource pools were encountered"
