@@ -193,7 +193,7 @@ def _explain_request(
     tally = _Tally(view)
     usable = 0
     for position in range(view.size):
-        found = _ruled_out(position, item, view, allocated)
+        found = _find_reason(position, item, view, allocated)
         if found is None:
             usable += 1
         else:
@@ -217,13 +217,13 @@ def _explain_request(
     )
 
 
-def _ruled_out(
+def _find_reason(
     position: int, item: Candidates, view: NodeView, allocated: Allocated
 ) -> tuple[str, str] | tuple[str, str, list[str]] | None:
     """Return the first reason that rules a device out for a request, independent of other picks."""
     bit, device, alternative = 1 << position, view.devices[position], item.alternative
     if not item.selected.mask & bit:
-        return _not_selected(position, item, view)
+        return _selection_reason(position, item, view)
     if view.used & bit and not alternative.admin:
         return ("allocated", "are allocated", allocated.users(device.id))
     if not view.tolerated_mask(alternative.tolerations_key, alternative.tolerations) & bit:
@@ -244,7 +244,7 @@ def _ruled_out(
     return None
 
 
-def _not_selected(position: int, item: Candidates, view: NodeView) -> tuple[str, str]:
+def _selection_reason(position: int, item: Candidates, view: NodeView) -> tuple[str, str]:
     device = view.devices[position]
     if device.conditions and not view.features.binding_conditions:
         return ("conditions", "have binding conditions, but the feature is disabled")

@@ -69,7 +69,7 @@ class CelEvaluator:
         if isinstance(program, cel.CompileError):
             return SelectorError("compile", program.text)
 
-        def judge(device: Device) -> Verdict:
+        def predicate(device: Device) -> Verdict:
             if device.expression_view is None:
                 device.expression_view = cel.Device.from_slice(device.driver, device.raw)
             try:
@@ -77,7 +77,7 @@ class CelEvaluator:
             except cel.EvaluationError as error:
                 return SelectorError("runtime", error.text)
 
-        return judge
+        return predicate
 
     def reads(self, expression: str) -> tuple[Path, ...] | None:
         """Return all paths that the expression can read in a device, or None if unknown."""
@@ -85,10 +85,10 @@ class CelEvaluator:
 
 
 class _Expression:
-    __slots__ = ("judge", "paths", "verdicts")
+    __slots__ = ("paths", "predicate", "verdicts")
 
-    def __init__(self, judge: Callable[[Device], Verdict] | SelectorError, paths: tuple[Path, ...] | None) -> None:
-        self.judge = judge
+    def __init__(self, predicate: Callable[[Device], Verdict] | SelectorError, paths: tuple[Path, ...] | None) -> None:
+        self.predicate = predicate
         self.paths = paths
         self.verdicts: dict[Any, Verdict] = {}
 
@@ -107,16 +107,16 @@ class Selectors:
         entry = self._expressions.get(expression)
         if entry is None:
             entry = self._add(expression)
-        judge = entry.judge
-        if isinstance(judge, SelectorError):
-            return judge
+        predicate = entry.predicate
+        if isinstance(predicate, SelectorError):
+            return predicate
         key = device.content if entry.paths is None or not device.plain else _project(device, entry.paths)
         verdict = entry.verdicts.get(key)
         if verdict is None:
             if len(entry.verdicts) >= _VERDICTS_KEPT:
                 entry.verdicts.clear()
             self.evaluations += 1
-            verdict = entry.verdicts[key] = judge(device)
+            verdict = entry.verdicts[key] = predicate(device)
         return verdict
 
     def prepare(self, expression: str) -> None:

@@ -57,26 +57,26 @@ class Changes:
 
     def find(self) -> list[Remedy]:
         """Return the smallest remedies found."""
-        frees = list(self._devices.frees())
-        found = self._singles(_candidates(self._world, self._trial, self._devices))
+        frees = list(self._devices.free_claims())
+        found = self._try_singles(_candidates(self._world, self._trial, self._devices))
         if found:
             # Where one more device does not help, several may.
-            return found if any(change.sort == "device" for change in self._helpful) else found + self._fewest_devices()
+            return found if any(change.sort == "device" for change in self._helpful) else found + self._try_devices()
         if self._world.preemption(self._trial).chosen is None:
             self._accepts_preemption = True
-            if found := self._singles(_candidates(self._world, self._trial, self._devices)):
+            if found := self._try_singles(_candidates(self._world, self._trial, self._devices)):
                 return found
         found = self._try((pair for pair, _ in zip(combinations(frees, 2), range(_PAIRS), strict=False)))
-        found += self._fewest_devices()
+        found += self._try_devices()
         if found:
             return found
-        return self._sequences() or self._fewest_freed(frees)
+        return self._try_sequences() or self._try_freeing(frees)
 
     @property
     def _is_over(self) -> bool:
         return monotonic() > self._end
 
-    def _singles(self, changes: Iterable[Change]) -> list[Remedy]:
+    def _try_singles(self, changes: Iterable[Change]) -> list[Remedy]:
         """Return the changes that help on their own, a few per sort."""
         found: list[Remedy] = []
         counts: dict[str, int] = {}
@@ -123,7 +123,7 @@ class Changes:
                 return f"{chosen.node} after preempting {', '.join(victim.key for victim in chosen.victims)}"
         return ""
 
-    def _fewest_devices(self) -> list[Remedy]:
+    def _try_devices(self) -> list[Remedy]:
         """Return the smallest number of added devices that helps, from two up."""
         for count in range(2, _MOST_DEVICES + 1):
             found = self._try((change,) for change in self._devices.add_devices(count))
@@ -133,7 +133,7 @@ class Changes:
 
     # Several changes
 
-    def _sequences(self) -> list[Remedy]:
+    def _try_sequences(self) -> list[Remedy]:
         """Return the shortest sequences that help. Each change answers a rejection left by the ones before it."""
         sequences = [_Sequence((), self._verdicts)]
         seen: set[frozenset[str]] = set()
@@ -178,7 +178,7 @@ class Changes:
             verdicts = frozenset() if node else _verdicts(trial, self._world.explanations(trial))
             return _Sequence(changes, verdicts), node
 
-    def _fewest_freed(self, changes: Sequence[Change]) -> list[Remedy]:
+    def _try_freeing(self, changes: Sequence[Change]) -> list[Remedy]:
         """Apply more and more of the changes, in order, until they help. Drop the unnecessary ones."""
         for count in range(2, len(changes) + 1):
             if self._is_over:
@@ -218,9 +218,9 @@ def _verdicts(trial: Trial, explained: Mapping[str, Explanation]) -> frozenset[t
 
 def _candidates(world: World, trial: Trial, devices: DeviceChanges) -> Iterator[Change]:
     """Yield single changes that might help."""
-    yield from devices.frees()
-    yield from devices.classes()
-    yield from devices.tolerations()
+    yield from devices.free_claims()
+    yield from devices.create_classes()
+    yield from devices.add_tolerations()
     yield from devices.add_devices(1)
     yield from devices.lower_requests()
     yield from node_changes(world, trial)

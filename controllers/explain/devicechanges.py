@@ -34,7 +34,7 @@ class DeviceChanges:
 
     # Claims that hold devices
 
-    def frees(self) -> Iterator[Change]:
+    def free_claims(self) -> Iterator[Change]:
         """Free each claim that holds devices usable by the pod, those with the most devices first."""
         held: dict[str, int] = {}
         for explanation in self._explained.values():
@@ -53,7 +53,7 @@ class DeviceChanges:
 
     # Taints of devices
 
-    def tolerations(self) -> Iterator[Change]:
+    def add_tolerations(self) -> Iterator[Change]:
         """Tolerate each device taint in the pod's pending claims, and all taints of a device together."""
         claims = self._pending_claims()
         for taints in self._device_taints() if claims else ():
@@ -91,7 +91,7 @@ class DeviceChanges:
 
     # Classes
 
-    def classes(self) -> Iterator[Change]:
+    def create_classes(self) -> Iterator[Change]:
         """Create each device class that a pending claim names and that does not exist."""
         there = self._world.of(DEVICE_CLASSES)
         requests = [

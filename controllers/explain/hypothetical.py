@@ -72,10 +72,10 @@ class Hypothetical:
 
     def pods(self, replicas: int | None = None) -> Iterator[Json]:
         """Yield all pods, including those of workloads. `replicas` overrides the count of each."""
-        for pod, count in self.each():
+        for pod, count in self.pods_with_counts():
             yield from copies(pod, count if replicas is None else replicas)
 
-    def each(self) -> Iterator[tuple[Json, int | None]]:
+    def pods_with_counts(self) -> Iterator[tuple[Json, int | None]]:
         """Yield one pod per object and its replica count; None for a single pod."""
         for kind, objects in self.objects.items():
             for obj in objects:

@@ -28,12 +28,12 @@ from controllers.volumes import (
 )
 from controllers.volumes.ephemeral import ephemeral_claim
 
-__all__ = ["Imagined"]
+__all__ = ["EmulatedControllers"]
 
 _SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
-class Imagined:
+class EmulatedControllers:
     """The effects of admission plugins and volume controllers in one world."""
 
     def __init__(self, world: World) -> None:
@@ -73,13 +73,13 @@ class Imagined:
         for volume in self._world.objects(VOLUMES):
             if "phase" not in (volume.get("status") or {}):
                 phase = "Bound" if volume["spec"].get("claimRef") else "Available"
-                self._world.set(VOLUMES, key_of(volume), _next(volume, status={"phase": phase}))
+                self._world.set(VOLUMES, key_of(volume), _new_version(volume, status={"phase": phase}))
         for item in self._world.objects(VOLUME_CLAIMS):
             claim = item
             if is_fully_bound(claim):
                 continue
             if class_of(claim) is None and (default := self._default_class()):
-                claim = _next(claim, spec={**claim["spec"], "storageClassName": default})
+                claim = _new_version(claim, spec={**claim["spec"], "storageClassName": default})
                 self._world.set(VOLUME_CLAIMS, key_of(claim), claim)
             storage_class = self._world.of(STORAGE_CLASSES).get(class_name(claim))
             if storage_class is not None and storage_class.get("volumeBindingMode") and waits(claim, storage_class):
@@ -101,9 +101,9 @@ class Imagined:
         ref = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
         name = volume["metadata"]["name"]
         annotations = {**(meta.get("annotations") or {}), BIND_COMPLETED: "yes"}
-        bound = _next(claim, spec={**claim["spec"], "volumeName": name}, status={"phase": "Bound"})
+        bound = _new_version(claim, spec={**claim["spec"], "volumeName": name}, status={"phase": "Bound"})
         bound["metadata"]["annotations"] = annotations
-        taken = _next(volume, spec={**volume["spec"], "claimRef": ref}, status={"phase": "Bound"})
+        taken = _new_version(volume, spec={**volume["spec"], "claimRef": ref}, status={"phase": "Bound"})
         self._world.set(VOLUME_CLAIMS, key_of(bound), bound)
         self._world.set(VOLUMES, name, taken)
 
@@ -137,7 +137,7 @@ def _term(topology: Json) -> Json:
     return {"matchExpressions": [{"key": e["key"], "operator": "In", "values": e["values"]} for e in expressions]}
 
 
-def _next(obj: Json, **fields: Any) -> Json:
+def _new_version(obj: Json, **fields: Any) -> Json:
     """Return a new version of an object. It replaces the scheduler's assumed version."""
     metadata = {**obj["metadata"], "resourceVersion": str(int(obj["metadata"]["resourceVersion"]) + 1)}
     return {**obj, **fields, "metadata": metadata}

@@ -59,7 +59,7 @@ class Change:
 
 def node_changes(world: World, trial: Trial) -> Iterator[Change]:
     """Yield candidates for each rejection: on the first node with that rejection, then on the next ones."""
-    yield from _unbound(world, trial)
+    yield from _bind_claims(world, trial)
     similar: dict[object, list[str]] = {}
     for name, rejection in trial.diagnosis.rejections.items():
         similar.setdefault((rejection.plugin, rejection.reasons), []).append(name)
@@ -69,7 +69,7 @@ def node_changes(world: World, trial: Trial) -> Iterator[Change]:
                 for change in _of_node(world, trial, names[position]):
                     yield replace(change, answers=answered, position=position)
         if not position:
-            yield from _priorities(world, trial)
+            yield from _raise_priority(world, trial)
 
 
 def _of_node(world: World, trial: Trial, name: str) -> Iterator[Change]:
@@ -78,20 +78,20 @@ def _of_node(world: World, trial: Trial, name: str) -> Iterator[Change]:
     if found is not None:
         yield from found(world, trial, node, rejection)
     if rejection.plugin in _CROWDED:
-        yield _another(node)
+        yield _add_node(node)
 
 
 def _with_spec(pod: Json, **fields: object) -> Json:
     return {**pod, "spec": {**pod["spec"], **fields}}
 
 
-def _cordons(_: World, __: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+def _uncordon(_: World, __: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
     raw = node.node or {}
     opened = {**raw, "spec": {key: v for key, v in raw["spec"].items() if key != "unschedulable"}}
     yield Change("node", f"uncordon node {node.name}", ((NODES, node.name, opened),))
 
 
-def _taints(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+def _tolerate_taints(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
     pod = trial.pod.pod
     taints = [taint for taint in node.taints if not tolerated(taint, trial.pod.tolerations, world.compares)]
     tolerations = [
@@ -106,7 +106,7 @@ def _taints(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterato
         yield Change("node", text, pod=_with_spec(pod, tolerations=more))
 
 
-def _labels(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+def _satisfy_affinity(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
     """Add the labels that would satisfy the node selector or the first satisfiable affinity term."""
     wanted = dict(trial.pod.spec.get("nodeSelector") or {})
     for term in affinity_terms(trial.pod):
@@ -116,10 +116,10 @@ def _labels(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[
                        or (e["operator"] == "In" and node.labels[e["key"]] not in e["values"])}  # fmt: skip
             break
     if wanted := {key: value for key, value in wanted.items() if node.labels.get(key) != value}:
-        yield _labelled(node, wanted)
+        yield _add_labels(node, wanted)
 
 
-def _labelled(node: NodeInfo, wanted: dict[str, str]) -> Change:
+def _add_labels(node: NodeInfo, wanted: dict[str, str]) -> Change:
     raw = node.node or {}
     labels = {**(raw["metadata"].get("labels") or {}), **wanted}
     text = ", ".join(f"{key}={value}" for key, value in wanted.items())
@@ -132,7 +132,7 @@ def _deletions(pods: Sequence[PodInfo], node: str) -> Iterator[Change]:
         yield Change("pod", f"delete pod {pod.key}" + (f" on node {node}" if node else ""), ((PODS, pod.key, None),))
 
 
-def _resources(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+def _free_resources(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
     yield from _deletions(list(node.pods.values()), node.name)
     pod = trial.pod
     left = {
@@ -143,7 +143,7 @@ def _resources(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterat
         yield _lower_requests(pod, left)
     lacking = {name: pod.requests[name] for name in left if pod.requests[name] > node.allocatable.get(name, 0)}
     if lacking:
-        yield _larger(node, lacking)
+        yield _add_larger_node(node, lacking)
 
 
 def _lower_requests(pod: PodInfo, left: dict[str, int]) -> Change:
@@ -151,11 +151,11 @@ def _lower_requests(pod: PodInfo, left: dict[str, int]) -> Change:
     less = deepcopy(pod.pod)
     spec = less["spec"]
     for name, amount in left.items():
-        whole = _requested(spec, name)
+        whole = _request_of(spec, name)
         _reduce(spec, name, max(0, whole - amount))
-        excess = (sum(_requested(each, name) for each in spec["containers"]) if whole else pod.requests[name]) - amount
+        excess = (sum(_request_of(each, name) for each in spec["containers"]) if whole else pod.requests[name]) - amount
         for container in spec["containers"]:
-            cut = max(0, min(excess, _requested(container, name)))
+            cut = max(0, min(excess, _request_of(container, name)))
             excess -= cut
             _reduce(container, name, cut)
     limits = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in left.items())
@@ -170,7 +170,7 @@ def _reduce(spec: Json, name: str, cut: int) -> None:
             amounts[name] = amount_text(name, _amount(name, amounts[name]) - cut)
 
 
-def _requested(spec: Json, name: str) -> int:
+def _request_of(spec: Json, name: str) -> int:
     requests = (spec.get("resources") or {}).get("requests") or {}
     return _amount(name, requests[name]) if name in requests else 0
 
@@ -179,7 +179,7 @@ def _amount(name: str, text: str) -> int:
     return parse_amounts({name: text})[name]
 
 
-def _larger(node: NodeInfo, lacking: dict[str, int]) -> Change:
+def _add_larger_node(node: NodeInfo, lacking: dict[str, int]) -> Change:
     """Add a node like this one with the amounts that even an empty one lacks."""
     text = {name: amount_text(name, value) for name, value in lacking.items()}
     kind, key, raw = another_node(node, f"more-like-{node.name}")
@@ -190,7 +190,7 @@ def _larger(node: NodeInfo, lacking: dict[str, int]) -> Change:
     return Change("more", f"add one more node like {node.name}, but with {amounts}", ((kind, key, raw),))
 
 
-def _ports(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+def _free_ports(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
     return _deletions([other for other, _ in pods_with_ports(trial.pod, node)], node.name)
 
 
@@ -202,11 +202,11 @@ def another_node(node: NodeInfo, name: str) -> Edit:
     return NODES, name, raw
 
 
-def _another(node: NodeInfo) -> Change:
+def _add_node(node: NodeInfo) -> Change:
     return Change("more", f"add one more node like {node.name}", (another_node(node, f"more-like-{node.name}"),))
 
 
-def _spread(_: World, trial: Trial, node: NodeInfo, __: Rejection) -> Iterator[Change]:
+def _soften_spread(_: World, trial: Trial, node: NodeInfo, __: Rejection) -> Iterator[Change]:
     pod = trial.pod.pod
     constraints = pod["spec"].get("topologySpreadConstraints") or ()
     for position, each in enumerate(constraints):
@@ -218,10 +218,10 @@ def _spread(_: World, trial: Trial, node: NodeInfo, __: Rejection) -> Iterator[C
         text = f"set whenUnsatisfiable: ScheduleAnyway for the spread over {each['topologyKey']}"
         yield Change("spread", text, pod=_with_spec(pod, topologySpreadConstraints=softer))
         if each["topologyKey"] not in node.labels:
-            yield _labelled(node, {each["topologyKey"]: "new"})
+            yield _add_labels(node, {each["topologyKey"]: "new"})
 
 
-def _inter_pod(world: World, trial: Trial, node: NodeInfo, rejection: Rejection) -> Iterator[Change]:
+def _satisfy_inter_pod(world: World, trial: Trial, node: NodeInfo, rejection: Rejection) -> Iterator[Change]:
     state = trial.cycle.active(INTER_POD)
     if not isinstance(state, InterPodState):
         return
@@ -246,7 +246,7 @@ def _inter_pod(world: World, trial: Trial, node: NodeInfo, rejection: Rejection)
 # Volumes
 
 
-def _unbound(world: World, trial: Trial) -> Iterator[Change]:
+def _bind_claims(world: World, trial: Trial) -> Iterator[Change]:
     """Bind the claims for which the pod is rejected on all nodes."""
     if not trial.diagnosis.prefilter or not trial.diagnosis.plugins & {BINDING, RESTRICTIONS, ZONE}:
         return
@@ -310,7 +310,7 @@ def _volume(name: str, claim: Json, **spec: object) -> Json:
     return {"metadata": metadata, "spec": made, "status": {"phase": "Available"}}
 
 
-def _binding(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+def _satisfy_binding(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
     state = trial.cycle.active(BINDING)
     if not isinstance(state, VolumeState):
         return
@@ -318,7 +318,7 @@ def _binding(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterat
         volume = world.scheduler.volumes.volumes.get(claim["spec"]["volumeName"])
         wanted = _reach_labels(volume) if volume is not None else {}
         if wanted := {key: value for key, value in wanted.items() if node.labels.get(key) != value}:
-            yield _labelled(node, wanted)
+            yield _add_labels(node, wanted)
     if state.waiting:
         hostname = node.labels.get("kubernetes.io/hostname")
         term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [hostname]}]}
@@ -342,20 +342,20 @@ def _reach_labels(volume: Json) -> dict[str, str]:
     return {e["key"]: e["values"][0] for e in expressions if e["operator"] == "In"}
 
 
-def _zones(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+def _add_zone_node(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
     for name, __ in trial.pod.volume_claims:
         claim = world.scheduler.volumes.claims.get(f"{trial.pod.namespace}/{name}") or {"spec": {}}
         volume = world.scheduler.volumes.volumes.get(claim["spec"].get("volumeName") or "")
         wanted = {label: min(values) for label, values in zones_of(volume)} if volume is not None else {}
         if any(node.labels.get(label) != value for label, value in wanted.items()):
-            another = _another(node)
+            another = _add_node(node)
             raw = another.edits[0][2] or {}
             raw["metadata"]["labels"].update(wanted)
             text = ", ".join(f"{label}={value}" for label, value in wanted.items())
             yield Change("more", f"add a node like {node.name} in {text}", another.edits)
 
 
-def _limits(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+def _raise_limits(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
     yield from _deletions([other for other in node.pods.values() if other.volume_claims], node.name)
     csi_node = world.scheduler.volumes.csi_node(node.name)
     if csi_node is not None:
@@ -367,7 +367,7 @@ def _limits(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterato
         yield Change("volume", text, ((CSI_NODES, node.name, raised),))
 
 
-def _restrictions(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+def _delete_exclusive_users(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
     names = set(users_of_exclusive_claims(world, trial))
     users = [pod for pod in world.scheduler.cache.pods() if pod.key in names] or list(node.pods.values())
     return _deletions(users, "")
@@ -376,7 +376,7 @@ def _restrictions(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> I
 # Preemption
 
 
-def _priorities(world: World, trial: Trial) -> Iterator[Change]:
+def _raise_priority(world: World, trial: Trial) -> Iterator[Change]:
     """Yield priorities and a policy with which the pod would preempt others."""
     pod = trial.pod
     nodes = [node for node in world.nodes if trial.diagnosis.code_of(node.name) is Code.UNSCHEDULABLE]
@@ -393,15 +393,15 @@ def _priorities(world: World, trial: Trial) -> Iterator[Change]:
 
 
 _CHANGES: Final[dict[str, Callable[[World, Trial, NodeInfo, Rejection], Iterator[Change]]]] = {
-    "NodeUnschedulable": _cordons,
-    "TaintToleration": _taints,
-    "NodeAffinity": _labels,
-    "NodePorts": _ports,
-    FIT: _resources,
-    SPREAD: _spread,
-    INTER_POD: _inter_pod,
-    BINDING: _binding,
-    ZONE: _zones,
-    LIMITS: _limits,
-    RESTRICTIONS: _restrictions,
+    "NodeUnschedulable": _uncordon,
+    "TaintToleration": _tolerate_taints,
+    "NodeAffinity": _satisfy_affinity,
+    "NodePorts": _free_ports,
+    FIT: _free_resources,
+    SPREAD: _soften_spread,
+    INTER_POD: _satisfy_inter_pod,
+    BINDING: _satisfy_binding,
+    ZONE: _add_zone_node,
+    LIMITS: _raise_limits,
+    RESTRICTIONS: _delete_exclusive_users,
 }

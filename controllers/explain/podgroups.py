@@ -12,7 +12,7 @@ from typing import Final
 from controllers.explain.findings import NodeGroup, PreemptionState, Remedy, change_lines, plural, unread_lines
 from controllers.explain.nodechanges import another_node
 from controllers.explain.pods import node_groups
-from controllers.explain.world import World, finish
+from controllers.explain.world import World, run_synchronously
 from controllers.resourceclaims.pods import group_key
 from controllers.runtime.kinds import POD_GROUPS, Json, key_of
 from controllers.scheduler.framework.status import SchedulingError
@@ -166,7 +166,7 @@ class _Explainer:
         claims = self._world.scheduler.claims
         claims.begin_group()
         try:
-            return finish(self._cycle.decide(self._key, list(waiting), only_look=True))
+            return run_synchronously(self._cycle.decide(self._key, list(waiting), only_look=True))
         finally:
             claims.end_group()
 
@@ -187,7 +187,7 @@ class _Explainer:
         scheduler.claims.begin_group()
         try:
             for member in waiting:
-                attempt = finish(self._cycle.attempt_member(member, part, only_look=True))
+                attempt = run_synchronously(self._cycle.attempt_member(member, part, only_look=True))
                 if attempt.node is not None:
                     reserved.append(attempt.cycle)
                     placement.placed += 1
@@ -223,7 +223,7 @@ class _Explainer:
         claims = self._world.scheduler.claims
         claims.begin_group()
         try:
-            return finish(preemption.plan(group, [member.info for member in waiting], fits))
+            return run_synchronously(preemption.plan(group, [member.info for member in waiting], fits))
         except SchedulingError as error:
             return Room(str(error))
         finally:
@@ -243,7 +243,7 @@ class _Explainer:
         spec = {k: v for k, v in self._group["spec"].items() if k != "schedulingConstraints"}
         preemptor = {**self._group, "spec": {**spec, "priority": _HIGHEST}}
         scheduler = self._world.scheduler
-        members = [QueuedPod(PodInfo(_may_preempt(member.info.pod)), LONG_AGO) for member in waiting]
+        members = [QueuedPod(PodInfo(_allow_preemption(member.info.pod)), LONG_AGO) for member in waiting]
         budgets = scheduler.workloads.disruption_budgets
         room = self._plan(GroupPreemption(self._gangs, scheduler.cache, budgets, None), preemptor, members)
         if room.victims:
@@ -294,7 +294,7 @@ class _Explainer:
                     break
 
 
-def _may_preempt(pod: Json) -> Json:
+def _allow_preemption(pod: Json) -> Json:
     changed = deepcopy(pod)
     changed["spec"].pop("preemptionPolicy", None)
     return changed

@@ -26,7 +26,7 @@ from controllers.scheduler.queue.queued_pod import Place, QueuedPod
 __all__ = ["explain_pod", "node_groups", "queue_state"]
 
 #: Descriptions of the events that requeue a pod.
-WAKES: Final = {
+REQUEUE_EVENTS: Final = {
     ClusterEvent.NODE_ADD: "a node is added",
     ClusterEvent.NODE_ALLOCATABLE: "the allocatable resources of a node change",
     ClusterEvent.NODE_LABEL: "the labels of a node change",
@@ -104,8 +104,8 @@ def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> Pod
     explained = world.explanations(trial)
     found.nodes = _groups(world, trial, explained)
     if not trial.fitting:
-        found.wakes = list(_wakes(world, trial))
-        found.absent = list(_absent(world, trial))
+        found.wakes = list(_requeue_events(world, trial))
+        found.absent = list(_unknown_attributes(world, trial))
         if not trial.gated_by:
             found.preemption = _preemption(world, trial)
             changes = Changes(world, trial, explained)
@@ -184,16 +184,16 @@ def group_requests(explanation: Explanation | None) -> list[RequestExplanation]:
     return explanation.requests if explanation is not None else []
 
 
-def _wakes(world: World, trial: Trial) -> Iterator[str]:
+def _requeue_events(world: World, trial: Trial) -> Iterator[str]:
     enabled = world.options.features.enabled("SchedulerQueueingHints")
     hints = {plugin.name: hints_of(plugin, enabled) for plugin in world.scheduler.plugins}
     events: Iterable[ClusterEvent] = (
         event for event in ClusterEvent if any(event in hints.get(name, {}) for name in trial.plugins)
     )
-    return (WAKES[event] for event in events)
+    return (REQUEUE_EVENTS[event] for event in events)
 
 
-def _absent(world: World, trial: Trial) -> Iterator[str]:
+def _unknown_attributes(world: World, trial: Trial) -> Iterator[str]:
     """Describe attributes that the selectors use although no device has them."""
     if trial.allocator is None:
         return

@@ -19,7 +19,7 @@ from apiserver.api.features.gates import RELEASES
 from controllers.explain.__main__ import add_scheduler, options_of, read_world
 from controllers.explain.hypothetical import UNLIMITED, Hypothetical, bare_node, numbered_copy
 from controllers.explain.podgroups import group_of
-from controllers.explain.simulation import Simulated, Simulation, has_node, node_names, plot, table
+from controllers.explain.simulation import Simulation, SimulationResult, has_node, node_names, plot, table
 from controllers.explain.world import World
 from controllers.options.command_line import FlagError, OneLineParser, add_cluster, release
 from controllers.runtime.kinds import (
@@ -99,7 +99,7 @@ def _add_objects(world: World, manifests: Hypothetical, slices: Sequence[Json]) 
         world.set(RESOURCE_SLICES, key_of(obj), obj)
 
 
-async def _simulate(given: argparse.Namespace) -> Simulated:
+async def _simulate(given: argparse.Namespace) -> SimulationResult:
     manifests = Hypothetical(Path(name) for name in given.filename)
     captured = Hypothetical(Path(name) for name in given.slices)
     pods = list(manifests.pods(given.replicas))
@@ -112,7 +112,7 @@ async def _simulate(given: argparse.Namespace) -> Simulated:
     if not given.fill:
         simulation.place_all(pods)
         return simulation.result(manifests.ignored)
-    one_of_each = [pod for pod, _ in manifests.each()]
+    one_of_each = [pod for pod, _ in manifests.pods_with_counts()]
     for round_ in range(_MAX_PODS // len(one_of_each)):
         if not simulation.place_all([_copy(world, pod, round_) for pod in one_of_each]):
             break

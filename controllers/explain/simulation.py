@@ -13,10 +13,10 @@ from itertools import count
 
 from controllers.explain.findings import PodFindings, columns, plural
 from controllers.explain.hypothetical import UNLIMITED, with_server_fields
-from controllers.explain.imagined import Imagined
+from controllers.explain.imagined import EmulatedControllers
 from controllers.explain.podgroups import LONG_AGO, GroupFindings, explain_group, group_of
 from controllers.explain.pods import explain_pod
-from controllers.explain.world import Trial, World, finish
+from controllers.explain.world import Trial, World, run_synchronously
 from controllers.resourceclaims.generated_claims import generated_claim
 from controllers.resourceclaims.pods import group_key
 from controllers.runtime.kinds import (
@@ -40,14 +40,14 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.storage.binding_plugin import NAME as VOLUME_BINDING
 from controllers.scheduler.storage.binding_plugin import VolumeState
 
-__all__ = ["NodeUse", "Placed", "Simulated", "Simulation"]
+__all__ = ["NodeUse", "PodPlacement", "Simulation", "SimulationResult"]
 
 #: Stands for the node of devices that belong to no single node.
 SHARED = "(shared)"
 
 
 @dataclass(slots=True)
-class Placed:
+class PodPlacement:
     """One pod. `node` is "" if it does not fit; `reason` is the scheduler's message then."""
 
     pod: str
@@ -82,10 +82,10 @@ class NodeUse:
 
 
 @dataclass(slots=True)
-class Simulated:
+class SimulationResult:
     """The result of a simulation."""
 
-    pods: list[Placed]
+    pods: list[PodPlacement]
     nodes: list[NodeUse]
     fitting: int
     why: PodFindings | GroupFindings | None
@@ -105,12 +105,12 @@ class Simulation:
 
     def __init__(self, world: World, *, preempt: bool = False) -> None:
         self._world, self._preempt = world, preempt
-        self._imagined = Imagined(world)
-        self._imagined.set_group_priorities()
-        self._imagined.bind_claims()
+        self._controllers = EmulatedControllers(world)
+        self._controllers.set_group_priorities()
+        self._controllers.bind_claims()
         self._numbers = count(1)
         self._before = self._count_used()
-        self._placed: list[Placed] = []
+        self._placed: list[PodPlacement] = []
         self._why: PodFindings | GroupFindings | None = None
 
     def place_all(self, pods: Iterable[Json]) -> bool:
@@ -127,8 +127,8 @@ class Simulation:
 
     def _admit(self, pod: Json) -> Json:
         """Return a pod with the effects of admission and controllers before scheduling."""
-        pod = {**pod, "spec": self._imagined.with_priority(pod["spec"])}
-        self._imagined.create_volume_claims(pod)
+        pod = {**pod, "spec": self._controllers.with_priority(pod["spec"])}
+        self._controllers.create_volume_claims(pod)
         return self._with_claims(pod)
 
     def _place(self, pod: Json) -> bool:
@@ -147,7 +147,7 @@ class Simulation:
             self._reserve(trial, trial.fitting[0])
             self._bind(pod, trial.cycle, trial.fitting[0], ended)
             return True
-        self._placed.append(Placed(key_of(pod), "", reason=trial.text, ended=ended))
+        self._placed.append(PodPlacement(key_of(pod), "", reason=trial.text, ended=ended))
         if self._why is None:
             self._why = explain_pod(self._world, pod)
         return False
@@ -163,7 +163,7 @@ class Simulation:
         if not outcome.text:
             scheduler.claims.begin_group()
             try:
-                outcome = finish(scheduler.group_cycle.decide(key, members))
+                outcome = run_synchronously(scheduler.group_cycle.decide(key, members))
             finally:
                 scheduler.claims.end_group()
         fits = outcome.fate is Fate.FITS
@@ -177,7 +177,7 @@ class Simulation:
                 self._bind(pod, attempt.cycle, attempt.node, [])
                 continue
             why = attempt.text if attempt is not None and attempt.text else outcome.text
-            self._placed.append(Placed(key_of(pod), "", reason=why))
+            self._placed.append(PodPlacement(key_of(pod), "", reason=why))
             world.set(PODS, key_of(pod), None)
         return fits and all(attempt.node is not None for attempt in outcome.attempts)
 
@@ -214,9 +214,9 @@ class Simulation:
         devices = self._allocate(cycle)
         volumes = cycle.active(VOLUME_BINDING)
         if isinstance(volumes, VolumeState):
-            self._imagined.bind_chosen(volumes)
+            self._controllers.bind_chosen(volumes)
         self._world.set(PODS, key_of(pod), {**pod, "spec": {**pod["spec"], "nodeName": node.name}})
-        self._placed.append(Placed(key_of(pod), node.name, devices, ended=ended))
+        self._placed.append(PodPlacement(key_of(pod), node.name, devices, ended=ended))
 
     def _allocate(self, cycle: Cycle) -> list[str]:
         """Write the reserved allocations to the claims. Return the devices."""
@@ -250,7 +250,7 @@ class Simulation:
                     used[spec.get("nodeName") or SHARED] += 1
         return used
 
-    def result(self, left_out: Iterable[str] = (), *, filled: bool = False) -> Simulated:
+    def result(self, left_out: Iterable[str] = (), *, filled: bool = False) -> SimulationResult:
         """Return the result. `left_out` and `filled` are passed through."""
         devices: Counter[str] = Counter()
         for slice_ in self._world.objects(RESOURCE_SLICES):
@@ -276,10 +276,10 @@ class Simulation:
             shared = (devices[SHARED], self._before[SHARED], used[SHARED])
             nodes.append(NodeUse(SHARED, *shared, 0, 0, 0, 0, 0, limited=False))
         fitting = sum(bool(placed.node) for placed in self._placed)
-        return Simulated(self._placed, nodes, fitting, self._why, list(left_out), filled)
+        return SimulationResult(self._placed, nodes, fitting, self._why, list(left_out), filled)
 
 
-def table(found: Simulated) -> str:
+def table(found: SimulationResult) -> str:
     """Render the pods, the nodes and the verdict as tables."""
     pods = [("POD", "NODE", "DEVICES")]
     pods += [(each.pod, each.node or "-", each.text or "-") for each in found.pods]
@@ -298,7 +298,7 @@ def table(found: Simulated) -> str:
     return "\n".join([*columns(pods), "", *columns(nodes), "", *verdict(found)])
 
 
-def plot(found: Simulated, width: int = 40) -> str:
+def plot(found: SimulationResult, width: int = 40) -> str:
     """Render one bar per node: devices used before, used by these pods, and free."""
     name = max((len(each.node) for each in found.nodes), default=0)
     lines = []
@@ -310,7 +310,7 @@ def plot(found: Simulated, width: int = 40) -> str:
     return "\n".join([*lines, "█ used before, ▓ used by these pods, ░ free", "", *verdict(found)])
 
 
-def verdict(found: Simulated) -> list[str]:
+def verdict(found: SimulationResult) -> list[str]:
     """Report how many pods fit, and explain the first that does not."""
     if found.filled:
         fits = f"{plural(found.fitting, 'pod')} fit{'s' * (found.fitting == 1)}"

@@ -37,7 +37,7 @@ from controllers.scheduler.scheduler import Scheduler
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-__all__ = ["Edit", "Trial", "World", "finish"]
+__all__ = ["Edit", "Trial", "World", "run_synchronously"]
 
 T = TypeVar("T")
 #: A hypothetical write: replace the object at this key, or delete it (None).
@@ -91,7 +91,7 @@ class Trial:
         )
 
 
-def finish(work: Coroutine[Any, Any, T]) -> T:
+def run_synchronously(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never awaits I/O to its end, and return its result."""
     try:
         while True:
@@ -207,7 +207,7 @@ class World:
         if trial.gated_by or trial.error:
             return Plan("not tried", eligible=False)
         try:
-            return finish(profile.preemption.plan(trial.cycle, trial.diagnosis))
+            return run_synchronously(profile.preemption.plan(trial.cycle, trial.diagnosis))
         except SchedulingError as error:
             return Plan(str(error), eligible=False)
 

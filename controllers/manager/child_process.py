@@ -89,7 +89,7 @@ class _Host:
         return code
 
     async def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        own = {"start": self._start, "wait_ready": self._wait_ready, "counted": self._counted, "stop": self._stop}
+        own = {"start": self._start, "wait_ready": self._wait_ready, "counted": self._metrics, "stop": self._stop}
         called = own.get(name) or getattr(self._manager, name)
         return await called(*arguments)
 
@@ -97,9 +97,9 @@ class _Host:
         """Build and start the components. Errors of building are raised."""
         self._manager = self._make(self._transport)
         self._running = asyncio.get_running_loop().create_task(self._manager.run())
-        self._running.add_done_callback(self._ended)
+        self._running.add_done_callback(self._on_end)
 
-    def _ended(self, running: asyncio.Task[None]) -> None:
+    def _on_end(self, running: asyncio.Task[None]) -> None:
         if not running.cancelled() and (error := running.exception()) is not None and not self._failed.done():
             self._failed.set_result(error)
 
@@ -108,7 +108,7 @@ class _Host:
         garbage.begin()
         warm("apiserver.cel.environments.devices")
 
-    async def _counted(self) -> list[Family]:
+    async def _metrics(self) -> list[Family]:
         """Return the metric families with gauges evaluated, because gauges work only in this process."""
         return [each.now() if isinstance(each, Gauge) else each for each in await self._manager.counted()]
 

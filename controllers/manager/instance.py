@@ -40,7 +40,9 @@ class Instance:
         self._client, self._options, self._names, self._server = client, options, names, server
         self._election = election
         self._events = CoreEventRecorder(client.named("leader-election"), "kubedra")
-        self.elector = LeaderElector(renewing or client, election, observed=self._observed) if election else None
+        self.elector = (
+            LeaderElector(renewing or client, election, observed=self._on_leader_change) if election else None
+        )
         self.manager: Manager | None = None
         self._state = f"waiting for {server}"
 
@@ -94,7 +96,7 @@ class Instance:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    def _observed(self, holder: str) -> None:
+    def _on_leader_change(self, holder: str) -> None:
         assert self._election is not None
         if not holder:
             return

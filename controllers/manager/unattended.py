@@ -14,7 +14,7 @@ from controllers.options.names import UNSUPPORTED
 
 Json = dict[str, Any]
 #: Returns the warnings about a new object.
-Judge = Callable[[Json], list[str]]
+WarningSource = Callable[[Json], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Part:
     is_needed: Callable[[Json], bool] = lambda obj: True
 
 
-def _unbound(pod: Json) -> bool:
+def _is_unbound(pod: Json) -> bool:
     return not pod.get("spec", {}).get("nodeName")
 
 
@@ -36,7 +36,7 @@ def _has_selector(service: Json) -> bool:
     return bool(service.get("spec", {}).get("selector"))
 
 
-def _of_kubernetes(request: Json) -> bool:
+def _is_kubernetes_signer(request: Json) -> bool:
     return str(request.get("spec", {}).get("signerName", "")).startswith("kubernetes.io/")
 
 
@@ -47,7 +47,7 @@ def _pods(component: str) -> tuple[Part, ...]:
 #: By group and resource.
 PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
     ("", "pods"): (
-        Part("scheduler", "it is not scheduled", _unbound),
+        Part("scheduler", "it is not scheduled", _is_unbound),
         Part("node-agent", "it does not start"),
     ),
     ("", "services"): (
@@ -68,7 +68,7 @@ PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
         Part("disruption-controller", "its status is not updated, and evictions rely on it"),
     ),
     ("certificates.k8s.io", "certificatesigningrequests"): (
-        Part("certificatesigningrequest-signing-controller", "it is not signed", _of_kubernetes),
+        Part("certificatesigningrequest-signing-controller", "it is not signed", _is_kubernetes_signer),
     ),
     ("storage.k8s.io", "volumeattachments"): (
         Part("persistentvolume-attach-detach-controller", "nothing is attached"),
@@ -86,18 +86,18 @@ PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
 }
 
 
-def unattended(running: Collection[str]) -> Mapping[tuple[str, str], Judge]:
+def unattended(running: Collection[str]) -> Mapping[tuple[str, str], WarningSource]:
     """Return the warning functions by group and resource, given the running components."""
     missing = {
         key: lacking
         for key, parts in PARTS.items()
         if (lacking := [part for part in parts if part.component not in running])
     }
-    return {key: _judge(lacking) for key, lacking in missing.items()}
+    return {key: _warning_source(lacking) for key, lacking in missing.items()}
 
 
-def _judge(lacking: list[Part]) -> Judge:
-    def judge(obj: Json) -> list[str]:
+def _warning_source(lacking: list[Part]) -> WarningSource:
+    def warn(obj: Json) -> list[str]:
         owners = obj.get("metadata", {}).get("ownerReferences", ())
         return [] if any(owner.get("controller") for owner in owners) else list(warnings(obj))
 
@@ -108,4 +108,4 @@ def _judge(lacking: list[Part]) -> Judge:
                 missing = f"{part.component} does not run on this server ({fix})"
                 yield f"{missing}: the object is stored, but {part.consequence}"
 
-    return judge
+    return warn

@@ -74,8 +74,8 @@ class ResourceClaims(ControllerComponent):
             "claims", lambda pod: (f"{pod['metadata']['namespace']}/{name}" for name in claim_names(pod))
         )
         self._pods_of_template = self._pods.index("claim templates", templates_of)
-        self._counted = ClaimMetrics(self._claims)
-        self._generated = GeneratedClaims(self._client, self._claims, self._templates, features, self._counted)
+        self._metrics = ClaimMetrics(self._claims)
+        self._generated = GeneratedClaims(self._client, self._claims, self._templates, features, self._metrics)
         self._gone = RecentObjects(500)
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="resource_claim")
         for informer in (self._pods, self._claims, self._templates):
@@ -100,7 +100,7 @@ class ResourceClaims(ControllerComponent):
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return (*self._controller.metrics, *self._counted.families)
+        return (*self._controller.metrics, *self._metrics.families)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

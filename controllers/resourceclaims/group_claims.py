@@ -64,7 +64,7 @@ class GroupClaims:
 
     def follow(self) -> None:
         """Register the event handlers. Call this after the callbacks are set up."""
-        self.informer.on(self._changed, lambda _, group: self._changed(group), self._deleted)
+        self.informer.on(self._on_change, lambda _, group: self._on_change(group), self._on_delete)
 
     def of(self, pod: Json) -> Json | None:
         """Return the group of a pod, or None for a pod without one. Raise NotYetError if the group does not exist."""
@@ -78,13 +78,13 @@ class GroupClaims:
 
     def claim_changed(self, claim: Json) -> None:
         for group in self._of_claim.get(key_of(claim)):
-            self._changed(group)
+            self._on_change(group)
 
     def template_changed(self, template: Json) -> None:
         for group in self._of_template.get(key_of(template)):
-            self._changed(group)
+            self._on_change(group)
 
-    def _changed(self, group: Json) -> None:
+    def _on_change(self, group: Json) -> None:
         entries = group["spec"].get("resourceClaims") or ()
         if not entries:
             return
@@ -93,7 +93,7 @@ class GroupClaims:
         for pod in self._members.get(key_of(group)):
             self._member_changed(pod)
 
-    def _deleted(self, group: Json) -> None:
+    def _on_delete(self, group: Json) -> None:
         if group["spec"].get("resourceClaims"):
             self._gone(group)
             for key in _claim_keys(group):

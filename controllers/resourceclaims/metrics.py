@@ -29,7 +29,7 @@ class ClaimMetrics:
                 "resourceclaim_controller_resource_claims",
                 "Existing ResourceClaims.",
                 ("allocated", "admin_access", "source"),
-                self._present,
+                self._count_existing,
             ),
         )
 
@@ -37,9 +37,9 @@ class ClaimMetrics:
         """Count a create request for `claim`."""
         self._creates.inc("success" if success else "failure", _admin_access(claim))
 
-    def _present(self) -> Mapping[Labels, float]:
+    def _count_existing(self) -> Mapping[Labels, float]:
         return Tally(
-            (_truth("allocation" in (claim.get("status") or {})), _admin_access(claim), _source(claim))
+            (_bool_label("allocation" in (claim.get("status") or {})), _admin_access(claim), _source(claim))
             for claim in self._claims.objects.values()
         )
 
@@ -53,8 +53,8 @@ def _source(claim: Json) -> str:
 
 def _admin_access(claim: Json) -> str:
     requests = claim["spec"].get("devices", {}).get("requests") or ()
-    return _truth(any((request.get("exactly") or {}).get("adminAccess") for request in requests))
+    return _bool_label(any((request.get("exactly") or {}).get("adminAccess") for request in requests))
 
 
-def _truth(value: bool) -> str:
+def _bool_label(value: bool) -> str:
     return "true" if value else "false"

@@ -91,7 +91,7 @@ def pools_of(slices: Iterable[Json], driver: str, name: str | None) -> list[Pool
     return [found[pool] for pool in sorted(found)]
 
 
-def allocated_devices(claims: Iterable[Json], driver: str) -> Counter[str]:
+def count_allocated(claims: Iterable[Json], driver: str) -> Counter[str]:
     """Count the allocation results of a driver per pool."""
     counts: Counter[str] = Counter()
     for claim in claims:
@@ -138,7 +138,7 @@ class PoolStatusRequests(ControllerComponent):
         self._client, self._enabled = client.named(NAME), enabled
         self._attempts: dict[str, int] = {}
         self._controller = Controller(NAME, self.reconcile)
-        self._counted = RequestMetrics()
+        self._metrics = RequestMetrics()
         if enabled:
             self._requests, self._slices, self._claims = map(
                 informers.of, (RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, RESOURCE_CLAIMS)
@@ -150,7 +150,7 @@ class PoolStatusRequests(ControllerComponent):
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return (*self._controller.metrics, *self._counted.families)
+        return (*self._controller.metrics, *self._metrics.families)
 
     async def run(self) -> None:
         if self._enabled:
@@ -170,7 +170,7 @@ class PoolStatusRequests(ControllerComponent):
         if not all(pool.complete for pool in pools):
             return self._retry_delay(name)
         self._attempts.pop(name, None)
-        allocated = allocated_devices(self._claims.objects.values(), spec["driver"])
+        allocated = count_allocated(self._claims.objects.values(), spec["driver"])
         statuses = [pool.status(allocated[pool.name]) for pool in pools]
         condition = {
             "type": "Complete",
@@ -183,11 +183,11 @@ class PoolStatusRequests(ControllerComponent):
         try:
             await self._client.update_status(RESOURCE_POOL_STATUS_REQUESTS, {**request, "status": status})
         except Exception:
-            self._counted.errors.inc(spec["driver"])
+            self._metrics.errors.inc(spec["driver"])
             raise
         finally:
-            self._counted.processed.inc(spec["driver"])
-            self._counted.durations.observe((clock.now() - started).total_seconds(), spec["driver"])
+            self._metrics.processed.inc(spec["driver"])
+            self._metrics.durations.observe((clock.now() - started).total_seconds(), spec["driver"])
         return None
 
     def _retry_delay(self, name: str) -> timedelta | None:

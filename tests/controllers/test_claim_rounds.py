@@ -343,7 +343,7 @@ def test_claims_are_counted_by_what_they_are_and_how_they_came_to_be() -> None:
         world.client.refuses["create"] = (500, "InternalError")
         world.part._generated._created.clear()
         await world.refused("pod:ns/q", "refused")
-        creates, present = world.part._counted.families
+        creates, present = world.part._metrics.families
         assert present._read() == {  # type: ignore[attr-defined]
             ("true", "false", "extended_resource"): 1, ("false", "false", ""): 1,
             ("false", "true", "resource_claim_template"): 1, ("false", "false", "resource_claim_template"): 1,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.explain.__main__ import table
-from controllers.explain.pods import WAKES
+from controllers.explain.pods import REQUEUE_EVENTS
 from controllers.scheduler.framework.events import ClusterEvent
 from tests.controllers.test_explain import changes, claim, gpus, meta, of_pod, pod, slice_, world
 from tests.controllers.test_explain import node as a_node
@@ -233,4 +233,4 @@ def test_extended_resources_that_devices_serve_are_explained_by_device() -> None
 
 
 def test_everything_that_wakes_a_pod_has_words() -> None:
-    assert set(WAKES) == set(ClusterEvent)
+    assert set(REQUEUE_EVENTS) == set(ClusterEvent)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from controllers.resourceclaims.pool_status_requests import allocated_devices, is_old, pools_of
+from controllers.resourceclaims.pool_status_requests import count_allocated, is_old, pools_of
 from tests.support.patience import wait_until
 
 DRIVER = "d.example.com"
@@ -82,7 +82,7 @@ def test_more_allocations_than_devices_leave_none():
             "allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "p"}, {"driver": "other", "pool": "p"}]}}
         }
     }
-    allocated = allocated_devices([claim, claim, {"status": {}}, {}], DRIVER)
+    allocated = count_allocated([claim, claim, {"status": {}}, {}], DRIVER)
     assert allocated == {"p": 2}
     (pool,) = pools_of([slice_of("a", "p", 1)], DRIVER, None)
     assert (pool.status(2)["allocatedDevices"], pool.status(2)["availableDevices"]) == (2, 0)

@@ -64,7 +64,7 @@ class Asked:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        counted = self.part._counted
+        counted = self.part._metrics
         return counted.processed.value("d"), counted.errors.value("d"), counted.durations.count("d")
 
 

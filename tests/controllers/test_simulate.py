@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controllers.explain.simulate import main
-from controllers.explain.simulation import NodeUse, Simulated, plot
+from controllers.explain.simulation import NodeUse, SimulationResult, plot
 from kubedra.client.manifests import load
 from tests.support.patience import wait_until
 
@@ -203,9 +203,9 @@ def test_devices_of_no_single_node_have_a_row_of_their_own(simulated: Any) -> No
 def test_bars_show_what_was_in_use_before() -> None:
     use = NodeUse("n", 4, 1, 3, 0, 0, 0, 0, 0, limited=True)
     bare = NodeUse("m", 0, 0, 0, 0, 0, 0, 0, 0, limited=True)
-    lines = plot(Simulated([], [bare], 3, None, [], filled=True), width=8).splitlines()
+    lines = plot(SimulationResult([], [bare], 3, None, [], filled=True), width=8).splitlines()
     assert (lines[0], lines[-1]) == ("m  ░░░░░░░░  0/0", "at least 3 pods fit")
-    assert plot(Simulated([], [use], 0, None, [], filled=False), width=8).splitlines()[0] == "n  ██▓▓▓▓░░  3/4"
+    assert plot(SimulationResult([], [use], 0, None, [], filled=False), width=8).splitlines()[0] == "n  ██▓▓▓▓░░  3/4"
 
 
 def test_what_is_simulated_on_a_cluster_happens_when_it_is_done(kube: Any, simulated: Any) -> None:
