@@ -97,9 +97,8 @@ class NearestMiss:
     def text(self) -> str:
         """The nearest miss in one line."""
         reasons = "; ".join(reason.phrase for reason in self.reasons)
-        placed = f"with {', '.join(self.placed)}" if self.placed else "with no device placed"
         lacking = f"claim {self.claim}, request {self.request} lacks {self.missing} device{'s' * (self.missing != 1)}"
-        return f"{placed}, {lacking}{': ' + reasons if reasons else ''}"
+        return f"{lacking}{': ' + reasons if reasons else ''}; placed: {', '.join(self.placed) or 'none'}"
 
 
 @dataclass(slots=True)

@@ -78,7 +78,8 @@ def test_an_error_of_a_selector_is_shown_with_its_text() -> None:
 def test_the_nearest_miss_names_what_was_placed_and_what_refused_the_rest() -> None:
     devices = [device("a", numa=0), device("b", numa=1), device("c", numa=1)]
     text = explain(make_allocator(slice_of("s", *devices)), request("r", 3), matchAttribute="driver/numa")
-    assert "nearest miss: with r -> driver/s/b, r -> driver/s/c, claim ns/c, request r lacks 1 device" in text
+    assert "nearest miss: claim ns/c, request r lacks 1 device" in text
+    assert "; placed: r -> driver/s/b, r -> driver/s/c" in text
     assert "1 violates the constraint on driver/numa (must be 1)" in text
     assert "2 are used by request r" in text
 
@@ -133,7 +134,7 @@ def pool_of(*devices: dict[str, Any], x: int = 2) -> list[dict[str, Any]]:
 
 SHARED = device("d", allowMultipleAllocations=True, capacity={"memory": {"value": "4"}})
 PER_DEVICE: dict[str, Any] = {"nodeName": None, "perDeviceNodeSelection": True}
-PLACED = "nearest miss: with r -> driver/s/a, claim ns/c, request r lacks 1 device: "
+PLACED = "nearest miss: claim ns/c, request r lacks 1 device: "
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ PLACED = "nearest miss: with r -> driver/s/a, claim ns/c, request r lacks 1 devi
         ([slice_of("s", device("a", numa=0), device("b", numa=1))], request("r", 0, "kind in b", allocationMode="All"), {},
          "request r (all devices of class all): 0 of 2 devices usable in 1 pool: 2 are rejected by selector #0"),
         ([slice_of("s", device("a"))], request("r", 1, "kind in b"), {},
-         "nearest miss: with no device placed, claim ns/c, request r lacks 1 device"),
+         "nearest miss: claim ns/c, request r lacks 1 device; placed: none"),
     ],
 )  # fmt: skip
 def test_every_reason_has_its_words(
@@ -201,7 +202,9 @@ def test_what_a_request_gets_is_told() -> None:
 def test_the_nearest_miss_looks_only_at_devices_that_the_request_could_use() -> None:
     devices = [device("a", numa=0), device("b", numa=1), device("other", kind="b", numa=1)]
     text = explain(make_allocator(slice_of("s", *devices)), request("r", 2, "kind in a"), matchAttribute="driver/numa")
-    assert text.endswith(f"{PLACED}1 is used by request r; 1 violates the constraint on driver/numa (must be 0)")
+    assert text.endswith(
+        f"{PLACED}1 is used by request r; 1 violates the constraint on driver/numa (must be 0); placed: r -> driver/s/a"
+    )
 
 
 def test_a_shared_device_that_has_paid_its_counters_does_not_need_them_again() -> None:
