@@ -35,7 +35,7 @@ class ClaimFindings:
     pods: list[str]
     waiting: list[PodFindings]
     unread: dict[str, str] = field(default_factory=dict)
-    """Errors by unreadable collection; the other findings may be wrong without it."""
+    """Errors by unreadable collection. Other findings may be wrong because of them."""
 
     def as_json(self) -> Json:
         return {"kind": "ResourceClaim", **asdict(self), "report": "\n".join(self.lines)}
@@ -67,7 +67,7 @@ class NodeFindings:
     reserved: dict[str, str] = field(default_factory=dict)
     """Requested of allocatable amounts per resource, `0.5 of 4`."""
     unread: dict[str, str] = field(default_factory=dict)
-    """Errors by unreadable collection; the other findings may be wrong without it."""
+    """Errors by unreadable collection. Other findings may be wrong because of them."""
 
     def as_json(self) -> Json:
         return {"kind": "Node", **asdict(self), "report": "\n".join(self.lines)}

@@ -154,7 +154,7 @@ class PreemptionState:
     @property
     def line(self) -> str:
         if self.victims:
-            against = f", {self.violations} of them against a disruption budget" if self.violations else ""
+            against = f" ({self.violations} of them against a disruption budget)" if self.violations else ""
             where = f" from node {self.node}" if self.node else ""
             victims = f"{plural(len(self.victims), 'pod')}{where}: {', '.join(self.victims)}"
             return f"preemption would evict {victims}{against}"
@@ -201,7 +201,7 @@ class PodFindings:
     nominated: str = ""
     """The nominated node: chosen by the scheduler, and not bound yet."""
     unread: dict[str, str] = field(default_factory=dict)
-    """Errors by unreadable collection; the other findings may be wrong without it."""
+    """Errors by unreadable collection. Other findings may be wrong because of them."""
 
     def as_json(self) -> Json:
         """Plain data."""

@@ -40,12 +40,9 @@ _CROWDED: Final = frozenset((FIT, "NodePorts", SPREAD, INTER_POD, LIMITS, RESTRI
 class Change:
     """One candidate change.
 
-    Attributes:
-        sort: Groups changes of which a few examples suffice.
-        pod: The changed pod, if the change edits the pod itself.
-        preempts: True if the change helps by preemption.
-        answers: The rejection that the change addresses.
-        position: Index of the changed node among nodes with this rejection; changing one of them suffices.
+    `sort` groups changes of which a few examples suffice. `pod` is set if the change edits the pod itself. `preempts`
+    is true if it helps by preemption. `answers` is the addressed rejection and `position` the index of the changed node
+    among the nodes with this rejection; changing one of them suffices.
     """
 
     sort: str
@@ -323,14 +320,8 @@ def _satisfy_binding(world: World, trial: Trial, node: NodeInfo, _: Rejection) -
         hostname = node.labels.get("kubernetes.io/hostname")
         term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [hostname]}]}
         reach = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if hostname else {}
-        edits = tuple(
-            (
-                VOLUMES,
-                f"more-for-{claim['metadata']['name']}",
-                _volume(f"more-for-{claim['metadata']['name']}", claim, **reach),
-            )
-            for claim in state.waiting
-        )
+        names = [f"more-for-{claim['metadata']['name']}" for claim in state.waiting]
+        edits = tuple((VOLUMES, n, _volume(n, claim, **reach)) for n, claim in zip(names, state.waiting, strict=True))
         kinds = " and ".join(f"a volume of {size_of(claim)} of class {class_name(claim)}" for claim in state.waiting)
         yield Change("volume", f"add {kinds} reachable from node {node.name}", edits)
 

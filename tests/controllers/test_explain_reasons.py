@@ -196,7 +196,7 @@ def test_who_would_end_for_a_pod_is_told() -> None:
     assert found["preemption"] | {"text": ""} == {
         "text": "", "node": "n", "victims": ["ns/r"], "violations": 1, "nodes": {},
     }  # fmt: skip
-    line = "preemption would evict 1 pod from node n: ns/r, 1 of them against a disruption budget"
+    line = "preemption would evict 1 pod from node n: ns/r (1 of them against a disruption budget)"
     assert line in found["report"].splitlines()
 
 
