@@ -1,4 +1,4 @@
-"""Why pods wait, and what would change that: every device is accounted for, and what is said to help does."""
+"""Explanations of waiting pods: every device is counted once, and every remedy helps."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def changes(found: Json) -> list[str]:
     return [" and ".join(each["changes"]) for each in found["changes"]]
 
 
-def test_every_device_is_counted_once_with_what_rules_it_out():
+def test_every_device_is_counted_once_under_the_reason_that_rules_it_out():
     devices = [
         {"name": "held", "attributes": {"model": {"string": "A1"}}},
         {"name": "other", "attributes": {"model": {"string": "B2"}}},
@@ -135,13 +135,13 @@ def test_every_device_is_counted_once_with_what_rules_it_out():
         "free claim ns/c (used by user-of-c)",
         "tolerate device taint k:NoSchedule in claim wanted",
     }
-    # One device more is enough: two are not spoken of.
+    # One more device suffices: two more are not proposed.
     assert [each for each in changes(found) if "more device" in each] == [
         "add 1 more device like held (model=A1) of driver d to node n"
     ]
 
 
-def test_nodes_that_say_the_same_are_one_group():
+def test_nodes_with_the_same_verdict_form_one_group():
     found = of_pod(
         world(nodes=[node("a"), node("b"), node("c", unschedulable=True)], claims=[claim("wanted")], pods=[pod()])
     )
@@ -152,12 +152,12 @@ def test_nodes_that_say_the_same_are_one_group():
     assert changes(found) == ["add 1 device of class gpu of any driver to node a"]
 
 
-def test_only_what_helps_is_said_to_help():
+def test_only_helpful_changes_are_reported():
     held = [claim("one", held=[("n", "gpu-0")]), claim("two", held=[("n", "gpu-1")])]
     base = {"nodes": [node("n")], "slices": [slice_("n", gpus(2))], "pods": [pod()]}
     found = of_pod(world(**base, claims=[claim("wanted"), *held]))
     assert changes(found)[:2] == ["free claim ns/one (used by user-of-one)", "free claim ns/two (used by user-of-two)"]
-    # With two devices wanted neither claim is enough, both are; and so are two devices more.
+    # A request for two devices needs both claims freed, or two more devices.
     found = of_pod(world(**base, claims=[claim("wanted", 2), *held]))
     assert changes(found) == [
         "free claim ns/one (used by user-of-one) and free claim ns/two (used by user-of-two)",
@@ -166,7 +166,7 @@ def test_only_what_helps_is_said_to_help():
 
 
 def partitions(on: str, devices: list[Json]) -> list[Json]:
-    """Slices of devices that depend on counters of their pool: none more like them is proposed."""
+    """Return slices of devices that consume counters of their pool. No more devices like them are proposed."""
     consumes = [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]
     sets = [{"name": "s", "counters": {"c": {"value": "9"}}}]
     pool = {"name": on, "generation": 1, "resourceSliceCount": 2}
@@ -177,9 +177,9 @@ def partitions(on: str, devices: list[Json]) -> list[Json]:
     ]
 
 
-def test_as_many_claims_are_freed_as_it_takes_and_no_more():
+def test_no_more_claims_are_freed_than_necessary():
     held = [claim(f"c{n}", held=[("n", f"gpu-{n}")]) for n in range(4)]
-    # The largest comes first, and is not needed: there are too few devices where it is.
+    # The largest claim is tried first, but its node has too few devices: it is dropped.
     large = claim("large", 2, held=[("m", "gpu-0"), ("m", "gpu-1")])
     found = of_pod(
         world(
@@ -202,11 +202,11 @@ def test_as_many_claims_are_freed_as_it_takes_and_no_more():
         ([node("n")], pod(claims=(), nodeSelector={"zone": "moon"}), "label node n zone=moon"),
     ],
 )  # fmt: skip
-def test_what_other_plugins_reject_has_ways_out_too(nodes: list[Json], waiting: Json, text: str):
+def test_rejections_of_other_plugins_have_remedies(nodes: list[Json], waiting: Json, text: str):
     assert changes(of_pod(world(nodes=nodes, pods=[waiting]))) == [text]
 
 
-def test_pods_that_could_end_are_named_the_least_important_first():
+def test_pods_to_delete_are_listed_by_priority():
     running = [pod(f"r{n}", claims=(), cpu="3", nodeName="n", priority=2 - n) for n in range(1)]
     found = of_pod(world(nodes=[node("n")], pods=[pod(claims=(), cpu="2"), *running]))
     assert changes(found) == [
@@ -218,7 +218,7 @@ def test_pods_that_could_end_are_named_the_least_important_first():
     assert "Insufficient cpu" in found["text"]
 
 
-def test_an_attribute_that_no_device_has_is_named_with_the_nearest():
+def test_an_unknown_attribute_is_reported_with_the_most_similar_one():
     wanted = claim("wanted", selectors=[{"cel": {"expression": 'device.attributes["d"].Model == "A1"'}}])
     found = of_pod(world(nodes=[node("n")], slices=[slice_("n", gpus(3))], claims=[wanted], pods=[pod()]))
     assert "no such key: Model" in found["text"]
@@ -228,7 +228,7 @@ def test_an_attribute_that_no_device_has_is_named_with_the_nearest():
     assert found["nodes"][0]["requests"][0]["reasons"][0]["kind"] == "selector-error"
 
 
-def test_a_pod_that_is_not_let_in_says_why_and_what_wakes_it():
+def test_a_gated_pod_is_reported_with_its_gate_and_requeue_events():
     missing = of_pod(world(nodes=[node("n")], pods=[pod()]))
     assert (missing["verdict"], missing["text"]) == ("gated", 'could not find ResourceClaim "ns/wanted"')
     assert "its claim is created" in missing["wakes"]
@@ -237,7 +237,7 @@ def test_a_pod_that_is_not_let_in_says_why_and_what_wakes_it():
     assert gated["wakes"] == ["its scheduling gates are removed"]
 
 
-def test_pods_that_do_not_wait_for_this_scheduler_say_so():
+def test_pods_not_waiting_for_this_scheduler_are_reported_as_such():
     pods = [
         pod("bound", claims=(), nodeName="n"),
         pod("other", claims=(), schedulerName="mine"),
@@ -251,7 +251,7 @@ def test_pods_that_do_not_wait_for_this_scheduler_say_so():
         of_pod(made, "nobody")
 
 
-def test_a_pod_that_is_being_bound_says_where():
+def test_a_pod_being_bound_is_reported_with_its_nominated_node():
     chosen = pod(claims=())
     chosen["status"]["nominatedNodeName"] = "n"
     found = of_pod(world(nodes=[node("n")], pods=[chosen, pod("other", claims=())]))
@@ -260,7 +260,7 @@ def test_a_pod_that_is_being_bound_says_where():
     assert "nominated" not in of_pod(world(nodes=[node("n")], pods=[pod(claims=())]))["report"]
 
 
-def test_explaining_leaves_the_world_as_it_was():
+def test_explaining_does_not_change_the_world():
     made = world(
         nodes=[node("n")],
         slices=[slice_("n", gpus(2))],
@@ -274,7 +274,7 @@ def test_explaining_leaves_the_world_as_it_was():
     assert of_pod(made) == first
 
 
-def test_a_node_says_who_holds_its_devices():
+def test_a_node_lists_the_claims_that_hold_its_devices():
     devices = [*gpus(2), {"name": "bad", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
     running = pod("r", claims=(), cpu="500m", nodeName="n")
     running["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1536Mi"
@@ -295,7 +295,7 @@ def test_a_node_says_who_holds_its_devices():
         explain(made, "node", "", "m")
 
 
-def test_what_may_not_be_read_is_said():
+def test_unreadable_collections_are_reported():
     made = world(nodes=[node("n")], claims=[claim("wanted")])
     made.unread = {"pods": "pods is forbidden"}
     with pytest.raises(NotThereError, match=r"^pods cannot be read: pods is forbidden$"):
@@ -306,7 +306,7 @@ def test_what_may_not_be_read_is_said():
         assert found["report"].endswith("\ncould not read pods: pods is forbidden")
 
 
-def test_a_claim_says_why_its_pods_wait():
+def test_a_claim_explains_why_its_pods_wait():
     namesake = {**pod("namesake"), "metadata": meta("namesake", "elsewhere")}
     made = world(nodes=[node("n")], claims=[claim("wanted")], pods=[pod(), pod("other", claims=()), namesake])
     found = explain(made, "claim", "ns", "wanted").as_json()
@@ -340,7 +340,7 @@ def with_gpus(name: str) -> Json:
     }
 
 
-def test_what_is_said_to_help_helps(kube: Any):
+def test_a_reported_remedy_helps(kube: Any):
     kube.add_node("worker", devices=2)
     kube.apply([{**DEVICE_CLASS, "spec": {}}, TEMPLATE, with_gpus("first")])
     kube.wait("pod/first", "phase=Running")
@@ -358,7 +358,7 @@ def test_what_is_said_to_help_helps(kube: Any):
     assert main(["node", "worker?x", "--server", kube.url]) == 2
 
 
-def test_any_cluster_is_explained_by_reading_alone(capsys: pytest.CaptureFixture[str]):
+def test_explaining_a_cluster_only_reads_it(capsys: pytest.CaptureFixture[str]):
     with ControlPlane(controllers=False) as plane, plane.client() as client:
         client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"unschedulable": True}})
         client.create({**with_gpus("waits"), "spec": {"containers": [{"name": "c", "image": "i"}]}})
@@ -374,7 +374,7 @@ def test_any_cluster_is_explained_by_reading_alone(capsys: pytest.CaptureFixture
         assert capsys.readouterr().err.endswith(': pods "nobody" not found in namespace "default"\n')
 
 
-def test_a_table_has_a_line_for_each_request():
+def test_a_table_has_one_line_per_request():
     made = world(
         nodes=[node("n"), node("c", unschedulable=True)],
         slices=[slice_("n", gpus(2))],
@@ -388,7 +388,7 @@ def test_a_table_has_a_line_for_each_request():
     ]
 
 
-def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for args, words in (
         (["pod"], "missing name: use pod NAME or pod/NAME"),
         (["pod/"], "missing name"),

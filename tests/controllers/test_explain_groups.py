@@ -1,4 +1,4 @@
-"""Why groups of pods wait: who is missing, where they were tried, who would end, and what would have to change."""
+"""Explanations of waiting pod groups: missing members, placements, preemption and remedies."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def of_group(made: World) -> Json:
     return found
 
 
-def test_a_gang_that_is_not_complete_says_how_many_are_missing() -> None:
+def test_an_incomplete_gang_is_reported_with_the_number_of_missing_pods() -> None:
     made = world(GATES, nodes=[node("n", "a")], groups=[group(3)], pods=members(1))
     found = of_group(made)
     assert (found["verdict"], found["text"], found["missing"]) == ("gated", "waits for 2 more pods", 2)
     assert found["members"] == {"m0": ""}
 
 
-def test_each_part_of_the_cluster_says_how_far_the_group_came_and_what_stopped_it() -> None:
+def test_each_placement_is_reported_with_its_placed_pods_and_the_first_blocked_one() -> None:
     nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
     made = world(GATES, nodes=nodes, groups=[group(3, rack=True)], pods=members(3))
     found = of_group(made)
@@ -60,7 +60,7 @@ def test_each_part_of_the_cluster_says_how_far_the_group_came_and_what_stopped_i
     ]
     first = found["placements"][0]
     assert first["blocked"] == "ns/m2"
-    # The members before it count: they are what is in the way.
+    # The members placed before it use the resources.
     assert first["details"][0]["details"][0].startswith("cpu: 3 requested, 1 of 4 left, used by ns/m")
     assert "the group does not fit" in found["report"]
     assert [line.split()[:5] for line in table(found).splitlines()[1:]] == [
@@ -69,7 +69,7 @@ def test_each_part_of_the_cluster_says_how_far_the_group_came_and_what_stopped_i
     ]
 
 
-def test_what_would_help_a_group_was_tried_on_all_of_it() -> None:
+def test_remedies_of_a_group_are_tried_on_the_whole_group() -> None:
     nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
     found = of_group(world(GATES, nodes=nodes, groups=[group(3, rack=True)], pods=members(3)))
     assert changes(found) == [
@@ -80,13 +80,13 @@ def test_what_would_help_a_group_was_tried_on_all_of_it() -> None:
     ]
 
 
-def test_pods_that_would_have_to_end_for_a_group_are_the_fewest() -> None:
+def test_the_fewest_pods_are_deleted_for_a_group() -> None:
     running = [bare(f"r{n}", cpu="2", nodeName=f"n{n}", priority=n) for n in (1, 2)]
     nodes = [node("n1", "a"), node("n2", "a")]
     made = world(PREEMPTION, nodes=nodes, groups=[group(1)], pods=[*members(1), *running])
     found = of_group(made)
     assert found["preemption"]["text"] == "No preemption victims found for incoming preemptor"
-    # The least important has to go, though it is not less important than the group: that is what a priority is for.
+    # The pod of lowest priority is deleted although the group has no higher priority; a higher one is proposed, too.
     assert changes(found)[:2] == [
         "delete pod ns/r1",
         "use a priority class above 1 that may preempt: it evicts them",
@@ -96,7 +96,7 @@ def test_pods_that_would_have_to_end_for_a_group_are_the_fewest() -> None:
     assert "preemption would evict 1 pod: ns/r1" in urgent["report"]
 
 
-def test_devices_that_a_member_lacks_are_counted_after_those_before_it_got_theirs() -> None:
+def test_devices_of_a_member_are_counted_after_those_of_earlier_members() -> None:
     claims = [claim(f"c{n}") for n in range(2)]
     pods = members(2, cpu="1")
     for number, each in enumerate(pods):
@@ -107,19 +107,19 @@ def test_devices_that_a_member_lacks_are_counted_after_those_before_it_got_their
     (placement,) = of_group(made)["placements"]
     (request,) = placement["details"][0]["requests"]
     assert (placement["placed"], request["usable"], request["reasons"][0]["kind"]) == (1, 0, "allocated")
-    # All of it is taken back.
+    # All reservations are reverted.
     assert of_group(made)["placements"] == [placement]
 
 
-def test_a_kubedra_server_says_itself_that_there_is_no_such_group(capsys: pytest.CaptureFixture[str]) -> None:
-    """It knows its gates: from outside they would count as off."""
+def test_a_kubedra_server_reports_a_missing_group_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the server knows its gates; a client would assume that they are off."""
     version = "scheduling.k8s.io/v1alpha2=true"
     with ControlPlane(feature_gates={"GenericWorkload": True}, runtime_config=version) as plane:
         assert main(["podgroup", "nobody", "--kubeconfig", str(plane.kubeconfig)]) == 2
     assert capsys.readouterr().err.endswith(': podgroups "nobody" not found in namespace "default"\n')
 
 
-def test_a_pod_says_that_its_group_keeps_it_waiting() -> None:
+def test_a_pod_that_waits_for_its_group_is_reported_as_such() -> None:
     made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2))
     found = explain(made, "pod", "ns", "m0").as_json()
     assert found["verdict"] == "unschedulable"
@@ -127,14 +127,14 @@ def test_a_pod_says_that_its_group_keeps_it_waiting() -> None:
     assert found["group"][0].startswith("podgroup ns/g: unschedulable")
 
 
-def test_a_group_that_fits_or_is_placed_says_so() -> None:
+def test_a_fitting_or_scheduled_group_is_reported_as_such() -> None:
     made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2, cpu="1"))
     assert of_group(made)["verdict"] == "fits"
     placed = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2, cpu="1", nodeName="n"))
     assert (of_group(placed)["verdict"], of_group(placed)["members"]) == ("scheduled", {"m0": "n", "m1": "n"})
 
 
-def test_a_group_is_explained_inside_of_a_loop_and_in_a_thread() -> None:
+def test_a_group_is_explained_in_a_running_loop_and_in_a_thread() -> None:
     async def inside() -> list[Json]:
         made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2))
         return [of_group(made), await asyncio.to_thread(of_group, made)]

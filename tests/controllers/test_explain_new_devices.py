@@ -1,4 +1,4 @@
-"""Where no node has a device of the kind that a claim asks for, one that would do is described, and was tried out."""
+"""Remedies with new kinds of devices: derived from the selectors of a claim, and tried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def of_class(expression: str) -> list[Json]:
     return [{"metadata": meta("gpu"), "spec": {"selectors": selecting(expression)}}]
 
 
-def test_a_device_of_a_kind_that_no_node_has_is_described_by_class_and_claim() -> None:
+def test_a_new_kind_of_device_is_derived_from_class_and_claim() -> None:
     wanted = claim(
         "wanted", selectors=selecting('device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0')
     )
@@ -29,16 +29,16 @@ def test_a_device_of_a_kind_that_no_node_has_is_described_by_class_and_claim() -
     assert [(each["changes"], each["node"]) for each in of_pod(world(**base))["changes"]] == [
         ([f"add 1 device {said}"], "n")
     ]
-    # Devices of other kinds are there.
+    # Devices of other kinds exist.
     assert f"add 1 device {said}" in changes(of_pod(world(**base, slices=[slice_("n", gpus(2))])))
     wanted["spec"]["devices"]["requests"][0]["exactly"]["count"] = 3
     assert changes(of_pod(world(**base))) == [f"add 3 devices {said}"]
 
 
-def test_a_device_of_any_driver_is_enough_where_nothing_is_asked_of_it() -> None:
+def test_a_claim_without_selectors_accepts_a_device_of_any_driver() -> None:
     found = of_pod(world(nodes=[node("a"), node("b")], claims=[claim("wanted")], pods=[pod()]))
     assert changes(found) == ["add 1 device of class gpu of any driver to node a"]
-    # One that may be taken is spoken of as one like it.
+    # If a matching device exists, more devices like it are proposed instead.
     found = of_pod(
         world(
             nodes=[node("n")],
@@ -75,14 +75,14 @@ def test_a_device_of_any_driver_is_enough_where_nothing_is_asked_of_it() -> None
         ("false", ""),
     ],
 )
-def test_what_selectors_compare_is_what_the_device_is(expression: str, described: str) -> None:
+def test_attributes_of_the_device_are_derived_from_the_selectors(expression: str, described: str) -> None:
     wanted = claim("wanted", selectors=selecting(expression))
     found = of_pod(world(nodes=[node("n")], claims=[wanted], pods=[pod()]))
     said = [each for each in changes(found) if each.startswith("add 1 device ")]
     assert said == ([f"add 1 device of class gpu {described} of driver d to node n"] if described else [])
 
 
-def test_a_shared_device_has_the_capacity_that_is_asked_of_it() -> None:
+def test_a_shared_device_has_the_requested_capacity() -> None:
     gates = {"DRAConsumableCapacity": True}
     wanted = claim(
         "wanted", selectors=selecting("device.allowMultipleAllocations"), capacity={"requests": {"memory": "10Gi"}}
@@ -91,7 +91,7 @@ def test_a_shared_device_has_the_capacity_that_is_asked_of_it() -> None:
     assert changes(found)[:1] == ["add 1 device of class gpu (memory=10Gi) of any driver to node n"]
 
 
-def test_devices_of_two_kinds_are_found_one_after_the_other() -> None:
+def test_devices_of_two_kinds_are_found_in_sequence() -> None:
     one = claim("one", selectors=selecting('device.attributes["d"].model == "A1"'))
     two = claim("two", selectors=selecting('device.attributes["e"].speed == 100'))
     found = of_pod(world(nodes=[node("n")], claims=[one, two], pods=[pod(claims=("one", "two"))]))
@@ -100,7 +100,7 @@ def test_devices_of_two_kinds_are_found_one_after_the_other() -> None:
     ]
 
 
-def test_a_class_that_is_not_there_is_to_be_created() -> None:
+def test_a_missing_class_is_to_be_created() -> None:
     wanted = claim("wanted", deviceClassName="nope")
     base: Json = {"nodes": [node("n")], "claims": [wanted], "pods": [pod()]}
     assert changes(of_pod(world(**base, slices=[slice_("n", gpus(1))]))) == ["create device class nope"]
@@ -111,7 +111,7 @@ def test_a_class_that_is_not_there_is_to_be_created() -> None:
         "name": "r",
         "firstAvailable": [{"name": "a", "deviceClassName": "nope", "allocationMode": "ExactCount", "count": 1}],
     }
-    # One that is there is not said to be missing where it refuses all devices.
+    # An existing class that rejects all devices is not reported as missing.
     found = of_pod(
         world(**base | {"claims": [claim("wanted")]}, classes=of_class("false"), slices=[slice_("n", gpus(1))])
     )
@@ -121,12 +121,12 @@ def test_a_class_that_is_not_there_is_to_be_created() -> None:
 
 
 @pytest.mark.parametrize("there", [[], gpus(4)], ids=["none", "without it"])
-def test_devices_have_the_attribute_in_common_that_a_constraint_wants(there: list[Json]) -> None:
+def test_new_devices_share_the_attribute_of_a_constraint(there: list[Json]) -> None:
     wanted = claim("wanted", 2)
     wanted["spec"]["devices"]["constraints"] = [{"matchAttribute": "d/numa"}]
     found = of_pod(world(nodes=[node("n")], slices=[slice_("n", there)], claims=[wanted], pods=[pod()]))
     assert changes(found) == ["add 2 devices of class gpu (d/numa=any) of any driver to node n"]
-    # Of another request's devices it asks nothing.
+    # The constraint applies only to another request.
     wanted["spec"]["devices"]["constraints"][0]["requests"] = ["other"]
     found = of_pod(world(nodes=[node("n")], claims=[wanted], pods=[pod()]))
     assert changes(found) == ["add 2 devices of class gpu of any driver to node n"]

@@ -1,4 +1,4 @@
-"""Whatever keeps a pod waiting comes out with names and amounts, and what is said to help was tried out."""
+"""Reasons of waiting pods are reported with names and amounts, and with tried remedies."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ WANTS_ZONE = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
          "the kubelet does not declare UserNamespacesHostNetworkSupport", None),
     ],
 )  # fmt: skip
-def test_what_a_node_lacks_is_told_with_names_and_amounts(
+def test_rejections_of_a_node_are_detailed_with_names_and_amounts(
     nodes: list[Json], pods: list[Json], detail: str, way_out: str | None
 ) -> None:
     found = of_pod(world(nodes=nodes, pods=pods))
@@ -159,14 +159,14 @@ CSI = {"driver": "csi", "volumeHandle": "h"}
          "its ReadWriteOncePod claim is used by pod ns/r", "delete pod ns/r"),
     ],
 )  # fmt: skip
-def test_what_keeps_a_pod_from_its_volumes_is_told(objects: Json, said: str, way_out: str | None) -> None:
+def test_rejections_for_volumes_are_detailed(objects: Json, said: str, way_out: str | None) -> None:
     found = of_pod(world(**{"nodes": [node("n", "a")], "pods": [mounting()], **objects}))
     assert found["verdict"] == "unschedulable"
     assert said in found["report"]
     assert (way_out in changes(found)) if way_out else changes(found) == []
 
 
-def test_a_bound_volume_and_one_that_waits_are_told_of_a_pod_that_fits() -> None:
+def test_volume_claims_of_a_fitting_pod_are_listed() -> None:
     claims = [volume_claim(bound_to="v"), volume_claim("later")]
     waiting = mounting()
     waiting["spec"]["volumes"].append({"name": "w", "persistentVolumeClaim": {"claimName": "later"}})
@@ -185,7 +185,7 @@ def test_a_bound_volume_and_one_that_waits_are_told_of_a_pod_that_fits() -> None
 # Preemption
 
 
-def test_who_would_end_for_a_pod_is_told() -> None:
+def test_preemption_lists_the_victims() -> None:
     budget = {
         "metadata": meta("b", "ns"),
         "spec": {"selector": {"matchLabels": {"app": "a"}}},
@@ -200,11 +200,11 @@ def test_who_would_end_for_a_pod_is_told() -> None:
     assert line in found["report"].splitlines()
 
 
-def test_why_nobody_ends_for_a_pod_is_told_with_what_would_change_that() -> None:
+def test_preemption_without_victims_is_explained_with_remedies() -> None:
     running = [bare(f"r{n}", cpu="2", nodeName="n", priority=n) for n in range(2)]
     found = of_pod(world(nodes=[node("n")], pods=[bare(cpu="4"), *running]))
     assert found["preemption"]["nodes"] == {"No preemption victims found for incoming pod": 1}
-    # Above one of them is not enough: both have to end.
+    # Both pods must be preempted: a priority above only one of them does not suffice.
     assert [each for each in found["changes"] if "priority" in each["changes"][0]] == [
         {"changes": ["raise the priority above 1 (now 0)"], "node": "n after preempting ns/r1, ns/r0"}
     ]
@@ -213,12 +213,12 @@ def test_why_nobody_ends_for_a_pod_is_told_with_what_would_change_that() -> None
     assert "use a priority class that may preempt (preemptionPolicy is Never)" in changes(polite)
 
 
-def test_devices_are_never_a_reason_for_preemption() -> None:
+def test_missing_devices_never_cause_preemption() -> None:
     found = of_pod(world(nodes=[node("n")], claims=[claim("wanted")], pods=[pod(priority=9)]))
     assert "preemption would evict no pods: 1 node: Preemption is not helpful for scheduling" in found["report"]
 
 
-def test_extended_resources_that_devices_serve_are_explained_by_device() -> None:
+def test_extended_resources_served_by_devices_are_explained_by_device() -> None:
     gpu = {"metadata": meta("gpu"), "spec": {"extendedResourceName": "example.com/gpu"}}
     asking = bare()
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "2"
@@ -232,5 +232,5 @@ def test_extended_resources_that_devices_serve_are_explained_by_device() -> None
     } <= set(changes(found))
 
 
-def test_everything_that_wakes_a_pod_has_words() -> None:
+def test_every_requeue_event_has_a_description() -> None:
     assert set(REQUEUE_EVENTS) == set(ClusterEvent)

@@ -1,6 +1,4 @@
-"""Where no single change helps, those are found that do together: each was needed, and what one of them answers shows
-only after those before it.
-"""
+"""Sets of changes that help only together. Each change is necessary; some answer rejections left by earlier ones."""
 
 from __future__ import annotations
 
@@ -74,7 +72,7 @@ def test_changes_that_help_only_together_are_found(objects: Json, said: list[str
     assert changes(of_pod(world(**objects)))[: len(said)] == said
 
 
-def test_where_nodes_say_the_same_the_one_is_changed_on_which_the_pod_fits_then() -> None:
+def test_of_nodes_with_the_same_verdict_the_one_is_changed_on_which_the_pod_then_fits() -> None:
     nodes = [node("full", "a"), node("empty", "a"), node("also", "a")]
     found = of_pod(world(nodes=nodes, pods=[bare(cpu="3", affinity=WANTS_ZONE), bare("r", cpu="3", nodeName="full")]))
     assert changes(found) == [f"label node empty {ZONE}=b"]
@@ -97,24 +95,24 @@ def test_where_nodes_say_the_same_the_one_is_changed_on_which_the_pod_fits_then(
     ],
     ids=["fewer", "others"],
 )
-def test_a_claim_may_ask_for_less(objects: Json, said: list[str]) -> None:
+def test_a_claim_may_request_less(objects: Json, said: list[str]) -> None:
     assert changes(of_pod(world(nodes=[node("n")], pods=[pod()], **objects))) == said
 
 
-def test_several_containers_together_ask_for_less_or_a_node_is_larger() -> None:
+def test_several_containers_together_request_less_or_a_larger_node_is_added() -> None:
     waiting = bare(cpu="500m")
     (container,) = waiting["spec"]["containers"]
     large = {"requests": {"cpu": "3800m", "memory": "1Gi"}, "limits": {"cpu": "5"}}
     waiting["spec"]["containers"] = [container, {**container, "name": "d", "resources": large}]
     found = of_pod(world(nodes=[node("n")], pods=[waiting]))
     assert changes(found) == ["request at most 4 cpu", "add one more node like n, but with 4.3 cpu"]
-    # What no node has a larger one may have, and nobody can ask for less of.
+    # A resource without any node cannot be requested in smaller amounts, but a new node may have it.
     waiting["spec"]["containers"] = [{**container, "resources": {"requests": {"example.com/nic": "2"}}}]
     found = of_pod(world(nodes=[node("n")], pods=[waiting]))
     assert changes(found) == ["add one more node like n, but with 2 example.com/nic"]
 
 
-def test_a_claim_that_waits_for_its_first_pod_is_not_to_be_bound_by_hand() -> None:
+def test_a_claim_waiting_for_its_first_consumer_needs_no_manual_binding() -> None:
     waiting = mounting("p", "gone")
     waiting["spec"]["volumes"].append({"name": "w", "persistentVolumeClaim": {"claimName": "data"}})
     objects = {
@@ -126,7 +124,7 @@ def test_a_claim_that_waits_for_its_first_pod_is_not_to_be_bound_by_hand() -> No
     assert changes(found) == ["create volume claim gone and bind it to a volume reachable from every node"]
 
 
-def test_a_claim_that_names_a_volume_is_to_be_bound_to_that() -> None:
+def test_a_claim_with_a_volume_name_is_bound_to_that_volume() -> None:
     named = volume_claim(volumeName="v")
     base: Json = {"nodes": [node("n", "a")], "pods": [mounting()], "volume_claims": [named]}
     found = of_pod(world(**base, volumes=[volume(zone="b")]))
@@ -137,13 +135,13 @@ def test_a_claim_that_names_a_volume_is_to_be_bound_to_that() -> None:
     assert changes(found) == ["create volume v for claim data, reachable from every node"]
 
 
-def test_a_pod_may_ask_for_less_as_a_whole() -> None:
+def test_a_pod_may_lower_its_pod_level_requests() -> None:
     waiting = bare(cpu="2", resources={"requests": {"cpu": "5"}, "limits": {"cpu": "6"}})
     found = of_pod(world(nodes=[node("n")], pods=[waiting, bare("r", cpu="3", nodeName="n", priority=9)]))
     assert "request at most 1 cpu" in changes(found)
 
 
-def test_what_devices_stand_for_is_not_said_to_be_short() -> None:
+def test_resources_served_by_devices_are_not_reported_as_insufficient() -> None:
     waiting = bare(cpu="3")
     asked = {"requests": {"cpu": "3", "example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
     waiting["spec"]["containers"][0]["resources"] = asked
@@ -160,12 +158,12 @@ def test_what_devices_stand_for_is_not_said_to_be_short() -> None:
     assert "request at most 2 cpu" in changes(found)
 
 
-def test_a_change_helps_after_which_others_end_for_the_pod() -> None:
+def test_a_change_may_help_by_preemption() -> None:
     lower = bare("r", cpu="3", nodeName="n", priority=1)
     found = of_pod(world(nodes=[node("n", "a")], pods=[bare(cpu="3", priority=9, affinity=WANTS_ZONE), lower]))
     assert found["preemption"]["node"] == ""
     assert found["changes"] == [{"changes": [f"label node n {ZONE}=b"], "node": "n after preempting ns/r"}]
-    # Where somebody ends for it as things are, that others would does not make a change one that helps.
+    # If preemption already helps, a change that only enables other preemption is no remedy.
     busy = [bare(name, cpu="2", nodeName="m", priority=1) for name in ("q1", "q2")]
     waiting = pod(cpu="3", priority=9, affinity=WANTS_ZONE)
     found = of_pod(
@@ -180,12 +178,12 @@ def test_a_change_helps_after_which_others_end_for_the_pod() -> None:
     assert f"label node n {ZONE}=b" not in changes(found)
 
 
-def test_the_pod_may_have_to_change_twice() -> None:
+def test_two_changes_of_the_pod_may_be_necessary() -> None:
     found = of_pod(world(nodes=[node("n", taints=[HARD])], pods=[bare(cpu="5")]))
     assert changes(found)[:1] == ["tolerate node taint hard=v:NoSchedule in the pod and request at most 4 cpu"]
 
 
-def test_of_each_sort_of_change_three_are_shown() -> None:
+def test_three_changes_of_each_sort_are_reported() -> None:
     held = [claim(f"c{n}", held=[("n", f"gpu-{n}")]) for n in range(4)]
     found = of_pod(
         world(nodes=[node("n")], slices=partitions("n", gpus(4)), claims=[claim("wanted"), *held], pods=[pod()])

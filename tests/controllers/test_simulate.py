@@ -1,4 +1,4 @@
-"""Pods that do not exist yet: whether they fit, where, and how full nodes get."""
+"""Simulations of pods: whether they fit, where, and how full nodes get."""
 
 from __future__ import annotations
 
@@ -67,33 +67,33 @@ def placed(found: Json) -> list[tuple[str, str, int]]:
     return [(each["pod"], each["node"], len(each["devices"])) for each in found["pods"]]
 
 
-def test_a_workload_fits_as_far_as_there_are_devices(simulated: Any) -> None:
+def test_replicas_fit_while_devices_are_free(simulated: Any) -> None:
     found = simulated(MANIFEST, code=1)
     assert placed(found) == [("default/web-0", "n", 2), ("default/web-1", "n", 2), ("default/web-2", "", 0)]
     assert found["fitting"] == 2
     assert found["pods"][2]["reason"] == "0/1 nodes are available: 1 cannot allocate all claims."
     (node,) = found["nodes"]
     assert (node["devices"], node["used_before"], node["used"], node["pods"], node["cpu_used"]) == (5, 0, 4, 2, 2.0)
-    # The one that does not fit is explained where it does not.
+    # The first pod that does not fit is explained.
     assert {change["changes"][0].split(" (")[0] for change in found["why"]["changes"]} >= {"add 1 more device like a"}
     devices = [device for each in found["pods"] for device in each["devices"]]
     assert len(set(devices)) == 4
 
 
-def test_how_many_more_fit_is_found_by_filling(simulated: Any) -> None:
+def test_fill_counts_the_pods_that_fit(simulated: Any) -> None:
     found = simulated(MANIFEST, "--fill")
     assert (found["fitting"], found["filled"], len(found["pods"])) == (2, True, 3)
     assert simulated(MANIFEST, "--replicas", "1")["fitting"] == 1
 
 
-def test_nodes_more_have_the_hardware_of_a_profile(simulated: Any) -> None:
+def test_added_nodes_have_the_hardware_of_a_profile(simulated: Any) -> None:
     manifest = MANIFEST.replace("deviceClassName: gpu,", "deviceClassName: gpu.nvidia.com,")
     found = simulated(manifest, "--profile", "8xh100", "--more-nodes", "2", "--fill")
     assert found["fitting"] == 8
     assert {node["node"]: node["used"] for node in found["nodes"]} == {"n": 0, "more-1": 8, "more-2": 8}
 
 
-def test_nodes_that_are_given_are_as_full_as_they_say(simulated: Any) -> None:
+def test_given_nodes_have_their_allocatable_resources(simulated: Any) -> None:
     node = """
 ---
 apiVersion: v1
@@ -133,7 +133,7 @@ spec: {containers: [{name: c, image: i, resources: {limits: {example.com/gpu: "3
     assert (found["fitting"], found["nodes"][0]["used"]) == (1, 3)
 
 
-def test_a_claim_is_shared_by_the_pods_that_name_it(simulated: Any) -> None:
+def test_a_claim_is_shared_by_the_pods_that_reference_it(simulated: Any) -> None:
     pods = "".join(
         f"\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers: [{{name: c, image: i}}]\n"
         "  resourceClaims: [{name: g, resourceClaimName: shared}]\n"
@@ -168,7 +168,7 @@ def test_older_versions_and_other_kinds_may_be_in_the_files(simulated: Any) -> N
         ("a: [", "not YAML"),
     ],
 )
-def test_mistakes_name_the_document(
+def test_errors_name_the_document(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], manifest: str, words: str
 ) -> None:
     (tmp_path / "pods.yaml").write_text(manifest)
@@ -178,7 +178,7 @@ def test_mistakes_name_the_document(
     assert words in said.err
 
 
-def test_tables_and_bars_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_and_bars_show_the_same_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pods.yaml").write_text(MANIFEST + "\n---\n" + SLICES)
     assert main(["-f", str(tmp_path / "pods.yaml"), "--replicas", "1"]) == 0
     table = capsys.readouterr().out.splitlines()
@@ -192,7 +192,7 @@ def test_tables_and_bars_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.splitlines()[0] == f"n  {'▓' * 16}{'░' * 24}  2/5"
 
 
-def test_devices_of_no_single_node_have_a_row_of_their_own(simulated: Any) -> None:
+def test_devices_shared_by_nodes_have_their_own_row(simulated: Any) -> None:
     slices = SLICES.replace("nodeName: n", "allNodes: true")
     node = "\n---\napiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 9, pods: 9}}\n"
     found = simulated(MANIFEST + node, slices=slices, code=1)
@@ -200,7 +200,7 @@ def test_devices_of_no_single_node_have_a_row_of_their_own(simulated: Any) -> No
     assert rows == [("n", 0, 0, 2), ("(shared)", 5, 4, 0)]
 
 
-def test_bars_show_what_was_in_use_before() -> None:
+def test_bars_show_devices_used_before() -> None:
     use = NodeUse("n", 4, 1, 3, 0, 0, 0, 0, 0, limited=True)
     bare = NodeUse("m", 0, 0, 0, 0, 0, 0, 0, 0, limited=True)
     lines = plot(SimulationResult([], [bare], 3, None, [], filled=True), width=8).splitlines()
@@ -208,7 +208,7 @@ def test_bars_show_what_was_in_use_before() -> None:
     assert plot(SimulationResult([], [use], 0, None, [], filled=False), width=8).splitlines()[0] == "n  ██▓▓▓▓░░  3/4"
 
 
-def test_what_is_simulated_on_a_cluster_happens_when_it_is_done(kube: Any, simulated: Any) -> None:
+def test_a_simulation_on_a_cluster_matches_the_real_placement(kube: Any, simulated: Any) -> None:
     kube.add_node("one", devices=3)
     kube.add_node("two", devices=2)
     gpus = MANIFEST.replace('"d"', '"gpu.example.com"')
@@ -221,7 +221,7 @@ def test_what_is_simulated_on_a_cluster_happens_when_it_is_done(kube: Any, simul
     apply("first")
     kube.wait("pod/first", "phase=Running")
     before = kube.list("pods")
-    # The template and the class are the cluster's.
+    # Template and class come from the cluster.
     found = simulated(gpus.split("---")[2], "--server", kube.url, code=1)
     assert kube.list("pods") == before
     assert found["fitting"] == 1

@@ -1,4 +1,4 @@
-"""What a simulation makes of volumes, groups and priorities."""
+"""Simulations with volumes, groups and priorities."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def nodes(found: Json) -> dict[str, str]:
     return {each["pod"]: each["node"] for each in found["pods"]}
 
 
-def test_each_pod_of_a_stateful_set_gets_a_volume_of_its_own_as_long_as_there_are(
+def test_each_pod_of_a_stateful_set_gets_its_own_volume_while_volumes_are_free(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = simulated(capsys, tmp_path, STATEFUL_SET, code=1)
@@ -79,7 +79,7 @@ def test_each_pod_of_a_stateful_set_gets_a_volume_of_its_own_as_long_as_there_ar
     assert "add a volume of 5Gi of class local reachable from node n1" in found["why"]["report"]
 
 
-def test_volumes_are_made_for_claims_of_a_class_that_makes_them(
+def test_volumes_are_provisioned_for_claims_of_a_class_with_provisioner(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = STATEFUL_SET.replace("kubernetes.io/no-provisioner", "csi.example.com")
@@ -93,7 +93,7 @@ spec: {drivers: [{name: csi.example.com, nodeID: n1, allocatable: {count: 1}}]}
     at_once = manifest.replace("WaitForFirstConsumer", "Immediate")
     for each in (manifest, at_once):
         assert "" not in nodes(simulated(capsys, tmp_path, each, "--replicas=3")).values()
-    # Of what is made for pods, n1 attaches one.
+    # Node n1 attaches at most one provisioned volume.
     where = list(nodes(simulated(capsys, tmp_path, limited + manifest, "--replicas=9")).values())
     assert where.count("n1") <= 1
 
@@ -117,14 +117,14 @@ spec:
 """
 
 
-def test_a_gang_is_placed_as_a_whole_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gang_is_placed_completely_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = simulated(capsys, tmp_path, GROUP.replace("COUNT", "2"), GATES)
     assert len(set(nodes(found).values())) == 1
     found = simulated(capsys, tmp_path, GROUP.replace("COUNT", "3"), GATES, code=1)
     assert set(nodes(found).values()) == {""}
     assert found["why"]["kind"] == "PodGroup"
     assert [each["placed"] for each in found["why"]["placements"]] == [2, 2]
-    # Without the gate the pods are on their own.
+    # Without the gate each pod is placed separately.
     found = simulated(capsys, tmp_path, GROUP.replace("COUNT", "3"))
     assert "" not in nodes(found).values()
     found = simulated(capsys, tmp_path, GROUP.replace("COUNT", "1"), GATES, "--fill")
@@ -152,7 +152,7 @@ spec:
 """
 
 
-def test_others_end_for_a_pod_only_where_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_are_preempted_only_with_the_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = simulated(capsys, tmp_path, PRIORITIES, code=1)
     assert nodes(found) == {"default/low": "n1", "default/urgent": ""}
     assert "preemption would evict 1 pod from node n1: default/low" in found["why"]["report"]

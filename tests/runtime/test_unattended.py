@@ -1,4 +1,4 @@
-"""Whoever creates an object on which nothing acts is told so."""
+"""Warnings about new objects whose component does not run."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def said(kind: tuple[str, str], obj: dict[str, Any], *running: str) -> list[str]
     return judge(obj) if judge else []
 
 
-def test_every_part_is_of_a_kind_and_of_a_component_that_there_are() -> None:
+def test_every_part_names_an_existing_kind_and_component() -> None:
     assert set(PARTS) <= {(resource.group, resource.plural) for resource in CATALOG}
     assert {part.component for parts in PARTS.values() for part in parts} <= {*COMPONENTS, *UNSUPPORTED}
 
 
-def test_a_pod_waits_for_the_scheduler_until_it_has_a_node() -> None:
+def test_a_pod_needs_the_scheduler_until_it_is_bound() -> None:
     bound = {"spec": {"nodeName": "n"}}
     assert [text.partition(" (")[0] for text in said(("", "pods"), pod("a"))] == [
         "scheduler does not run on this server",
@@ -48,19 +48,19 @@ def test_a_pod_waits_for_the_scheduler_until_it_has_a_node() -> None:
     assert said(("", "pods"), pod("a"), "node-agent", "scheduler") == []
 
 
-def test_what_a_controller_made_is_its_own_affair() -> None:
+def test_objects_with_a_controlling_owner_get_no_warning() -> None:
     owned = pod("a", ownerReferences=[{"kind": "Job", "name": "j", "controller": True}])
     assert said(("", "pods"), owned) == []
     claimed = pod("a", ownerReferences=[{"kind": "Job", "name": "j"}])
     assert len(said(("", "pods"), claimed)) == 2
 
 
-def test_a_service_without_a_selector_waits_for_nobody() -> None:
+def test_a_service_without_selector_needs_no_controller() -> None:
     assert said(("", "services"), {"spec": {"selector": {"app": "a"}}}) != []
     assert said(("", "services"), {"spec": {}}) == []
 
 
-def test_what_kubedra_has_no_controller_for_is_told_apart() -> None:
+def test_controllers_missing_from_kubedra_are_distinguished() -> None:
     [text] = said(("storage.k8s.io", "volumeattachments"), {"metadata": {"name": "a"}})
     assert "persistentvolume-attach-detach-controller does not run on this server (not part of kubedra)" in text
 
@@ -75,7 +75,7 @@ def warnings(answer: Any) -> list[str]:
     return [value for name, value in answer.all_headers if name.lower() == "warning"]
 
 
-def test_a_warning_comes_with_the_object_and_once(wire: Wire) -> None:
+def test_a_warning_is_returned_once_with_the_object(wire: Wire) -> None:
     made = wire.post(DEPLOYMENTS, DEPLOYMENT)
     (warning,) = warnings(made)
     assert made.status == 201
@@ -85,7 +85,7 @@ def test_a_warning_comes_with_the_object_and_once(wire: Wire) -> None:
     assert (changed.status, warnings(changed), warnings(wire.get(f"{DEPLOYMENTS}/d"))) == (200, [], [])
 
 
-def test_an_apply_that_creates_is_told_and_a_second_one_is_not(wire: Wire) -> None:
+def test_an_apply_gets_a_warning_only_when_it_creates(wire: Wire) -> None:
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -99,7 +99,7 @@ def test_an_apply_that_creates_is_told_and_a_second_one_is_not(wire: Wire) -> No
     assert [(answer.status, len(warnings(answer))) for answer in applied] == [(201, 1), (200, 0)]
 
 
-def test_a_component_that_is_left_out_is_named_with_the_flag(wire: Wire) -> None:
+def test_a_disabled_component_is_named_with_the_flag(wire: Wire) -> None:
     (warning,) = warnings(wire.post(PODS, pod("p")))
     assert (
         "scheduler does not run on this server (enable it with --controllers): the object is stored, but it is not scheduled"
