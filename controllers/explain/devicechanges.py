@@ -102,8 +102,8 @@ class DeviceChanges:
         ]
         for name in sorted({each["deviceClassName"] for each in requests if each.get("deviceClassName")}):
             if there.get(name) is None:
-                made = {"metadata": {"name": name, "uid": name, "resourceVersion": "0"}, "spec": {}}
-                yield Change("class", f"create device class {name}", ((DEVICE_CLASSES, name, made),))
+                device_class = {"metadata": {"name": name, "uid": name, "resourceVersion": "0"}, "spec": {}}
+                yield Change("class", f"create device class {name}", ((DEVICE_CLASSES, name, device_class),))
 
     # Claims that request less
 
@@ -180,7 +180,7 @@ class DeviceChanges:
 
     def _add_to(self, node: str, driver: str, devices: list[Json], text: str) -> Change:
         pool = self._new_pool(node)
-        made = {
+        new_slice = {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceSlice",
             "metadata": {"name": pool, "uid": pool, "resourceVersion": "0"},
@@ -191,7 +191,7 @@ class DeviceChanges:
                 "devices": [{**device, "name": f"more-{number}"} for number, device in enumerate(devices)],
             },
         }
-        return Change("device", f"{text} to node {node}", ((RESOURCE_SLICES, pool, made),))
+        return Change("device", f"{text} to node {node}", ((RESOURCE_SLICES, pool, new_slice),))
 
     def _new_pool(self, node: str) -> str:
         """Return an unused slice name; earlier changes may have added slices."""

@@ -119,11 +119,11 @@ _NAMESPACED: Final = frozenset(
 def with_server_fields(metadata: Json, number: str, *, namespaced: bool) -> Json:
     """Return metadata with the fields that a server adds."""
     name = metadata.get("name") or f"{metadata.get('generateName', 'object-')}{number.lower()}"
-    made = {**metadata, "name": name, "uid": metadata.get("uid") or f"imagined-{number}"}
-    made.setdefault("resourceVersion", "0")
+    complete = {**metadata, "name": name, "uid": metadata.get("uid") or f"imagined-{number}"}
+    complete.setdefault("resourceVersion", "0")
     if namespaced:
-        made["namespace"] = metadata.get("namespace") or "default"
-    return made
+        complete["namespace"] = metadata.get("namespace") or "default"
+    return complete
 
 
 def copies(pod: Json, count: int | None) -> Iterator[Json]:

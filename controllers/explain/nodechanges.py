@@ -105,21 +105,21 @@ def _tolerate_taints(world: World, trial: Trial, node: NodeInfo, _: Rejection) -
 
 def _satisfy_affinity(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
     """Add the labels that would satisfy the node selector or the first satisfiable affinity term."""
-    wanted = dict(trial.pod.spec.get("nodeSelector") or {})
+    labels = dict(trial.pod.spec.get("nodeSelector") or {})
     for term in affinity_terms(trial.pod):
         expressions = term.get("matchExpressions") or ()
         if not term.get("matchFields") and all(e["operator"] in ("In", "Exists") for e in expressions):
-            wanted |= {e["key"]: (e.get("values") or ["true"])[0] for e in expressions if e["key"] not in node.labels
+            labels |= {e["key"]: (e.get("values") or ["true"])[0] for e in expressions if e["key"] not in node.labels
                        or (e["operator"] == "In" and node.labels[e["key"]] not in e["values"])}  # fmt: skip
             break
-    if wanted := {key: value for key, value in wanted.items() if node.labels.get(key) != value}:
-        yield _add_labels(node, wanted)
+    if labels := {key: value for key, value in labels.items() if node.labels.get(key) != value}:
+        yield _add_labels(node, labels)
 
 
-def _add_labels(node: NodeInfo, wanted: dict[str, str]) -> Change:
+def _add_labels(node: NodeInfo, new_labels: dict[str, str]) -> Change:
     raw = node.node or {}
-    labels = {**(raw["metadata"].get("labels") or {}), **wanted}
-    text = ", ".join(f"{key}={value}" for key, value in wanted.items())
+    labels = {**(raw["metadata"].get("labels") or {}), **new_labels}
+    text = ", ".join(f"{key}={value}" for key, value in new_labels.items())
     edit = (NODES, node.name, {**raw, "metadata": {**raw["metadata"], "labels": labels}})
     return Change("node", f"label node {node.name} {text}", (edit,))
 
@@ -289,13 +289,13 @@ def _bound_pair(claim: Json, volume: Json | None = None) -> list[Edit]:
     annotations = {**(meta.get("annotations") or {}), BIND_COMPLETED: "yes"}
     bound = {**claim, "metadata": {**meta, "annotations": annotations}, "spec": spec, "status": {"phase": "Bound"}}
     ref = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
-    made = {**volume, "spec": {**volume["spec"], "claimRef": ref}} if volume else _volume(name, claim, claimRef=ref)
-    return [(VOLUMES, name, made), (VOLUME_CLAIMS, key_of(claim), bound)]
+    pv = {**volume, "spec": {**volume["spec"], "claimRef": ref}} if volume else _volume(name, claim, claimRef=ref)
+    return [(VOLUMES, name, pv), (VOLUME_CLAIMS, key_of(claim), bound)]
 
 
 def _volume(name: str, claim: Json, **spec: object) -> Json:
     """Return a volume that matches a claim."""
-    made = {
+    volume_spec = {
         "capacity": {"storage": size_of(claim)},
         "accessModes": claim["spec"].get("accessModes") or [],
         "volumeMode": mode(claim),
@@ -304,7 +304,7 @@ def _volume(name: str, claim: Json, **spec: object) -> Json:
     }
     labels = dict((claim["spec"].get("selector") or {}).get("matchLabels") or {})
     metadata = {"name": name, "uid": name, "resourceVersion": "0", "labels": labels}
-    return {"metadata": metadata, "spec": made, "status": {"phase": "Available"}}
+    return {"metadata": metadata, "spec": volume_spec, "status": {"phase": "Available"}}
 
 
 def _satisfy_binding(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
@@ -313,9 +313,9 @@ def _satisfy_binding(world: World, trial: Trial, node: NodeInfo, _: Rejection) -
         return
     for claim in state.bound:
         volume = world.scheduler.volumes.volumes.get(claim["spec"]["volumeName"])
-        wanted = _reach_labels(volume) if volume is not None else {}
-        if wanted := {key: value for key, value in wanted.items() if node.labels.get(key) != value}:
-            yield _add_labels(node, wanted)
+        labels = _reach_labels(volume) if volume is not None else {}
+        if labels := {key: value for key, value in labels.items() if node.labels.get(key) != value}:
+            yield _add_labels(node, labels)
     if state.waiting:
         hostname = node.labels.get("kubernetes.io/hostname")
         term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [hostname]}]}
@@ -337,12 +337,12 @@ def _add_zone_node(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> 
     for name, __ in trial.pod.volume_claims:
         claim = world.scheduler.volumes.claims.get(f"{trial.pod.namespace}/{name}") or {"spec": {}}
         volume = world.scheduler.volumes.volumes.get(claim["spec"].get("volumeName") or "")
-        wanted = {label: min(values) for label, values in zones_of(volume)} if volume is not None else {}
-        if any(node.labels.get(label) != value for label, value in wanted.items()):
+        zone_labels = {label: min(values) for label, values in zones_of(volume)} if volume is not None else {}
+        if any(node.labels.get(label) != value for label, value in zone_labels.items()):
             another = _add_node(node)
             raw = another.edits[0][2] or {}
-            raw["metadata"]["labels"].update(wanted)
-            text = ", ".join(f"{label}={value}" for label, value in wanted.items())
+            raw["metadata"]["labels"].update(zone_labels)
+            text = ", ".join(f"{label}={value}" for label, value in zone_labels.items())
             yield Change("more", f"add a node like {node.name} in {text}", another.edits)
 
 

@@ -148,11 +148,11 @@ def _add_nodes(world: World, given: argparse.Namespace) -> None:
         world.set(NODES, node, bare_node(node, UNLIMITED))
         for driver, pool in profile.pools(node).items():
             for index, part in enumerate(pool.slices):
-                named = f"{node}-{driver}-{index}"
+                slice_name = f"{node}-{driver}-{index}"
                 whole = {"name": node, "generation": 1, "resourceSliceCount": len(pool.slices)}
                 spec = {"driver": driver, "nodeName": node, "pool": whole, **part}
-                meta = {"name": named, "uid": named, "resourceVersion": "0"}
-                world.set(RESOURCE_SLICES, named, {"metadata": meta, "spec": spec})
+                meta = {"name": slice_name, "uid": slice_name, "resourceVersion": "0"}
+                world.set(RESOURCE_SLICES, slice_name, {"metadata": meta, "spec": spec})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -119,7 +119,13 @@ def _add_components(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="terminated pods to keep; the oldest are deleted first; 0 for no limit (default 12500)",
     )
-    add("--max-endpoints-per-slice", type=int, default=100, metavar="N", help="(default 100)")
+    add(
+        "--max-endpoints-per-slice",
+        type=int,
+        default=100,
+        metavar="N",
+        help="maximum endpoints per slice (default 100)",
+    )
 
 
 def _add_node_lifecycle(group: argparse._ArgumentGroup) -> None:
