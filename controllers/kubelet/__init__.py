@@ -1,9 +1,9 @@
-"""The node agent: nodes without machines.
+"""The node agent: kubelets for nodes without machines.
 
-A Node is emulated when it carries the annotation `kubedra.dev/emulated`. The agent then is its kubelet (`agent`:
-capacity, conditions, lease; pods from bind to Running to their end), its example driver (`devices`: the ResourceSlice
-of `kubedra.dev/devices` GPUs), and at start it creates the nodes that `--nodes` asks for (`provision`). One agent cares
-for any number of nodes.
+A Node is emulated if it has the annotation `kubedra.dev/emulated`. The agent is its kubelet (`agent`: capacity,
+conditions, lease, and the pods from binding to their end). It is also the node's example driver (`emulation`: a
+ResourceSlice with the GPUs of `kubedra.dev/devices`). At start it creates the nodes of `--nodes`. One agent serves any
+number of nodes.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ from controllers.runtime.informer import Informers
 
 
 def build(client: Client, informers: Informers, options: Options) -> NodeAgent:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return NodeAgent(client, informers, options)

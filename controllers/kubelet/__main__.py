@@ -1,6 +1,6 @@
-"""`kubedra node run NAME`: the kubelet of one node as a process of its own, with real drivers.
+"""`kubedra node run NAME`: the kubelet of one node, with real drivers, in a process of its own.
 
-Exit codes: 0 after SIGINT or SIGTERM, 1 when the kubelet's files cannot be used, 2 for a mistake.
+Exit codes: 0 after SIGINT or SIGTERM, 1 if the kubelet's files cannot be used, 2 for a usage error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from controllers.options.command_line import (
 from controllers.options.options import Options, PluginDirs, Processes
 
 _EPILOG = """\
-A driver announces itself by a socket in the registry directory, as to a kubelet:
+A driver registers with a socket in the registry directory, as with any kubelet:
 
   kubedra node run n1 --plugin-dir /tmp/n1 --kubeconfig .kubedra/kubeconfig
   my-driver --node-name=n1 --plugin-registration-path=/tmp/n1/registry --kubeconfig=.kubedra/kubeconfig …
@@ -41,7 +41,7 @@ A driver announces itself by a socket in the registry directory, as to a kubelet
 
 
 def parser() -> argparse.ArgumentParser:
-    """The flags."""
+    """Build the argument parser."""
     flags = OneLineParser(
         prog=os.environ.get("KUBEDRA_PROG", "python -m controllers.kubelet"),
         description="The kubelet of one node with real drivers, against any Kubernetes API server.",
@@ -49,21 +49,21 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    flags.add_argument("name", help="the Node's name; the Node is created where there is none")
+    flags.add_argument("name", help="name of the Node; created if it does not exist")
     add_cluster(flags)
     flags.add_argument(
-        "--plugin-dir", type=Path, required=True, metavar="DIR", help="where the kubelet keeps its files"
+        "--plugin-dir", type=Path, required=True, metavar="DIR", help="directory for the kubelet's files"
     )
     flags.add_argument(
         "--registry-dir",
         type=Path,
         metavar="DIR",
-        help="where drivers announce themselves (default: registry in the plugin directory)",
+        help="directory in which drivers register (default: registry in the plugin directory)",
     )
     flags.add_argument(
         "--run",
         action="store_true",
-        help="containers that have a command run as processes of this machine; with a server on loopback alone",
+        help="run container commands as local processes under your own user; requires a server on loopback",
     )
     flags.add_argument(
         "--cdi-dir",
@@ -71,34 +71,34 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="DIR",
-        help="with --run: where drivers put CDI files, after /etc/cdi, /var/run/cdi and cdi in the plugin directory;"
-        " may be given again",
+        help="with --run: directory of CDI files, searched after /etc/cdi, /var/run/cdi and DIR/cdi of --plugin-dir;"
+        " repeatable",
     )
     flags.add_argument(
         "--sync-frequency",
         default="1m",
         metavar="DURATION",
-        help="how soon it looks again at what cannot go on, as kubelet's (default 1m)",
+        help="retry interval for pods that cannot start, as kubelet's (default 1m)",
     )
     flags.add_argument(
         "--healthz-bind-address",
         default="",
         metavar="IP:PORT",
-        help="answer /healthz, /livez, /readyz and /metrics there (default: nowhere)",
+        help="serve /healthz, /livez, /readyz and /metrics on this address (default: none)",
     )
-    flags.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="as kubelet's")
+    flags.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="feature gates, as kubelet's")
     flags.add_argument(
-        "--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)"
+        "--emulated-version", default="1.36", metavar="X.Y", help="Kubernetes release to emulate (default 1.36)"
     )
     flags.add_argument(
-        "--attached", action="store_true", help="stop when standard input ends: with the process that started this one"
+        "--attached", action="store_true", help="stop when standard input closes, that is, with the parent process"
     )
-    flags.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
+    flags.add_argument("-v", "--verbose", action="count", default=0, help="log more; -vv logs everything")
     return flags
 
 
 def read(arguments: Sequence[str] | None) -> Given:
-    """What the flags say. Raises FlagError; `--help` exits."""
+    """Parse the flags. Raise FlagError naming the bad flag; `--help` exits."""
     given = parser().parse_args(arguments)
     frequency = duration("--sync-frequency", given.sync_frequency)
     if frequency <= timedelta():
@@ -127,18 +127,23 @@ def read(arguments: Sequence[str] | None) -> Given:
 
 
 def _processes(given: argparse.Namespace, plugins: Path, server: str) -> Processes:
-    """Raises FlagError where others than whoever uses this machine say what runs."""
+    """Build the options of `--run`. Raise FlagError unless the server listens on loopback.
+
+    Otherwise users of other machines could run commands here.
+    """
     host = urlsplit(server).hostname or ""
     if host != "localhost" and not host.startswith("127.") and host != "::1":
-        raise FlagError(f"--run with the server {server}: commands of pods would run for others; loopback alone")
-    # A server keeps its kubeconfig in its data directory, and looks there for kubelets.
+        raise FlagError(
+            f"--run with the server {server}: other machines could run commands here; use a server on loopback"
+        )
+    # The server stores its kubeconfig in its data directory and finds kubelets there.
     known = given.kubeconfig.absolute().parent if given.kubeconfig else plugins
     cdi = Processes.cdi_of(plugins, (path.absolute() for path in given.cdi_dir))
     return Processes(directory=plugins / "run", announcements=known / "kubelets", cdi=cdi)
 
 
 def _when_stdin_ends() -> None:
-    """Whoever started this process is gone when its end of the pipe is."""
+    """Stop this process when its parent closes the pipe."""
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass

@@ -1,8 +1,8 @@
 """The node agent: a kubelet for every emulated node of a cluster, or the kubelet of one node.
 
-A node with plugin directories has real drivers (`PluginHost`), the others emulated ones.
+A node with plugin directories has real drivers (`PluginHost`); the others have emulated ones.
 
-Keys are `node:NAME`, `pod:NS/NAME` and, for a pod that is gone while its claims are held, `gone:UID`.
+Keys are `node:NAME`, `pod:NS/NAME`, and `gone:UID` for a deleted pod whose claims are still prepared.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NAME = "node-agent"
 
 
 class NodeAgent(ControllerComponent):
-    """The component."""
+    """The component that runs the kubelets of one process."""
 
     name = NAME
 
@@ -66,11 +66,11 @@ class NodeAgent(ControllerComponent):
             "node", lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ()
         )
         self._pods_of_claim = self._pods.index("claims", _claim_keys)
-        #: A kubelet of one node reads claims one by one, as it is allowed to.
+        #: None for the kubelet of one node: it may only get single claims.
         self._claims = None if options.node else informers.device_kind(RESOURCE_CLAIMS, options.features)
         self._controller = Controller(NAME, self.reconcile, workers=8)
         self._registration = Registration(client, informers, options, self._slices_changed)
-        self._choice = random.Random(options.seed)  # noqa: S311 - no secret
+        self._random = random.Random(options.seed)  # noqa: S311 - no secret
         self._addresses = PodAddresses(options.node)
         self._dra_metrics = DraMetrics()
         self._plugins = self._plugin_host(options.plugin_node) if options.plugin_dirs is not None else None
@@ -87,14 +87,14 @@ class NodeAgent(ControllerComponent):
             self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim))
         self._requests: Informer | None = None
         if self._features.enabled(CERTIFICATES_GATE):
-            # Where their version is not served pods without certificates go on, so nobody waits for these.
+            # Not required: pods without certificates must start even if this kind is not served.
             selector = f"spec.nodeName={options.node}" if options.node else ""
             self._requests = informers.of(POD_CERTIFICATE_REQUESTS, field_selector=selector)
             self._requests.on(self._request_changed, lambda _, new: self._request_changed(new), self._request_changed)
 
     @property
     def due(self) -> float | None:
-        # What real drivers do next cannot be foreseen.
+        # The next action of real drivers cannot be predicted.
         return super().due if self._plugins is None else asyncio.get_running_loop().time()
 
     @property
@@ -115,11 +115,11 @@ class NodeAgent(ControllerComponent):
                     await self._run_server.close()
 
     async def begin_anew(self) -> None:
-        """The nodes that were asked for, once more: the store was emptied."""
+        """Create the configured nodes again after the store was emptied."""
         await self._registration.provision()
 
     def _node_changed(self, node: Json) -> None:
-        self._registration.note(node)
+        self._registration.record(node)
         if self._is_mine(node):
             self._controller.queue.add(f"node:{key_of(node)}")
             for pod in self._pods_of_node.get(key_of(node)):
@@ -130,7 +130,7 @@ class NodeAgent(ControllerComponent):
 
     def _node_gone(self, node: Json) -> None:
         self._controller.queue.drop(f"node:{key_of(node)}")
-        self._registration.forget(node)
+        self._registration.remove(node)
         running = self._kubelets.pop(key_of(node), None)
         if running is not None:
             running.stop()
@@ -138,45 +138,45 @@ class NodeAgent(ControllerComponent):
     def _pod_changed(self, pod: Json) -> None:
         name = pod["spec"].get("nodeName")
         if name:
-            self._addresses.note(pod)
+            self._addresses.record(pod)
             node = self._nodes.get(name)
             if node is not None and self._is_mine(node):
-                # The pods of a node that comes later are queued then.
+                # Pods of a node that appears later are queued with the node.
                 self._controller.queue.add(f"pod:{key_of(pod)}")
 
     def _pod_updated(self, old: Json, pod: Json) -> None:
         if old["metadata"]["uid"] != pod["metadata"]["uid"]:
             self._pod_gone(old)
         elif _has_ended(old) and _has_ended(pod):
-            return  # finalizers go, conditions come: nothing of that is the node's business
+            return  # changes of finalizers and conditions do not concern the node
         self._pod_changed(pod)
 
     def _pod_gone(self, pod: Json) -> None:
         self._controller.queue.drop(f"pod:{key_of(pod)}")
-        self._addresses.forget(pod)
+        self._addresses.remove(pod)
         uid = pod["metadata"]["uid"]
         running = self._kubelets.get(pod["spec"].get("nodeName", ""))
         if running is not None:
-            running.kubelet.forget(pod)
+            running.kubelet.remove(pod)
         if running is not None and running.kubelet.claims.might_need_unprepare(uid):
             self._gone[uid] = pod
             self._controller.queue.add(f"gone:{uid}")
 
     def _claim_changed(self, claim: Json) -> None:
         for pod in self._pods_of_claim.get(key_of(claim)):
-            self._unsettle(pod)
+            self._invalidate(pod)
             self._pod_changed(pod)
 
-    def _unsettle(self, pod: Json) -> None:
-        """Something that a pod depends on has changed."""
+    def _invalidate(self, pod: Json) -> None:
+        """Make the next sync of a pod run in full because a dependency has changed."""
         running = self._kubelets.get(pod["spec"].get("nodeName", ""))
         if running is not None:
-            running.kubelet.look_again(pod)
+            running.kubelet.invalidate(pod)
 
     def _request_changed(self, request: Json) -> None:
         pod = self._pods.get(f"{request['metadata']['namespace']}/{request['spec']['podName']}")
         if pod is not None:
-            self._unsettle(pod)
+            self._invalidate(pod)
             self._pod_changed(pod)
 
     async def reconcile(self, key: str) -> timedelta | None:
@@ -186,9 +186,9 @@ class NodeAgent(ControllerComponent):
             if node is None or not self._is_mine(node):
                 return None
             if name == self._options.plugin_node:
-                # Drivers register with the node, whether it has pods or not.
+                # Drivers register with the node even if it has no pods.
                 self._kubelet(name)
-            return await self._registration.keep(node)
+            return await self._registration.reconcile(node)
         return await (self._release(name) if kind == "gone" else self._sync(name))
 
     async def _sync(self, name: str) -> timedelta | None:
@@ -199,8 +199,8 @@ class NodeAgent(ControllerComponent):
         try:
             return await self._kubelet(key_of(node)).sync(pod, node)
         except StatusError as error:
-            # The pod was deleted by force meanwhile, or is another one by now (its uid cannot be changed: Invalid).
-            # There is nothing left to report on this one.
+            # The pod was force-deleted or replaced meanwhile (a changed uid is Invalid): there is nothing left to
+            # report.
             now = self._pods.get(name)
             gone = now is None or now["metadata"]["uid"] != pod["metadata"]["uid"]
             if not gone and not is_reason(error, "NotFound"):
@@ -210,7 +210,7 @@ class NodeAgent(ControllerComponent):
             return None
 
     async def _release(self, uid: str) -> timedelta | None:
-        """A pod that is gone; a node that is gone took its drivers with it."""
+        """Release the claims of a deleted pod. A deleted node took its drivers along."""
         pod = self._gone[uid]
         running = self._kubelets.get(pod["spec"]["nodeName"])
         again = await running.kubelet.release(pod) if running is not None else None
@@ -222,14 +222,14 @@ class NodeAgent(ControllerComponent):
         return key_of(node) == self._options.node if self._options.node else is_emulated(node)
 
     def _kubelet(self, node: str) -> Kubelet:
-        """The node's kubelet; its events come from the node."""
+        """Return the node's kubelet, started on first use. Its events name the node as their host."""
         running = self._kubelets.get(node)
         if running is None:
             recorder = CoreEventRecorder(self._client, "kubelet", node)
             frequency = self._options.sync_frequency
             timings = Timings(frequency, min(Timings().backoff, frequency))
             host = Host(
-                self._client, self._addresses, timings, self._choice.random, self._newest.wrote,
+                self._client, self._addresses, timings, self._random.random, self._newest.wrote,
                 self._features.enabled(COMPARISON_GATE),
             )  # fmt: skip
             assert self._group is not None
@@ -237,7 +237,7 @@ class NodeAgent(ControllerComponent):
             plugins = self._plugins if node == self._options.plugin_node else None
             if plugins is None:
                 features, metrics = self._dra_features(), self._dra_metrics
-                drivers = EmulatedDrivers(lambda: self._faults(node), self._results)
+                drivers = EmulatedDrivers(lambda: self._faults(node), self._allocation_results)
                 manager = DraManager(drivers, self._read_claim, NoCheckpoint(), features, metrics)
                 health: WithHealth | None = self._emulated_health(node, manager)
             else:
@@ -256,10 +256,10 @@ class NodeAgent(ControllerComponent):
             return None
         run = self._options.run
         directory = None if run is None else run.directory / node
-        return PodCertificates(self._client, self._requests.get, recorder, self._choice.random, directory)
+        return PodCertificates(self._client, self._requests.get, recorder, self._random.random, directory)
 
     def _containers(self, node: str, claims: DraManager) -> ProcessContainers | None:
-        """None where containers are emulated."""
+        """Return the process runner of a node, or None if containers are emulated."""
         options = self._options.run
         if options is None:
             return None
@@ -267,7 +267,7 @@ class NodeAgent(ControllerComponent):
         from controllers.kubelet.run.server import RunServer
 
         if self._run_server is None:
-            self._run_server = RunServer(options.announcements, self._find)
+            self._run_server = RunServer(options.announcements, self._find_pod)
         assert self._group is not None
         self._group.create_task(self._run_server.announce(node))
 
@@ -277,8 +277,8 @@ class NodeAgent(ControllerComponent):
         directory = options.directory / node
         return ProcessContainers(self._client, directory, options.cdi, claims.container_devices, changed)
 
-    def _find(self, uid: str) -> tuple[Json, ProcessContainers] | None:
-        """A pod that runs here."""
+    def _find_pod(self, uid: str) -> tuple[Json, ProcessContainers] | None:
+        """Return the pod with a uid and the process runner of its node."""
         for pod in self._pods.objects.values():
             if pod["metadata"]["uid"] == uid:
                 running = self._kubelets.get(pod["spec"].get("nodeName", ""))
@@ -286,7 +286,7 @@ class NodeAgent(ControllerComponent):
         return None
 
     def _plugin_host(self, node: str) -> PluginHost:
-        """Raises CheckpointError where the kubelet's files cannot be used."""
+        """Build the host of real drivers. Raise CheckpointError if the kubelet's files cannot be used."""
         from controllers.kubelet.grpc.host import HostOptions, PluginHost
 
         dirs, enabled = self._options.plugin_dirs, self._features.enabled
@@ -307,7 +307,7 @@ class NodeAgent(ControllerComponent):
         def changed(uids: set[str]) -> None:
             for pod in self._pods_of_node.get(node):
                 if pod["metadata"]["uid"] in uids:
-                    self._unsettle(pod)
+                    self._invalidate(pod)
                     self._controller.queue.add(f"pod:{key_of(pod)}")
 
         return PluginHost(self._client, self._read_live, options, self._dra_metrics, pods, changed)
@@ -316,8 +316,8 @@ class NodeAgent(ControllerComponent):
         found = self._nodes.get(node)
         return NO_FAULTS if found is None else device_faults(found)
 
-    def _results(self, claim: ClaimId) -> Sequence[Json]:
-        """What the claim was given, as far as it was seen."""
+    def _allocation_results(self, claim: ClaimId) -> Sequence[Json]:
+        """Return the claim's cached allocation results; empty if unknown."""
         found = self._claims.get(f"{claim.namespace}/{claim.name}") if self._claims is not None else None
         allocation = (found or {}).get("status", {}).get("allocation") or {}
         results: Sequence[Json] = (allocation.get("devices") or {}).get("results") or ()
@@ -342,7 +342,7 @@ class NodeAgent(ControllerComponent):
         return await self._client.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])
 
     async def _read_claim(self, pod: Json, name: str) -> Json:
-        """The claim as it was last seen, where that serves the pod; else as it is."""
+        """Return the cached claim if it is allocated and reserved for the pod, else read it from the server."""
         claim = self._claims.get(f"{pod['metadata']['namespace']}/{name}") if self._claims is not None else None
         if claim is not None and (claim.get("status") or {}).get("allocation"):
             gates = self._dra_features()
@@ -353,7 +353,7 @@ class NodeAgent(ControllerComponent):
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A kubelet, and the tasks that write its events and speak to its drivers."""
+    """A kubelet with the tasks that write its events and talk to its drivers."""
 
     kubelet: Kubelet
     tasks: Sequence[asyncio.Task[None]]
@@ -367,7 +367,7 @@ class _Running:
 
 
 def _has_ended(pod: Json) -> bool:
-    """Whether a pod has ended, and is not being deleted."""
+    """Return whether a pod is terminal and not being deleted."""
     return pod.get("status", {}).get("phase") in TERMINAL and "deletionTimestamp" not in pod["metadata"]
 
 

@@ -1,7 +1,7 @@
-"""The kubelet of one node: its pods from bind to Running to their end.
+"""The kubelet of one node: its pods from binding to Running to their end.
 
-What containers do is the business of `containers` and `lifecycle`. Claims are prepared before they start, and released
-after they ended, before the pod is reported as ended and goes.
+The state of containers comes from `containers` and `lifecycle`. Claims are prepared before the containers start. They
+are released after the containers have ended, before the pod is reported as ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from controllers.kubelet.emulation.addresses import PodAddresses
 from controllers.kubelet.emulation.annotations import missing_images
 from controllers.kubelet.pods import lifecycle
 from controllers.kubelet.pods import status as podstatus
-from controllers.kubelet.pods.admission import Refusal, Room
+from controllers.kubelet.pods.admission import NodeAdmission, Refusal
 from controllers.kubelet.pods.certificates import PodCertificates, sources
 from controllers.kubelet.pods.containers import EMULATED, Containers
 from controllers.runtime.client import Client, is_reason
@@ -30,19 +30,20 @@ from controllers.runtime.times import go_time, parse_time
 from controllers.runtime.workqueue import Resync
 
 log = logging.getLogger(__name__)
-#: A pod and its container statuses → these with the health of their devices.
+#: Adds the health of devices to a pod's container statuses.
 WithHealth = Callable[[Json, Sequence[Json]], list[Json]]
 TERMINAL = frozenset({"Succeeded", "Failed"})
-#: What of a pod's metadata a report changes.
+#: Metadata fields that a status report changes.
 _OURS: Json = {"resourceVersion": "", "managedFields": None}
-#: Seconds that a timer may fire before its time.
+#: Seconds by which a timer may fire early.
 _EARLY = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """How long a kubelet waits. `resync`: before it looks again at a pod that cannot start; `backoff`: after an error
-    when a pod ends; both up to half as long again.
+    """Delays of a kubelet, each extended at random by up to half.
+
+    `resync` precedes the next attempt to start a pod. `backoff` follows an error while a pod ends.
     """
 
     resync: timedelta = timedelta(seconds=60)
@@ -51,8 +52,10 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the kubelets of one process share. `wrote` takes a pod as the server answered to a report: the next step
-    begins there, also when the informer still shows an earlier one.
+    """The environment shared by all kubelets of one process.
+
+    `wrote` receives each pod returned by a status report. The next sync starts from that version even if the informer
+    still has an older one.
     """
 
     client: Client
@@ -61,31 +64,32 @@ class Host:
     jitter: Callable[[], float] = random.random
     wrote: Callable[[Json], Json] = lambda pod: pod
     comparing: bool = False
-    """Whether tolerations compare numbers."""
+    """Enables numeric comparison in tolerations."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
-    """A report after which there is nothing to do for a pod until it or its node is another one, or until a time of the
-    loop: the event of the report itself comes back, and most looks would be at it.
+class _FinalReport:
+    """The resourceVersion of a report that needs no follow-up until the pod or node changes or `due` passes.
+
+    It skips the sync caused by the report's own watch event. Most syncs would be of that kind.
     """
 
     version: str
     node: Json | None = None
     due: float | None = None
 
-    def until(self, node: Json, again: timedelta | None) -> _Settled:
+    def until(self, node: Json, again: timedelta | None) -> _FinalReport:
         due = None if again is None else asyncio.get_running_loop().time() + again.total_seconds()
-        return _Settled(self.version, node, due)
+        return _FinalReport(self.version, node, due)
 
-    def holds(self, pod: Json, node: Json) -> bool:
+    def is_current(self, pod: Json, node: Json) -> bool:
         if self.version != pod["metadata"].get("resourceVersion") or self.node is not node:
             return False
         return self.due is None or asyncio.get_running_loop().time() < self.due - _EARLY
 
 
 class Kubelet:
-    """Everything that one node does for its pods."""
+    """The work of one node for its pods."""
 
     def __init__(
         self,
@@ -97,80 +101,84 @@ class Kubelet:
         pods: Callable[[], Iterable[Json]] = tuple,
         certificates: PodCertificates | None = None,
     ) -> None:
-        """`with_health` adds the health of devices to container statuses; None where nobody reports it. `pods` gives
-        those that name the node. `certificates`: None where pods have none.
+        """Create a kubelet.
+
+        Args:
+            with_health: Adds the health of devices to container statuses; None if health is not reported.
+            pods: Returns the pods bound to the node.
+            certificates: None if pods have no certificates.
         """
-        self._room = Room(pods, host.comparing)
+        self._admission = NodeAdmission(pods, host.comparing)
         self._host, self._recorder, self._with_health = host, recorder, with_health
         self.claims, self._containers, self._certificates = claims, containers, certificates
-        #: Pods (uids) whose containers were told to end.
-        self._told: set[str] = set()
-        #: By uid: what was reported last, if nothing else has changed, and nothing will by itself but at a time.
-        self._settled: dict[str, _Settled] = {}
-        #: Those for which something else changed since the step began that is under way.
-        self._unsettled: set[str] = set()
+        #: Uids of pods whose containers received a stop signal.
+        self._stopping: set[str] = set()
+        #: The last report by pod uid, if it needs no follow-up.
+        self._final_reports: dict[str, _FinalReport] = {}
+        #: Uids of pods with a changed dependency since their running sync began.
+        self._invalidated: set[str] = set()
 
     async def sync(self, pod: Json, node: Json) -> timedelta | None:
-        """One step for a pod; when to come again, should no event come first."""
+        """Advance one pod. Return the delay until the next sync if no event comes first."""
         uid = pod["metadata"]["uid"]
-        settled = self._settled.pop(uid, None)
-        if settled is not None and settled.holds(pod, node):
-            self._settled[uid] = settled
+        final = self._final_reports.pop(uid, None)
+        if final is not None and final.is_current(pod, node):
+            self._final_reports[uid] = final
             return None
-        self._unsettled.discard(uid)
+        self._invalidated.discard(uid)
         again = await self._sync(pod, node)
-        reported = self._settled.pop(uid, None)
-        if reported is not None and uid not in self._unsettled:
-            self._settled[uid] = reported.until(node, again)
+        reported = self._final_reports.pop(uid, None)
+        if reported is not None and uid not in self._invalidated:
+            self._final_reports[uid] = reported.until(node, again)
         return again
 
-    def look_again(self, pod: Json) -> None:
-        """Something beside the pod and its node has changed."""
-        self._settled.pop(pod["metadata"]["uid"], None)
-        self._unsettled.add(pod["metadata"]["uid"])
+    def invalidate(self, pod: Json) -> None:
+        """Discard the pod's final report because a dependency other than the pod or its node has changed."""
+        self._final_reports.pop(pod["metadata"]["uid"], None)
+        self._invalidated.add(pod["metadata"]["uid"])
 
     async def _sync(self, pod: Json, node: Json) -> timedelta | None:
         phase = pod.get("status", {}).get("phase", "Pending")
         if pod["metadata"].get("deletionTimestamp"):
             return await self._terminate(pod, phase)
         if phase in TERMINAL:
-            self._host.addresses.forget(pod)
-            self._room.leave(pod)
+            self._host.addresses.remove(pod)
+            self._admission.remove(pod)
             return None
         new = phase == "Pending" and not pod.get("status", {}).get("podIP")
-        if new and (refusal := await self._refusal(pod, node)):
+        if new and (refusal := await self._check_admission(pod, node)):
             self._recorder.record(pod, "Warning", *refusal)
-            await self._report(pod, podstatus.rejected(pod, *refusal))
+            await self._report(pod, podstatus.build_rejected(pod, *refusal))
             return None
         left = _time_left(pod)
         if left is not None and left <= timedelta():
             self._recorder.record(pod, "Normal", "DeadlineExceeded", podstatus.DEADLINE_EXCEEDED)
-            self._containers.kill(pod, [status["name"] for status in _running(pod)])
-            return await self._end(pod, podstatus.overdue(pod, self._now()), phase)
+            self._containers.kill(pod, [status["name"] for status in _running_statuses(pod)])
+            return await self._end(pod, podstatus.build_overdue(pod, self._now()), phase)
         if new:
             return _earliest(await self._start(pod, node), left)
         renewal = await self._certificates.step(pod, node) if self._certificates is not None else None
         return _earliest(await self._advance(pod, node, {}), left, renewal)
 
-    def forget(self, pod: Json) -> None:
-        """The pod is gone from the API: its containers are killed."""
-        self._host.addresses.forget(pod)
-        self._room.leave(pod)
-        self._containers.forget(pod)
+    def remove(self, pod: Json) -> None:
+        """Kill the containers of a deleted pod and drop its state."""
+        self._host.addresses.remove(pod)
+        self._admission.remove(pod)
+        self._containers.remove(pod)
         if self._certificates is not None:
-            self._certificates.forget(pod)
-        self._told.discard(pod["metadata"]["uid"])
-        self._settled.pop(pod["metadata"]["uid"], None)
-        self._unsettled.discard(pod["metadata"]["uid"])
+            self._certificates.remove(pod)
+        self._stopping.discard(pod["metadata"]["uid"])
+        self._final_reports.pop(pod["metadata"]["uid"], None)
+        self._invalidated.discard(pod["metadata"]["uid"])
 
     async def release(self, pod: Json) -> timedelta | None:
-        """The claims of a pod that is gone from the API."""
-        self.forget(pod)
-        return None if await self._unprepare(pod) else self._later(self._host.timings.backoff)
+        """Release the claims of a deleted pod."""
+        self.remove(pod)
+        return None if await self._unprepare(pod) else self._add_jitter(self._host.timings.backoff)
 
-    async def _refusal(self, pod: Json, node: Json) -> Refusal | None:
-        """Why the node does not take the pod, also as the node is now."""
-        refusal = self._room.take(pod, node)
+    async def _check_admission(self, pod: Json, node: Json) -> Refusal | None:
+        """Return the node's reason to reject the pod, checked against a fresh read of the node."""
+        refusal = self._admission.admit(pod, node)
         if refusal is None:
             return None
         try:
@@ -178,15 +186,15 @@ class Kubelet:
         except Exception as error:
             if not is_reason(error, "NotFound"):
                 raise
-        return self._room.take(pod, node)
+        return self._admission.admit(pod, node)
 
     async def _start(self, pod: Json, node: Json) -> timedelta | None:
         more: Json = {}
         if not pod.get("status", {}).get("startTime"):
-            if self._waits(pod):
-                pod = await self._report(pod, podstatus.starting(pod, self._now(), node_address(node)))
+            if self._needs_several_syncs(pod):
+                pod = await self._report(pod, podstatus.build_starting(pod, self._now(), node_address(node)))
             else:
-                more = podstatus.admitted(self._now(), node_address(node))
+                more = podstatus.build_admitted(self._now(), node_address(node))
         renewal = None
         if self._certificates is not None:
             renewal = await self._certificates.step(pod, node)
@@ -194,20 +202,22 @@ class Kubelet:
                 for volume, why in missing.items():
                     text = f'MountVolume.SetUp failed for volume "{volume}" : {why}'
                     self._recorder.record(pod, "Warning", "FailedMount", text)
-                return _earliest(renewal, self._later(self._host.timings.resync))
+                return _earliest(renewal, self._add_jitter(self._host.timings.resync))
         try:
             await self.claims.prepare(pod)
         except DraError as error:
             message = f"Failed to prepare dynamic resources: {error}"
             self._recorder.record(pod, "Warning", "FailedPrepareDynamicResources", message)
-            return self._later(self._host.timings.resync)
+            return self._add_jitter(self._host.timings.resync)
         address = node_address(node) if pod["spec"].get("hostNetwork") else self._host.addresses.assign(pod)
         again = await self._advance(pod, node, {**more, "podIP": address, "podIPs": [{"ip": address}]})
         return _earliest(again, renewal)
 
-    def _waits(self, pod: Json) -> bool:
-        """Whether anything lies between the start of a pod and that of its containers: certificates that are issued,
-        drivers that prepare its claims, or processes that begin. What would be overwritten at once is not reported.
+    def _needs_several_syncs(self, pod: Json) -> bool:
+        """Return whether starting the containers takes several syncs.
+
+        That is the case with certificates to issue, claims to prepare or processes to start. Otherwise the Pending
+        status would be overwritten immediately, so it is not reported.
         """
         if self._certificates is not None and any(sources(pod)):
             return True
@@ -215,25 +225,25 @@ class Kubelet:
         return bool(pod["spec"].get("resourceClaims") or shared) or self._containers is not EMULATED
 
     async def _advance(self, pod: Json, node: Json, more: Json) -> timedelta | None:
-        """What is due of the pod's containers; `more` belongs to the status as well."""
+        """Advance the pod's containers. `more` is merged into the reported status."""
         await self._containers.prepare(pod)
         step = lifecycle.step(pod, clock.now(), self._containers, missing_images(node))
         for kind, reason, message in step.events:
             self._recorder.record(pod, kind, reason, message)
         if step.over:
             return await self._end(pod, {**step.status, **more}, "Running")
-        status = self._shown(pod, step.status)
+        status = self._add_health(pod, step.status)
         present = pod.get("status", {})
         if (
             more
             or any(status[part] != present.get(part) for part in status if part != "conditions")
-            or _turned(present, status)
+            or _has_changed_conditions(present, status)
         ):
-            await self._report(pod, {**status, **more}, settles=True)
+            await self._report(pod, {**status, **more}, is_final=True)
         return step.again
 
-    def _shown(self, pod: Json, status: Json) -> Json:
-        """The status with the health of devices."""
+    def _add_health(self, pod: Json, status: Json) -> Json:
+        """Return the status with the health of devices."""
         if self._with_health is None:
             return status
         return {**status, "containerStatuses": self._with_health(pod, status["containerStatuses"])}
@@ -242,7 +252,7 @@ class Kubelet:
         ends, again = self._stop(pod)
         if again is not None:
             return again
-        if again := await self._end(pod, podstatus.killed(pod, self._now(), ends), phase):
+        if again := await self._end(pod, podstatus.build_killed(pod, self._now(), ends), phase):
             return again
         meta = pod["metadata"]
         try:
@@ -255,44 +265,46 @@ class Kubelet:
         return None
 
     def _stop(self, pod: Json) -> tuple[dict[str, tuple[str, int]], timedelta | None]:
-        """Tells the containers that run to end: when (as the API writes it) and with what code each did, or in how long
-        to look again. They have until the deletion timestamp.
+        """Stop the running containers; they have until the deletion timestamp.
+
+        Return the end time (RFC 3339) and exit code of each ended container, and the delay until the next check.
         """
         meta, now = pod["metadata"], clock.now()
         deadline = parse_time(meta["deletionTimestamp"])
         asked = deadline - go_seconds(meta.get("deletionGracePeriodSeconds") or 0)
         ends: dict[str, tuple[str, int]] = {}
         waits: list[timedelta] = []
-        for status in _running(pod):
-            if meta["uid"] not in self._told:
+        for status in _running_statuses(pod):
+            if meta["uid"] not in self._stopping:
                 self._recorder.record(pod, "Normal", "Killing", f"Stopping container {status['name']}")
-            end = self._containers.stopped(pod, status, asked, deadline)
+            end = self._containers.stop(pod, status, asked, deadline)
             if end is None:
                 waits.append(max(deadline - now, timedelta(seconds=1)))
             elif end.at > now:
                 waits.append(end.at - now)
             else:
                 ends[status["name"]] = (go_time(end.at), end.code)
-        self._told.add(meta["uid"])
+        self._stopping.add(meta["uid"])
         return ends, min(waits, default=None)
 
     async def _end(self, pod: Json, ended: Json, before: str) -> timedelta | None:
-        """The containers have ended: releases the claims and says so, in this order. While a claim is held the pod is
-        reported in the phase `before`.
+        """Release the claims of ended containers, then report the final status.
+
+        While a claim is prepared the pod is reported in the phase `before`.
         """
         phase = pod.get("status", {}).get("phase", "Pending")
         released = await self._unprepare(pod)
         if phase in TERMINAL:
-            return None if released else self._later(self._host.timings.backoff)
+            return None if released else self._add_jitter(self._host.timings.backoff)
         if released:
             await self._report(pod, ended)
             return None
-        if _running(pod) or phase != before:
+        if _running_statuses(pod) or phase != before:
             await self._report(pod, {**ended, "phase": before})
-        return self._later(self._host.timings.backoff)
+        return self._add_jitter(self._host.timings.backoff)
 
     async def _unprepare(self, pod: Json) -> bool:
-        """Whether no claim is held for the pod any more. A pod that never got as far as that needs no driver."""
+        """Release the pod's claims. Return whether none is left; needs no driver if none was prepared."""
         if not self.claims.might_need_unprepare(pod["metadata"]["uid"]):
             return True
         try:
@@ -302,27 +314,27 @@ class Kubelet:
             return False
         return True
 
-    async def _report(self, pod: Json, status: Json, *, settles: bool = False) -> Json:
-        """`settles`: the status is all that follows from the pod and its node as they are."""
+    async def _report(self, pod: Json, status: Json, *, is_final: bool = False) -> Json:
+        """Patch the pod's status. `is_final` marks a status that needs no follow-up."""
         meta = pod["metadata"]
         body = {"metadata": {"uid": meta["uid"]}, "status": status}
         client = self._host.client
         answer = self._host.wrote(await client.patch(PODS, meta["name"], body, meta["namespace"], subresource="status"))
         version = answer["metadata"].get("resourceVersion")
-        if settles and version and self._containers is EMULATED and _alike(pod, answer, status):
-            self._settled[meta["uid"]] = _Settled(version)
+        if is_final and version and self._containers is EMULATED and _is_unchanged(pod, answer, status):
+            self._final_reports[meta["uid"]] = _FinalReport(version)
         return answer
 
-    def _later(self, least: timedelta) -> Resync:
-        """Up to half as long again, so that not all pods come at once."""
+    def _add_jitter(self, least: timedelta) -> Resync:
+        """Return a delay extended at random by up to half, so that pods do not retry all together."""
         return Resync(seconds=least.total_seconds() * (1 + self._host.jitter() / 2))
 
     def _now(self) -> str:
         return go_time(clock.now())
 
 
-def _alike(before: Json, after: Json, status: Json) -> bool:
-    """Whether nothing of a pod has changed but the status that was reported."""
+def _is_unchanged(before: Json, after: Json, status: Json) -> bool:
+    """Return whether a pod has not changed except for the reported status."""
     if before["spec"] != after["spec"] or before["metadata"] | _OURS != after["metadata"] | _OURS:
         return False
     present, now = before.get("status", {}), after["status"]
@@ -333,14 +345,14 @@ def _earliest(*delays: timedelta | None) -> timedelta | None:
     return min((delay for delay in delays if delay is not None), default=None)
 
 
-def _turned(present: Json, status: Json) -> bool:
-    """Whether a condition says otherwise than the pod does."""
+def _has_changed_conditions(present: Json, status: Json) -> bool:
+    """Return whether the status or message of a condition differs from the pod's."""
     known = {c["type"]: (c["status"], c.get("message")) for c in present.get("conditions") or ()}
     return any(known.get(c["type"]) != (c["status"], c.get("message")) for c in status["conditions"])
 
 
 def _time_left(pod: Json) -> timedelta | None:
-    """Until the pod's deadline, which counts from its beginning; None where it has none."""
+    """Return the time until the pod's activeDeadlineSeconds expire; None without a deadline."""
     seconds, began = pod["spec"].get("activeDeadlineSeconds"), pod.get("status", {}).get("startTime")
     if seconds is None:
         return None
@@ -350,13 +362,13 @@ def _time_left(pod: Json) -> timedelta | None:
 
 
 def node_address(node: Json) -> str:
-    """The address that a node reports for itself."""
+    """Return the InternalIP of a node."""
     addresses = node.get("status", {}).get("addresses") or ()
     return next((a["address"] for a in addresses if a["type"] == "InternalIP"), "127.0.0.1")
 
 
-def _running(pod: Json) -> list[Json]:
-    """The statuses of containers that run."""
+def _running_statuses(pod: Json) -> list[Json]:
+    """Return the statuses of running containers."""
     status = pod.get("status", {})
     fields = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
     statuses = [each for field in fields for each in status.get(field) or ()]

@@ -305,7 +305,7 @@ def wiped(client: Slices, seconds: float, *notes: tuple[float, bool], start: boo
         began = asyncio.get_running_loop().time()
         for at, usable in notes:
             await asyncio.sleep(began + at - asyncio.get_running_loop().time())
-            wiper.note("d", usable)
+            wiper.set_connected("d", usable)
         await asyncio.sleep(began + seconds - asyncio.get_running_loop().time())
         await wiper.close()
         await asyncio.sleep(1000)

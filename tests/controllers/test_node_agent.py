@@ -200,7 +200,7 @@ def test_addresses_are_given_once_and_again_after_their_owner_is_gone():
     assert pool.assign("pod-0") == given[0]
     with pytest.raises(RuntimeError, match="no free address"):
         pool.assign("one too many")
-    pool.forget("pod-3")
+    pool.remove("pod-3")
     assert pool.assign("another") == given[3]
 
 

@@ -274,12 +274,12 @@ def test_a_claim_is_read_where_what_was_seen_does_not_serve_the_pod() -> None:
 def test_what_a_claim_was_given_is_known_as_far_as_it_was_seen() -> None:
     async def scenario() -> None:
         agent, asked = Agent(), ClaimId("ns", "c", "c")
-        assert list(agent.part._results(asked)) == []
+        assert list(agent.part._allocation_results(asked)) == []
         agent.put(RESOURCE_CLAIMS, claim(allocated=False))
-        assert list(agent.part._results(asked)) == []
+        assert list(agent.part._allocation_results(asked)) == []
         agent.put(RESOURCE_CLAIMS, claim(results=[{"device": "d"}]))
-        assert list(agent.part._results(asked)) == [{"device": "d"}]
-        assert list(Agent(node="n").part._results(asked)) == []
+        assert list(agent.part._allocation_results(asked)) == [{"device": "d"}]
+        assert list(Agent(node="n").part._allocation_results(asked)) == []
 
     played(scenario)
 
@@ -305,12 +305,16 @@ def test_containers_are_processes_where_that_was_said_and_one_socket_serves_all_
             agent.put(PODS, pod())
             agent.put(PODS, pod("unbound", ""))
             agent.put(PODS, pod("far", "away"))
-            found = agent.part._find("p-uid")
+            found = agent.part._find_pod("p-uid")
             assert found is not None
             running = agent.part._kubelets["n"].containers
             assert found == (pod(), running)
             assert running is not agent.part._kubelets["m"].containers
-            assert (agent.part._find("unbound-uid"), agent.part._find("far-uid"), agent.part._find("x")) == (None,) * 3
+            assert (
+                agent.part._find_pod("unbound-uid"),
+                agent.part._find_pod("far-uid"),
+                agent.part._find_pod("x"),
+            ) == (None,) * 3
             server = agent.part._run_server
             assert server is not None
             await become(lambda: len(server._announced) == 2, "both are announced")
@@ -324,7 +328,7 @@ def test_containers_are_processes_where_that_was_said_and_one_socket_serves_all_
             plain.kubelet()
             assert plain.part._kubelets["n"].containers is None
             plain.put(PODS, pod())
-            assert plain.part._find("p-uid") is None
+            assert plain.part._find_pod("p-uid") is None
 
     asyncio.run(scenario())
 

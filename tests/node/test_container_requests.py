@@ -142,13 +142,13 @@ async def test_what_is_no_request_is_no_answer(tmp_path: Path, caplog: pytest.Lo
 async def test_what_is_no_process_is_not_found(tmp_path: Path) -> None:
     async with a_node(tmp_path) as node:
         node.start("exit 0")
-        text = b"HTTP/1.1 404 Not Found\r\nContent-Length: 25\r\n\r\ncontainer d is no process"
+        text = b"HTTP/1.1 404 Not Found\r\nContent-Length: 26\r\n\r\ncontainer d has no process"
         for path in ("/logs/u/d", "/logs/v/d", "/exec/u/d"):
             assert await node.ask(path) == text
-        assert await node.ask("/logs/%75/c%20d") == text.replace(b"25", b"27").replace(b"r d", b"r c d")
+        assert await node.ask("/logs/%75/c%20d") == text.replace(b"26", b"28").replace(b"r d", b"r c d")
         await node.ended()
         answer = await node.ask("/exec/u/c")
-        assert answer == b"HTTP/1.1 400 Bad Request\r\nContent-Length: 24\r\n\r\ncontainer c does not run"
+        assert answer == b"HTTP/1.1 400 Bad Request\r\nContent-Length: 26\r\n\r\ncontainer c is not running"
 
 
 # --- logs

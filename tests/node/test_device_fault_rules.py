@@ -80,7 +80,7 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
 def test_what_is_published_of_a_pool(faults: DeviceFaults, names: list[str], tainted: list[str]) -> None:
     own = {"key": "own", "effect": "NoExecute"}
     pool = Pool(({"devices": [{"name": "a", "taints": [own]}, {"name": "b"}]}, {"sharedCounters": []}))
-    left = faults.published("drv", pool)
+    left = faults.apply("drv", pool)
     devices = [device for part in left.slices for device in part.get("devices") or ()]
     assert [device["name"] for device in devices] == names
     assert [device["name"] for device in devices if TAINT in (device.get("taints") or ())] == tainted
@@ -98,7 +98,7 @@ def test_a_claim_is_refused_where_it_has_one_of_the_devices(
     only: tuple[str, ...], devices: list[str], refused: bool
 ) -> None:
     faults = DeviceFaults(prepare_error="no", prepare_error_devices=only)
-    assert faults.refuses("drv", devices) == ("no" if refused else "")
+    assert faults.prepare_error_for("drv", devices) == ("no" if refused else "")
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_report_that_comes_back_is_looked_at_once_something_else_has_changed_o
             assert await looked(changed | {"status": node.pod["status"]})
         node = Node(with_health=health)
         assert await looked(pod(version=1))
-        node.kubelet.look_again(node.pod)
+        node.kubelet.invalidate(node.pod)
         assert await looked(node.pod)
         # What somebody else wrote while the report was under way is in its answer, and nobody has looked at it.
         for meanwhile in ({"spec": {"priority": 1}}, {"metadata": {"labels": {"a": "b"}}}, {"status": {"resize": "x"}}):
@@ -158,7 +158,7 @@ def test_a_report_that_comes_back_is_looked_at_once_something_else_has_changed_o
             assert await looked(node.pod), meanwhile
         # So does what a driver said of a device meanwhile, which is in no answer.
         node = Node(with_health=health)
-        node.during = node.kubelet.look_again
+        node.during = node.kubelet.invalidate
         assert await looked(pod(version=1))
         node.during = lambda _: None
         assert await looked(node.pod)
@@ -229,7 +229,7 @@ def test_a_pod_that_the_node_does_not_take_is_rejected_as_the_node_is_now() -> N
         await gone.step(pod(), SMALL)
         assert gone.reports[0]["phase"] == "Failed"
         gone.client.refuses["get"] = (500, "InternalError")
-        gone.kubelet.forget(pod())
+        gone.kubelet.remove(pod())
         with pytest.raises(StatusError):
             await gone.step(pod(), SMALL)
         taken = Node()
@@ -246,9 +246,9 @@ def test_a_pod_that_has_ended_needs_no_address_and_no_room() -> None:
         node = Node()
         await node.step(pod())
         assert node.addresses._pool._address_of
-        assert "u" in node.kubelet._room._info.pods
+        assert "u" in node.kubelet._admission._info.pods
         assert await node.step({**node.pod, "status": {**node.pod["status"], "phase": "Succeeded"}}) is None
-        assert (node.reports, node.addresses._pool._address_of, node.kubelet._room._info.pods) == ([], {}, {})
+        assert (node.reports, node.addresses._pool._address_of, node.kubelet._admission._info.pods) == ([], {}, {})
 
     run(scenario)
 
@@ -366,7 +366,7 @@ def test_a_hook_that_sleeps_goes_before_the_end_and_counts_to_the_grace(
     found["spec"]["containers"][0]["lifecycle"] = {"preStop": {"sleep": {"seconds": pause}}}
     asked = parse_time(at(0))
     deadline = asked + timedelta(seconds=grace)
-    end = EMULATED.stopped(found, {"name": "c"}, asked, deadline)
+    end = EMULATED.stop(found, {"name": "c"}, asked, deadline)
     assert end == End(asked + timedelta(seconds=after), code)
 
 
@@ -424,9 +424,13 @@ def test_a_pod_that_is_gone_from_the_server_leaves_nothing_but_claims_that_are_b
     async def scenario() -> None:
         node = Node(Claims(held=True, busy="busy"))
         await node.step(pod())
-        node.kubelet._told.add("u")
+        node.kubelet._stopping.add("u")
         assert await node.kubelet.release(pod()) == timedelta(seconds=10)
-        assert (node.addresses._pool._address_of, node.kubelet._room._info.pods, node.kubelet._told) == ({}, {}, set())
+        assert (node.addresses._pool._address_of, node.kubelet._admission._info.pods, node.kubelet._stopping) == (
+            {},
+            {},
+            set(),
+        )
         node.claims.busy = ""
         assert await node.kubelet.release(pod()) is None
         node.claims.calls.clear()

@@ -80,7 +80,7 @@ def test_a_node_of_the_same_name_gets_nothing_of_its_predecessors_status() -> No
             await world.client.delete(NODES, "worker")
             await world.create(NODES, EMULATED)
             with pytest.raises(StatusError, match="uid"):
-                await registration.keep(before)
+                await registration.reconcile(before)
             now = await world.client.get(NODES, "worker")
             assert "conditions" not in now["status"]
             assert "kubernetes.io/os" not in now["metadata"].get("labels", {})
@@ -124,9 +124,9 @@ def test_a_deleted_nodes_address_is_free_again_and_a_present_ones_is_taken() -> 
             node = await world.create(NODES, EMULATED)
             addresses = [{"type": "InternalIP", "address": "172.18.0.2"}]
             registration = Registration(world.client, Informers(world.client), Options())
-            registration.note({**node, "status": {"addresses": addresses}})
+            registration.record({**node, "status": {"addresses": addresses}})
             assert registration._addresses.assign("another") == "172.18.0.3"
-            registration.forget(node)
+            registration.remove(node)
             assert "172.18.0.2" not in registration._addresses._owner_of
 
     run(scenario)
@@ -138,7 +138,7 @@ def test_a_pod_that_is_deleted_while_it_starts_keeps_no_address() -> None:
             await world.create(NODES, EMULATED)
             pod = await pod_on_worker(world)
             pool = agent_of(world)._addresses._pool
-            pool.note(pod["metadata"]["uid"], "10.244.9.9")
+            pool.record(pod["metadata"]["uid"], "10.244.9.9")
             await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Running")
             await world.client.delete(PODS, "p", "ns", grace_period=0)
             await become(lambda: not pool._owner_of)
@@ -184,16 +184,16 @@ def test_a_nodes_status_is_written_again_every_five_minutes_and_keeps_the_times_
     async def scenario() -> None:
         async with World() as world:
             registration = Registration(world.client, Informers(world.client), Options())
-            await registration.keep(await world.create(NODES, EMULATED))
+            await registration.reconcile(await world.create(NODES, EMULATED))
             first = await world.client.get(NODES, "worker")
-            await registration.keep(first)
+            await registration.reconcile(first)
             assert (await world.client.get(NODES, "worker"))["metadata"]["resourceVersion"] == first["metadata"][
                 "resourceVersion"
             ]
             old = {"lastHeartbeatTime": "2020-01-01T00:00:00Z", "lastTransitionTime": "2020-01-01T00:00:00Z"}
             aged = [{**condition, **old} for condition in first["status"]["conditions"]]
             await world.client.patch(NODES, "worker", {"status": {"conditions": aged}}, subresource="status")
-            await registration.keep(await world.client.get(NODES, "worker"))
+            await registration.reconcile(await world.client.get(NODES, "worker"))
             for condition in (await world.client.get(NODES, "worker"))["status"]["conditions"]:
                 assert condition["lastHeartbeatTime"] > "2020-01-01T00:00:00Z"
                 assert condition["lastTransitionTime"] == "2020-01-01T00:00:00Z"

@@ -30,7 +30,7 @@ class Life:
     def __init__(self, pod: Json) -> None:
         self.pod, self.now, self.events = pod, START, list[str]()
         self.missing: set[str] = set()
-        self.pod["status"] = podstatus.starting(pod, "2026-01-01T00:00:00Z", "172.18.0.2")
+        self.pod["status"] = podstatus.build_starting(pod, "2026-01-01T00:00:00Z", "172.18.0.2")
         self.over, self.again = False, None
 
     def at(self, seconds: float) -> Json:
@@ -297,7 +297,7 @@ def test_init_containers_are_not_probed_and_not_ready_while_they_run() -> None:
 def test_a_pod_that_is_killed_has_ended_containers_alone() -> None:
     life = Life(a_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b")))
     life.at(0)
-    status = podstatus.killed(life.pod, "2026-01-01T00:00:09Z")
+    status = podstatus.build_killed(life.pod, "2026-01-01T00:00:09Z")
     assert status["phase"] == "Succeeded"
     assert all("terminated" in s["state"] for s in (*status["containerStatuses"], *status["initContainerStatuses"]))
 

@@ -45,7 +45,7 @@ def test_a_node_is_told_its_directories_and_how_often_it_looks() -> None:
     [
         (["--sync-frequency=0s"], "--sync-frequency 0s: must be positive"),
         (["--sync-frequency=soon"], '--sync-frequency: "soon" is not a duration such as 15s or 1m30s'),
-        (["--run", "--server=http://192.0.2.1"], "--run with the server http://192.0.2.1: commands of pods"),
+        (["--run", "--server=http://192.0.2.1"], "--run with the server http://192.0.2.1: other machines"),
         (["--run", "--server=http://localhost.example.com"], "--run with the server"),
         (["--run", "--server=http://128.0.0.1"], "--run with the server"),
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag"),

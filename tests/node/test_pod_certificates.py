@@ -62,7 +62,7 @@ class Signed(Node):
 
     def issue(self, content: bytes, *, refresh: timedelta = 40 * MINUTES, ends: timedelta = 60 * MINUTES) -> None:
         now = clock.now()
-        self.kubelet.look_again(self.pod)
+        self.kubelet.invalidate(self.pod)
         self.newest["status"] = {
             "conditions": [{"type": "Issued", "status": "True"}], "beginRefreshAt": go_time(now + refresh),
             "notAfter": go_time(now + ends), "certificateChain": CHAIN.format("me", b64encode(content).decode()),
@@ -148,7 +148,7 @@ def test_a_request_that_is_gone_is_made_again() -> None:
         await asyncio.sleep(1)
         await node.step(node=HERE)
         assert len(node.requests) == 2
-        node.kubelet.forget(node.pod)
+        node.kubelet.remove(node.pod)
         assert node.certificates.missing(node.pod) == {"v": "credential bundle is not issued yet"}
 
     run(scenario)

@@ -37,7 +37,7 @@ def container(of: Json, name: str = "c") -> Json:
 
 
 def test_a_pod_that_starts_waits_for_its_containers() -> None:
-    status = podstatus.starting(pod("a", "b", generation=4), T1, "10.0.0.1")
+    status = podstatus.build_starting(pod("a", "b", generation=4), T1, "10.0.0.1")
     unready = ("ContainersNotReady", "containers with unready status: [a b]")
     assert {name: value for name, value in status.items() if name != "containerStatuses"} == {
         "phase": "Pending", "hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.1"}], "startTime": T1,
@@ -56,11 +56,11 @@ def test_a_pod_that_starts_waits_for_its_containers() -> None:
          "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}}
         for name in "ab"
     ]  # fmt: skip
-    assert "observedGeneration" not in podstatus.starting(pod(), T1, "10.0.0.1")
+    assert "observedGeneration" not in podstatus.build_starting(pod(), T1, "10.0.0.1")
 
 
 def test_init_containers_hold_up_the_others_from_the_start() -> None:
-    status = podstatus.starting(pod(init=("i", "j")), T1, "10.0.0.1")
+    status = podstatus.build_starting(pod(init=("i", "j")), T1, "10.0.0.1")
     said = "containers with incomplete status: [i j]"
     assert status["conditions"][1] == condition("Initialized", "False", T1, "ContainersNotInitialized", said)
     for field, names in (("initContainerStatuses", ["i", "j"]), ("containerStatuses", ["c"])):
@@ -70,12 +70,12 @@ def test_init_containers_hold_up_the_others_from_the_start() -> None:
 
 def test_a_container_runs_and_ends() -> None:
     of = pod(init=("i",))
-    runs = podstatus.running(of, container(of), T1, 0, {})
+    runs = podstatus.build_running(of, container(of), T1, 0, {})
     assert (runs["ready"], runs["started"], runs["state"], runs["imageID"]) == (
         True, True, {"running": {"startedAt": T1}}, "image-c",
     )  # fmt: skip
     assert runs["containerID"].startswith("kubedra://")
-    again = podstatus.running(of, container(of), T1, 1, {"terminated": {"exitCode": 3}})
+    again = podstatus.build_running(of, container(of), T1, 1, {"terminated": {"exitCode": 3}})
     assert again["containerID"] != runs["containerID"]
     assert (again["restartCount"], again["lastState"]) == (1, {"terminated": {"exitCode": 3}})
     for name, code, reason, ready in (
@@ -83,16 +83,16 @@ def test_a_container_runs_and_ends() -> None:
         ("i", 0, "Completed", True),
         ("i", 2, "Error", False),
     ):
-        ended = podstatus.terminated(of, container(of, name), again, T2, code)
+        ended = podstatus.build_terminated(of, container(of, name), again, T2, code)
         end = ended["state"]["terminated"]
         assert (end["exitCode"], end["reason"], end["startedAt"], end["finishedAt"]) == (code, reason, T1, T2)
         assert (ended["ready"], ended["restartCount"], ended["lastState"]) == (ready, 1, again["lastState"])
         assert ended["containerID"] == end["containerID"]
-    never = podstatus.terminated(of, container(of), podstatus.waiting(of, container(of), "r"), T2, 0)
+    never = podstatus.build_terminated(of, container(of), podstatus.build_waiting(of, container(of), "r"), T2, 0)
     assert never["state"]["terminated"]["startedAt"] == T2
-    stopped = podstatus.stop(of, podstatus.running(of, container(of, "i"), T1, 0, {}), T2)
+    stopped = podstatus.build_stopped(of, podstatus.build_running(of, container(of, "i"), T1, 0, {}), T2)
     assert (stopped["ready"], stopped["state"]["terminated"]["exitCode"]) == (False, 0)
-    assert podstatus.stop(of, ended, T2) is ended
+    assert podstatus.build_stopped(of, ended, T2) is ended
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_a_container_runs_and_ends() -> None:
 )
 def test_a_container_that_crashed_says_how_long_it_waits(seconds: int, length: str) -> None:
     of = pod()
-    ended = podstatus.terminated(of, container(of), podstatus.running(of, container(of), T0, 2, {}), T1, 1)
-    crashed = podstatus.crashed(of, container(of), ended, timedelta(seconds=seconds))
+    ended = podstatus.build_terminated(of, container(of), podstatus.build_running(of, container(of), T0, 2, {}), T1, 1)
+    crashed = podstatus.build_crashed(of, container(of), ended, timedelta(seconds=seconds))
     said = f"back-off {length} restarting failed container=c pod=p_ns(u)"
     assert crashed["state"] == {"waiting": {"reason": "CrashLoopBackOff", "message": said}}
     assert (crashed["lastState"], crashed["restartCount"]) == (ended["state"], 2)
@@ -110,11 +110,11 @@ def test_a_container_that_crashed_says_how_long_it_waits(seconds: int, length: s
 
 def test_a_container_that_could_not_be_started_keeps_how_it_ended_before() -> None:
     of = pod()
-    ended = podstatus.terminated(of, container(of), podstatus.running(of, container(of), T0, 2, {}), T1, 1)
-    first = podstatus.not_started(of, container(of), ended, "R", "m")
+    ended = podstatus.build_terminated(of, container(of), podstatus.build_running(of, container(of), T0, 2, {}), T1, 1)
+    first = podstatus.build_not_started(of, container(of), ended, "R", "m")
     assert first["state"] == {"waiting": {"reason": "R", "message": "m"}}
     assert (first["lastState"], first["restartCount"]) == ({"terminated": ended["state"]["terminated"]}, 2)
-    assert podstatus.not_started(of, container(of), first, "R", "m")["lastState"] == first["lastState"]
+    assert podstatus.build_not_started(of, container(of), first, "R", "m")["lastState"] == first["lastState"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_pod_is_ready_once_its_gates_say_so(
 ) -> None:
     of = pod(conditions=[{"type": kind, "status": said} for kind, said in known])
     of["spec"]["readinessGates"] = [{"conditionType": "a"}, {"conditionType": "b"}]
-    made = podstatus.alive(of, T1, [], [podstatus.running(of, container(of), T0, 0, {})], [], [])
+    made = podstatus.build_alive(of, T1, [], [podstatus.build_running(of, container(of), T0, 0, {})], [], [])
     assert made["conditions"][2:4] == [
         condition("Ready", status, T1, reason, message), condition("ContainersReady", "True"),
     ]  # fmt: skip
@@ -145,7 +145,7 @@ def test_a_condition_changes_its_time_with_its_status() -> None:
     told = (("Ready", "True", T0), ("ContainersReady", "False", T0), ("Initialized", "True", None))
     known = [{"type": kind, "status": said, "lastTransitionTime": since} for kind, said, since in told]
     of = pod(conditions=known)
-    made = podstatus.alive(of, T1, [], [], [], [])
+    made = podstatus.build_alive(of, T1, [], [], [], [])
     assert {each["type"]: each["lastTransitionTime"] for each in made["conditions"]} == {
         "PodReadyToStartContainers": T1, "Initialized": T1, "Ready": T0, "ContainersReady": T1, "PodScheduled": T1,
     }  # fmt: skip
@@ -165,7 +165,7 @@ def test_a_pod_runs_once_all_its_containers_have_started(
     state: Json, last: Json, incomplete: list[str], phase: str
 ) -> None:
     of = pod()
-    made = podstatus.alive(of, T1, [], [{"name": "c", "state": state, "lastState": last}], incomplete, [])
+    made = podstatus.build_alive(of, T1, [], [{"name": "c", "state": state, "lastState": last}], incomplete, [])
     assert (made["phase"], "initContainerStatuses" in made) == (phase, False)
 
 
@@ -174,8 +174,8 @@ def test_a_pod_runs_once_all_its_containers_have_started(
 )
 def test_a_pod_that_has_ended_is_not_ready_any_more(succeeded: bool, phase: str, reason: str) -> None:
     of = pod(init=("i",))
-    side = podstatus.running(of, container(of, "i"), T0, 0, {})
-    made = podstatus.finished(of, T1, [side], [], succeeded)
+    side = podstatus.build_running(of, container(of, "i"), T0, 0, {})
+    made = podstatus.build_finished(of, T1, [side], [], succeeded)
     assert made["phase"] == phase
     assert made["conditions"] == [
         condition("PodReadyToStartContainers", "False"),
@@ -190,12 +190,12 @@ def test_a_pod_that_has_ended_is_not_ready_any_more(succeeded: bool, phase: str,
 def test_a_pod_that_is_killed_ends_each_container_as_it_ended() -> None:
     of = pod("a", "b", "never", init=("i",))
     of["status"] = {
-        "containerStatuses": [podstatus.running(of, container(of, "a"), T0, 0, {}),
-                              podstatus.running(of, container(of, "b"), T0, 0, {})],
-        "initContainerStatuses": [podstatus.running(of, container(of, "i"), T0, 0, {})],
-        "ephemeralContainerStatuses": [podstatus.running(of, {"name": "debug", "image": "d"}, T0, 0, {})],
+        "containerStatuses": [podstatus.build_running(of, container(of, "a"), T0, 0, {}),
+                              podstatus.build_running(of, container(of, "b"), T0, 0, {})],
+        "initContainerStatuses": [podstatus.build_running(of, container(of, "i"), T0, 0, {})],
+        "ephemeralContainerStatuses": [podstatus.build_running(of, {"name": "debug", "image": "d"}, T0, 0, {})],
     }  # fmt: skip
-    made = podstatus.killed(of, T2, {"a": (T1, 0), "i": (T1, 5)}, 3)
+    made = podstatus.build_killed(of, T2, {"a": (T1, 0), "i": (T1, 5)}, 3)
 
     def ends(field: str) -> list[tuple[str, str, int]]:
         found = ((each["name"], each["state"]["terminated"]) for each in made[field])
@@ -205,8 +205,8 @@ def test_a_pod_that_is_killed_ends_each_container_as_it_ended() -> None:
     assert ends("initContainerStatuses") == [("i", T1, 5)]
     assert ends("ephemeralContainerStatuses") == [("debug", T2, 3)]
     assert made["phase"] == "Failed"
-    assert podstatus.killed({**of, "status": {}}, T2)["phase"] == "Succeeded"
-    overdue = podstatus.overdue({**of, "status": {}}, T2)
+    assert podstatus.build_killed({**of, "status": {}}, T2)["phase"] == "Succeeded"
+    overdue = podstatus.build_overdue({**of, "status": {}}, T2)
     assert (overdue["phase"], overdue["reason"], overdue["message"]) == (
         "Failed", "DeadlineExceeded", podstatus.DEADLINE_EXCEEDED,
     )  # fmt: skip
@@ -214,6 +214,6 @@ def test_a_pod_that_is_killed_ends_each_container_as_it_ended() -> None:
 
 
 def test_a_pod_that_its_node_does_not_take_has_failed() -> None:
-    assert podstatus.rejected(pod(generation=2), "R", "why") == {
+    assert podstatus.build_rejected(pod(generation=2), "R", "why") == {
         "phase": "Failed", "reason": "R", "message": "Pod was rejected: why", "observedGeneration": 2,
     }  # fmt: skip

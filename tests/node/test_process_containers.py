@@ -180,7 +180,7 @@ async def test_a_container_without_a_command_is_emulated(tmp_path: Path) -> None
         init = pod(container(*SLEEP, name="runs"), initContainers=[idle])
         assert node.containers.end(init, idle, state) == End(LONG_AGO, 0)
         asked = LONG_AGO + timedelta(seconds=1)
-        assert node.containers.stopped(found, {"name": "c"}, asked, asked) == End(asked, 0)
+        assert node.containers.stop(found, {"name": "c"}, asked, asked) == End(asked, 0)
 
 
 async def test_a_process_that_nobody_knows_ended_with_the_node_that_started_it(tmp_path: Path) -> None:
@@ -193,9 +193,9 @@ async def test_a_process_that_nobody_knows_ended_with_the_node_that_started_it(t
         assert (end.code, end.at.microsecond) == (KILLED, 0)
         assert abs(end.at - clock.now()) < timedelta(seconds=60)
         for name in ("c", "begins"):
-            assert node.containers.stopped(found, {"name": name}, asked, late) == End(asked, KILLED)
-        assert node.containers.stopped(found, {"name": "idle"}, asked, late) == End(asked, 0)
-        assert node.containers.stopped(pod(first), {"name": "c"}, asked, late) == End(asked, KILLED)
+            assert node.containers.stop(found, {"name": name}, asked, late) == End(asked, KILLED)
+        assert node.containers.stop(found, {"name": "idle"}, asked, late) == End(asked, 0)
+        assert node.containers.stop(pod(first), {"name": "c"}, asked, late) == End(asked, KILLED)
 
 
 async def test_a_process_that_is_stopped_is_told_and_then_killed(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ async def test_a_process_that_is_stopped_is_told_and_then_killed(tmp_path: Path)
             assert process is not None
             await node.up(process)
             asked = clock.now()
-            assert node.containers.stopped(found, {"name": "c"}, asked, asked + timedelta(seconds=grace)) is None
+            assert node.containers.stop(found, {"name": "c"}, asked, asked + timedelta(seconds=grace)) is None
             assert await node.over(found) == code
-            end = node.containers.stopped(found, {"name": "c"}, asked, asked)
+            end = node.containers.stop(found, {"name": "c"}, asked, asked)
             assert end is not None
             assert end == node.containers.end(found, found["spec"]["containers"][0], {})
             assert end.code == code
@@ -232,14 +232,14 @@ async def test_of_a_pod_that_is_gone_nothing_stays(tmp_path: Path) -> None:
         for each in (found, stays):
             node.containers.start(each, each["spec"]["containers"][0], 0)
         pid = node.alive(found)
-        node.containers.forget(found)
+        node.containers.remove(found)
         assert node.containers.process(found, "c") is None
         await become(lambda: not Path(f"/proc/{pid}").exists(), "its process is gone")
         await become(lambda: not (node.place / "u").exists(), "its files are gone")
         assert (node.place / "stays").is_dir()
         assert node.alive(stays)
-        node.containers.forget(found)  # nothing is known of it any more
-        node.containers.forget(pod(uid="never"))
+        node.containers.remove(found)  # nothing is known of it any more
+        node.containers.remove(pod(uid="never"))
 
 
 async def test_a_node_that_stops_ends_its_processes(tmp_path: Path) -> None:

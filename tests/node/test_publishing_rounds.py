@@ -42,7 +42,7 @@ class Node:
 
     async def round(self, found: Json) -> list[str]:
         self.client.writes = []
-        await self.part.keep(found)
+        await self.part.reconcile(found)
         return self.client.verbs
 
     def shows(self, *slices: Json) -> None:
@@ -85,9 +85,9 @@ def test_what_was_just_made_is_not_made_again_until_it_should_have_been_seen() -
         assert await there.round(node()) == []
         await asyncio.sleep(3600)
         assert await there.round(node()) == ["create"], "it was taken away meanwhile"
-        there.part.forget(node(uid="another"))
+        there.part.remove(node(uid="another"))
         assert await there.round(node()) == []
-        there.part.forget(node())
+        there.part.remove(node())
         assert await there.round(node()) == ["create"], "it is another node"
 
     run(scenario)
@@ -156,7 +156,7 @@ def test_a_profile_that_is_none_is_complained_of_once(caplog: pytest.LogCaptureF
         for name, complaints in (("no-such", 1), ("no-such", 1), ("nor-this", 2), ("no-such", 3)):
             await there.round(node("1", profile=name))
             assert len([each for each in caplog.records if each.getMessage().startswith("node n: ")]) == complaints
-        there.part.forget(node())
+        there.part.remove(node())
         await there.round(node(None, profile="no-such"))
         assert len([each for each in caplog.records if each.getMessage().startswith("node n: ")]) == 4
 

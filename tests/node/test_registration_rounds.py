@@ -43,7 +43,7 @@ def kept(*rounds: Json, wait: float = 0) -> list[Noted]:
             if number:
                 await asyncio.sleep(wait)
             client.writes = []
-            assert await part.keep(found) == timedelta(seconds=10)
+            assert await part.reconcile(found) == timedelta(seconds=10)
             clients.append(Noted())
             clients[-1].writes = client.writes
 
@@ -111,7 +111,7 @@ def test_a_node_that_is_well_is_reported_every_five_minutes(more: Json, ago: flo
     async def scenario() -> None:
         client, heard = Noted(), go_time(clock.now())
         await asyncio.sleep(ago)
-        await registration(client).keep(ready_node(**{"conditions": healthy(heard=heard), **more}))
+        await registration(client).reconcile(ready_node(**{"conditions": healthy(heard=heard), **more}))
         assert bool(written(client, "Node", "patch/status")) is writes
 
     run(scenario)
@@ -161,14 +161,14 @@ def test_a_lease_that_is_not_there_is_made(code: int, reason: str) -> None:
         client.refuses["patch"] = (code, reason)
         if reason != "NotFound":
             with pytest.raises(StatusError):
-                await registration(client).keep(found)
+                await registration(client).reconcile(found)
             return
-        await registration(client).keep(found)
+        await registration(client).reconcile(found)
         [made] = [what for verb, kind, what in client.writes if (verb, kind) == ("create", "Lease")]
         assert (made["kind"], made["metadata"]["namespace"]) == ("Lease", "kube-node-lease")
         assert made["spec"]["renewTime"] == micro_time(clock.now())
         client.refuses["create"] = (409, "AlreadyExists")
-        await registration(client).keep(found)
+        await registration(client).reconcile(found)
 
     run(scenario)
 
@@ -216,9 +216,9 @@ def test_an_address_is_taken_while_its_node_is_there() -> None:
     part = registration(Noted(), Options(node="start"))
     own, named = node(uid="a"), [{"type": "Hostname", "address": "x"}, {"type": "InternalIP", "address": "172.18.0.9"}]
     found = node(uid="b", addresses=named)
-    part.note(found)
+    part.record(found)
     assert part._addresses.assign("b") == "172.18.0.9"
     assert part._addresses.assign(own["metadata"]["uid"]) != "172.18.0.9"
-    part.forget(found)
-    part.forget(found)
+    part.remove(found)
+    part.remove(found)
     assert part._addresses.assign("b") != "172.18.0.9"

@@ -18,7 +18,7 @@ from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Reje
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from controllers.kubelet.pods.containers import ContainerError
-from controllers.kubelet.pods.environment import environment, expanded
+from controllers.kubelet.pods.environment import environment, expand
 from controllers.kubelet.run.cdi import edits_of
 from kubedra import ControlPlane
 from kubedra.client.client import ApiError, Client
@@ -294,7 +294,7 @@ def test_a_node_runs_nothing_for_a_server_elsewhere(capsys: pytest.CaptureFixtur
 
 
 def test_variables_are_expanded_as_a_kubelet_does() -> None:
-    assert expanded("$(A) $(B) $$(A) $A", {"A": "1"}) == "1 $(B) $(A) $A"
+    assert expand("$(A) $(B) $$(A) $A", {"A": "1"}) == "1 $(B) $(A) $A"
     resources = {"limits": {"cpu": "1500m", "memory": "1Gi"}}
     container = {
         "name": "c",

@@ -58,7 +58,7 @@ def of(kind: str, name: str, key: str = "", **more: Any) -> Json:
         (of("configMap", "none", "a"), 'configmap "none" not found'),
         (of("configMap", "cm", "none"), "couldn't find key none in ConfigMap ns/cm"),
         (of("secret", "s", "none"), "couldn't find key none in Secret ns/s"),
-        ({"name": "V", "valueFrom": {"fileKeyRef": {}}}, "a kind of reference that is not supported here: fileKeyRef"),
+        ({"name": "V", "valueFrom": {"fileKeyRef": {}}}, "unsupported valueFrom: fileKeyRef"),
         ({"name": "V", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}, "u"),
         ({"name": "V", "valueFrom": {"fieldRef": {"fieldPath": "no"}}}, "unsupported fieldPath: no"),
         ({"name": "V"}, ""),

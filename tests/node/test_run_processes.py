@@ -153,7 +153,7 @@ def test_of_a_long_log_the_older_half_goes_and_places_stay(tmp_path: Path, monke
 
         def added(*texts: str) -> None:
             for text in texts:
-                log._take((clock.now(), text))
+                log._add_line((clock.now(), text))
 
         added("1234", "5678")
         lines, place = log.lines()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.helpers.tolerations import COMPARISON_GATE
-from controllers.kubelet.pods.admission import Room
+from controllers.kubelet.pods.admission import NodeAdmission
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -229,7 +229,7 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
     assert Eligibility(owner, on).of(evicting) == (on, on)
     closed = a_node("n", taints=[*evicting["spec"]["taints"], {"key": "closed", "effect": "NoSchedule"}])
     assert Eligibility(owner, on).of(closed) == (False, on)
-    assert (Room(comparing=on).take(a_pod(tolerations=wanted), evicting) is None) is on
+    assert (NodeAdmission(comparing=on).admit(a_pod(tolerations=wanted), evicting) is None) is on
 
 
 @pytest.mark.parametrize("on", [True, False])

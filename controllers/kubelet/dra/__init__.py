@@ -1,6 +1,6 @@
-"""Dynamic resource allocation on a node: what a kubelet does with the claims of its pods.
+"""Dynamic resource allocation on a node: how a kubelet handles the claims of its pods.
 
-`drivers` is the protocol between kubelet and driver; `manager` calls it, remembers in `cache` what is prepared, and
-writes that to a file in `checkpoint`; `health` keeps what drivers say of their devices. Nothing here knows whether a
-driver is emulated or behind a socket.
+`drivers` is the protocol between kubelet and driver. `manager` calls the drivers, records the prepared claims in
+`cache`, and saves them with `checkpoint`. `health` stores the device health reported by drivers. All of it works for
+emulated drivers and for drivers behind a socket.
 """

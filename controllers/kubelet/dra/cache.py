@@ -1,6 +1,6 @@
-"""The claims that a node's pods use: who uses them, and what drivers prepared for them.
+"""The claims used by a node's pods, with the devices prepared for them.
 
-An entry's key is namespace and name: a claim of the same name with another uid has to wait until the old one is
+Entries are keyed by namespace and name. A new claim of the same name (another uid) must wait until the old one is
 released.
 """
 
@@ -14,7 +14,7 @@ from controllers.kubelet.dra.drivers import ClaimId, PreparedDevice
 
 @dataclass(slots=True)
 class ClaimInfo:
-    """What the node knows of one claim. `drivers` is in the order of the allocation's results."""
+    """The node's record of one claim. `drivers` has the order of the allocation's results."""
 
     uid: str
     name: str
@@ -22,9 +22,9 @@ class ClaimInfo:
     pods: set[str] = field(default_factory=set)
     drivers: dict[str, tuple[PreparedDevice, ...]] | None = field(default_factory=dict)
     prepared: bool = False
-    """Not written to the checkpoint: after a restart a claim is prepared again when a pod needs it."""
+    """Not saved in the checkpoint: after a restart a claim is prepared again for its next pod."""
     releasing: int = 0
-    """How many calls to unprepare it are under way."""
+    """Number of running unprepare calls."""
 
     @property
     def id(self) -> ClaimId:
@@ -35,7 +35,7 @@ class ClaimInfo:
         return tuple(self.drivers or ())
 
     def devices(self, request: str = "") -> Iterator[tuple[str, PreparedDevice]]:
-        """(driver, device) of those that serve a request; without one, of all."""
+        """Yield (driver, device) for the devices that serve a request, or for all without one."""
         for driver, devices in (self.drivers or {}).items():
             for device in devices:
                 if not request or not device.requests or request in device.requests:
@@ -43,7 +43,7 @@ class ClaimInfo:
 
 
 class ClaimCache:
-    """The node's claims by namespace and name, in the order in which they came."""
+    """The node's claims by namespace and name, in order of arrival."""
 
     def __init__(self, infos: Iterable[ClaimInfo] = ()) -> None:
         self._infos = {(info.namespace, info.name): info for info in infos}
@@ -58,16 +58,16 @@ class ClaimCache:
         self._infos[info.namespace, info.name] = info
 
     def remove(self, info: ClaimInfo) -> None:
-        """Forgets the entry, unless another one has taken its place."""
+        """Remove the entry unless a newer one has replaced it."""
         if self._infos.get((info.namespace, info.name)) is info:
             del self._infos[info.namespace, info.name]
 
     def used_by(self, pod_uid: str) -> bool:
-        """Whether any claim is held for a pod."""
+        """Return whether any claim is prepared for a pod."""
         return any(pod_uid in info.pods for info in self._infos.values())
 
     def in_use(self) -> dict[str, int]:
-        """How many prepared claims each driver has, and `<any>` in all (a claim of two drivers counts once)."""
+        """Count the prepared claims by driver; `<any>` counts a claim of two drivers once."""
         counts = {"<any>": 0}
         for info in self._infos.values():
             if info.prepared:

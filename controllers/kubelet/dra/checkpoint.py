@@ -1,9 +1,10 @@
-"""The kubelet's file `dra_manager_state`: which claims are held, for which pods, with which devices.
+"""The kubelet's file `dra_manager_state`: the prepared claims with their pods and devices.
 
     {"Data":"<JSON as a string>","Checksum":<CRC-32 of that string's bytes>}
 
-Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra/state. Read as Go reads JSON: names of fields in any case,
-unknown ones ignored, missing ones empty, whatever `apiVersion` says. Bytes are those that Go writes.
+Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra/state. It is read with the rules of Go's JSON decoder:
+case-insensitive field names, unknown fields ignored, missing fields empty, any `apiVersion` accepted. It is written
+byte for byte as Go writes it.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from controllers.kubelet.dra.drivers import PreparedDevice
 FILE_NAME: Final = "dra_manager_state"
 _KIND: Final = "DRACheckpoint"
 _API_VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
-#: What Go's encoder escapes and Python's does not.
+#: Characters escaped by Go's encoder only.
 _ESCAPES: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 class CheckpointError(Exception):
-    """The file cannot be read, written or trusted; the text is the kubelet's."""
+    """The file cannot be read, written or trusted. The text is the kubelet's."""
 
 
 class Checkpoint(Protocol):
-    """Where the cache survives a restart. Both raise CheckpointError."""
+    """Storage that preserves the cache across restarts. Both methods raise CheckpointError."""
 
     def load(self) -> list[ClaimInfo]: ...
 
@@ -40,7 +41,7 @@ class Checkpoint(Protocol):
 
 
 class NoCheckpoint:
-    """For nodes whose drivers are emulated: they forget together with the kubelet."""
+    """No storage: emulated drivers lose their state together with the kubelet."""
 
     def load(self) -> list[ClaimInfo]:
         return []
@@ -50,7 +51,7 @@ class NoCheckpoint:
 
 
 class FileCheckpoint:
-    """The file in the kubelet's directory. A write is a temporary file, fsync and rename: never half a file."""
+    """The file in the kubelet's directory, replaced atomically (temporary file, fsync, rename)."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE_NAME
@@ -63,7 +64,7 @@ class FileCheckpoint:
             ) from error
 
     def load(self) -> list[ClaimInfo]:
-        """What the file holds; a missing file is made, empty."""
+        """Read the claims from the file; create an empty file if it is missing."""
         start = "create ResourceClaim cache: GetOrCreate() on checkpoint state: failed to"
         try:
             content = self._path.read_bytes()
@@ -111,14 +112,14 @@ class FileCheckpoint:
 
 
 def document(infos: Iterable[ClaimInfo] | None) -> bytes:
-    """The file's content. None is the list of a checkpoint that was never saved: null, not empty."""
+    """Render the file's content. None renders as null: a checkpoint that was never saved."""
     entries = None if infos is None else [_entry(info) for info in infos]
     data = _go_json({"kind": _KIND, "apiVersion": _API_VERSION, "ClaimInfoStateList": entries})
     return _go_json({"Data": data, "Checksum": zlib.crc32(data.encode())}).encode()
 
 
 def open_document(content: bytes) -> str:
-    """The inner document of a file. Raises ValueError where it is not JSON or its checksum is wrong."""
+    """Return the inner document of a file. Raise ValueError for invalid JSON or a wrong checksum."""
     outer = _object(_parse(content.decode("utf-8", "replace")), "state.Checkpoint")
     empty = _go_json({"kind": _KIND, "apiVersion": _API_VERSION, "ClaimInfoStateList": None})
     data = outer.get("data")
@@ -137,7 +138,7 @@ def open_document(content: bytes) -> str:
 
 
 def claims_of(data: str) -> list[ClaimInfo]:
-    """The entries of an inner document. Raises ValueError."""
+    """Parse the claims of an inner document. Raise ValueError."""
     entries = _object(_parse(data), "state.CheckpointData").get("claiminfostatelist")
     return [_info(_object(entry, "state.ClaimInfoState")) for entry in _list(entries, "ClaimInfoStateList")]
 
@@ -201,7 +202,7 @@ def _parse(text: str) -> Any:
 
 
 def _object(value: Any, kind: str) -> dict[str, Any]:
-    """A JSON object by lower-case names (Go's match); null is an empty one."""
+    """Return a JSON object with lower-case names, as Go matches them; null becomes empty."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -233,7 +234,7 @@ def _json_kind(value: Any) -> str:
 
 
 def _go_json(value: Any) -> str:
-    """Compact JSON as Go writes it: text in UTF-8, with `<`, `>`, `&` and the two line separators escaped."""
+    """Render compact JSON as Go does: UTF-8 with `<`, `>`, `&`, U+2028 and U+2029 escaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
 
 

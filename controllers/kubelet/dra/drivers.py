@@ -1,4 +1,4 @@
-"""What a kubelet asks of a DRA driver. Emulated drivers and those behind a gRPC socket fulfil the same protocol."""
+"""The calls from a kubelet to a DRA driver, the same for emulated drivers and for drivers behind a gRPC socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ClaimId:
-    """The claim that a driver is asked about."""
+    """The identity of a claim in a call to a driver."""
 
     namespace: str
     uid: str
@@ -18,26 +18,26 @@ class ClaimId:
 
 @dataclass(frozen=True, slots=True)
 class PreparedDevice:
-    """One device that a driver has prepared for a claim."""
+    """One device prepared by a driver for a claim."""
 
     pool: str
     device: str
     requests: tuple[str, ...] = ()
-    """Names of the claim's requests that it serves; none: all of them."""
+    """Names of the claim's requests served by the device; empty means all."""
     cdi_ids: tuple[str, ...] = ()
     share_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A driver's answer for one claim; with an error the devices do not count."""
+    """A driver's response for one claim. With an error the devices are ignored."""
 
     devices: tuple[PreparedDevice, ...] = ()
     error: str = ""
 
 
 class DriverCallError(Exception):
-    """A call failed as a whole. `code` is the gRPC code's name in Go (`Unavailable`, `DeadlineExceeded`)."""
+    """A failed call. `code` is the gRPC code's name in Go (`Unavailable`, `DeadlineExceeded`)."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"rpc error: code = {code} desc = {message}")
@@ -45,23 +45,23 @@ class DriverCallError(Exception):
 
 
 class DriverMissingError(LookupError):
-    """No driver of that name is registered on the node."""
+    """No driver with this name is registered on the node."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"DRA driver {name} is not registered" if name else "DRA driver name is empty")
 
 
 class Driver(Protocol):
-    """One driver on one node. Both calls may come again for claims that are done; both raise DriverCallError."""
+    """One driver on one node. Both calls must be idempotent and raise DriverCallError."""
 
     name: str
 
     async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, Prepared]:
-        """The answer by claim uid."""
+        """Return the response by claim uid."""
         ...
 
     async def unprepare(self, claims: Sequence[ClaimId]) -> Mapping[str, str]:
-        """The error text by claim uid, empty where all is well."""
+        """Return the error text by claim uid; empty on success."""
         ...
 
 
@@ -69,5 +69,5 @@ class Drivers(Protocol):
     """The drivers of one node."""
 
     def get(self, name: str) -> Driver:
-        """The driver to call now. Raises DriverMissingError."""
+        """Return the driver to call now. Raise DriverMissingError."""
         ...

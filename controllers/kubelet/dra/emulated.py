@@ -1,5 +1,6 @@
-"""Drivers that are not there: on a node without a plugin directory every driver prepares whatever it is asked to, as
-far as the node's annotations do not say otherwise (`devicefaults`).
+"""Emulated drivers for nodes without a plugin directory.
+
+Any driver name works, and every claim is prepared unless the node's annotations define a fault (`device_faults`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from controllers.kubelet.dra.health import Health, container_statuses
 from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults
 from controllers.runtime.kinds import Json
 
-#: The results of a claim's allocation; none where it is not known.
+#: Returns the allocation results of a claim; empty if unknown.
 Results = Callable[[ClaimId], Iterable[Json]]
 
 
 class EmulatedDriver:
-    """Prepares the devices that were allocated, without CDI ids."""
+    """A driver that prepares the allocated devices without CDI ids."""
 
     def __init__(self, name: str, faults: Callable[[], DeviceFaults], results: Results) -> None:
         self.name, self._faults, self._results = name, faults, results
@@ -28,15 +29,15 @@ class EmulatedDriver:
     async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, Prepared]:
         if takes := self._faults().prepare_takes.total_seconds():
             await asyncio.sleep(takes)
-        return {claim.uid: self._prepared(claim) for claim in claims}
+        return {claim.uid: self._prepare_claim(claim) for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimId]) -> Mapping[str, str]:
         error = self._faults().unprepare_error
         return {claim.uid: error for claim in claims}
 
-    def _prepared(self, claim: ClaimId) -> Prepared:
+    def _prepare_claim(self, claim: ClaimId) -> Prepared:
         results = [result for result in self._results(claim) if result["driver"] == self.name]
-        if error := self._faults().refuses(self.name, [result["device"] for result in results]):
+        if error := self._faults().prepare_error_for(self.name, [result["device"] for result in results]):
             return Prepared(error=error)
         return Prepared(
             tuple(
@@ -47,7 +48,7 @@ class EmulatedDriver:
 
 
 class EmulatedDrivers:
-    """Every driver that is asked for."""
+    """The drivers of an emulated node: one for any name except the missing ones."""
 
     def __init__(self, faults: Callable[[], DeviceFaults] = lambda: NONE, results: Results = lambda claim: ()) -> None:
         self._faults, self._results = faults, results
@@ -59,7 +60,7 @@ class EmulatedDrivers:
 
 
 class EmulatedHealth:
-    """Adds the health of devices to the status of containers where the node's annotations say something of it."""
+    """Adds the health of devices to container statuses if the node's annotations define it."""
 
     def __init__(self, cache: ClaimCache, faults: Callable[[], DeviceFaults], *, messages: bool) -> None:
         self._cache, self._faults, self._messages = cache, faults, messages

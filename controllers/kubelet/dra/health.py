@@ -1,7 +1,7 @@
-"""What drivers say of their devices' health, and how it shows in the status of pods.
+"""The health of devices as reported by drivers, and its form in the status of pods.
 
-Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra (healthinfo), whose file `dra_health_state` this reads and
-writes. A device that was not reported for its timeout counts as Unknown.
+Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra (healthinfo), whose file `dra_health_state` is read and
+written here. A device becomes Unknown if it is not reported within its timeout.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from controllers.runtime.kinds import Json
 log = logging.getLogger(__name__)
 FILE_NAME: Final = "dra_health_state"
 TIMEOUT: Final = timedelta(seconds=30)
-#: Bytes of a message.
+#: Maximum size of a message in bytes.
 _LONGEST: Final = 1024
 _NANOSECOND: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One device as it was last reported."""
+    """The last report on one device."""
 
     pool: str
     device: str
@@ -42,28 +42,28 @@ class Health:
     updated: datetime = datetime(1, 1, 1, tzinfo=UTC)
 
     @property
-    def shown(self) -> tuple[str, str, timedelta]:
-        """What counts as a change."""
+    def reported(self) -> tuple[str, str, timedelta]:
+        """The values whose change counts as a change of health."""
         return self.state, self.message, self.timeout
 
 
 class HealthSource(Protocol):
-    """Who knows how devices are."""
+    """A source of device health."""
 
     def get(self, driver: str, pool: str, device: str, now: datetime) -> Health: ...
 
 
 def report(pool: str, device: str, state: str, message: str, timeout: int) -> Health:
-    """A device from what a driver says; a timeout (seconds) that is not positive is the default."""
+    """Build a device's health from a driver's report. A timeout (seconds) below 1 becomes the default."""
     encoded = message.encode()
     if len(encoded) > _LONGEST:
-        # Bytes count, and a character may be cut, as in Go; what is left of it shows as U+FFFD in JSON.
+        # The limit is in bytes and may split a character, as in Go; JSON has U+FFFD in its place.
         message = encoded[: _LONGEST - 3].decode("utf-8", "replace") + "..."
     return Health(pool, device, state, message, timedelta(seconds=timeout) if timeout > 0 else TIMEOUT)
 
 
 class HealthCache:
-    """Devices by driver. `directory`: where the file is; None keeps nothing."""
+    """The devices by driver. `directory` has the file; None disables it."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._path = directory / FILE_NAME if directory else None
@@ -72,19 +72,19 @@ class HealthCache:
             self._load(self._path)
 
     def get(self, driver: str, pool: str, device: str, now: datetime) -> Health:
-        """What is known now."""
+        """Return the current health; Unknown if the last report is stale."""
         known = self._drivers.get(driver, {}).get((pool, device))
         return known if known is not None and not _stale(known, now) else Health(pool, device)
 
     def update(self, driver: str, reported: Iterable[Health], now: datetime) -> list[Health]:
-        """Takes over a driver's report; what changed by it."""
+        """Store a driver's report. Return the changed devices."""
         known = self._drivers.setdefault(driver, {})
         changed, seen = [], set()
         for item in reported:
             key, item = (item.pool, item.device), replace(item, updated=now)
             seen.add(key)
             before = known.get(key)
-            if before is None or before.shown != item.shown:
+            if before is None or before.reported != item.reported:
                 changed.append(item)
             known[key] = item
         for key, item in known.items():
@@ -96,12 +96,12 @@ class HealthCache:
         return changed
 
     def clear(self, driver: str) -> None:
-        """Nothing is known of the driver's devices any more."""
+        """Remove all devices of a driver."""
         self._drivers.pop(driver, None)
         self._save()
 
     def document(self) -> Json:
-        """The file's content."""
+        """Render the file's content."""
         return {
             driver: {"Devices": {f"{pool}/{device}": _entry(item) for (pool, device), item in sorted(known.items())}}
             for driver, known in sorted(self._drivers.items())
@@ -114,7 +114,7 @@ class HealthCache:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            log.warning("%s cannot be read, the health of devices is not known: %s", path, error)
+            log.warning("cannot read %s, device health is unknown: %s", path, error)
 
     def _save(self) -> None:
         if self._path is None:
@@ -126,14 +126,14 @@ class HealthCache:
                 json.dump(self.document(), file, separators=(",", ":"))
             Path(temporary).replace(self._path)
         except OSError as error:
-            log.warning("%s cannot be written, a restart forgets the health of devices: %s", self._path, error)
+            log.warning("cannot write %s, device health will be lost on restart: %s", self._path, error)
             if temporary is not None:
                 with suppress(OSError):
                     Path(temporary).unlink()
 
 
 def pods_of(cache: ClaimCache, driver: str, changed: Iterable[Health]) -> set[str]:
-    """The pods (uids) whose claims have one of the changed devices."""
+    """Return the uids of pods whose claims contain one of the changed devices."""
     devices = {(item.pool, item.device) for item in changed}
     return {
         uid
@@ -152,7 +152,7 @@ def container_statuses(
     *,
     messages: bool = True,
 ) -> list[Json]:
-    """Container statuses with `allocatedResourcesStatus`: of each claim that the container uses, its devices."""
+    """Add `allocatedResourcesStatus` with the devices of each claim that the container uses."""
     containers = {container["name"]: container for container in pod["spec"]["containers"]}
     names = _claim_names(pod)
     found = []
@@ -167,7 +167,7 @@ def container_statuses(
                     continue
                 base = request.partition("/")[0]
                 devices = (
-                    _shown(driver, device, health.get(driver, device.pool, device.device, now), messages)
+                    _resource_health(driver, device, health.get(driver, device.pool, device.device, now), messages)
                     for driver, device in info.devices(base)
                 )
                 name = f"claim:{entry['name']}/{request}" if request else f"claim:{entry['name']}"
@@ -178,7 +178,7 @@ def container_statuses(
 
 
 def _claim_names(pod: Json) -> dict[str, str]:
-    """By entry of `spec.resourceClaims` the claim's name, where there is one."""
+    """Return the claim name by entry of `spec.resourceClaims`, without unresolvable entries."""
     names: dict[str, str] = {}
     for entry in pod["spec"].get("resourceClaims") or ():
         with suppress(ClaimReferenceError):
@@ -186,7 +186,7 @@ def _claim_names(pod: Json) -> dict[str, str]:
     return names
 
 
-def _shown(driver: str, device: Any, known: Health, messages: bool) -> Json:
+def _resource_health(driver: str, device: Any, known: Health, messages: bool) -> Json:
     ident = device.cdi_ids[0] if device.cdi_ids else f"{driver}/{device.pool}/{device.device}"
     shown = {"resourceID": ident, "health": known.state}
     return {**shown, "message": known.message} if messages and known.message else shown
@@ -230,7 +230,7 @@ def _devices(entry: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Health
 
 
 def _moment(text: str) -> datetime:
-    """A time as Go writes it, with up to nine digits of a second."""
+    """Parse a time written by Go, with up to nine fractional digits."""
     head, dot, rest = text.partition(".")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return datetime.fromisoformat(f"{head}{dot}{digits[:6]}{rest[len(digits) :]}").astimezone(UTC)

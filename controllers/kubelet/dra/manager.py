@@ -1,8 +1,8 @@
-"""The DRA manager of one node: prepares a pod's claims before its containers start and releases them after they ended.
+"""The DRA manager of one node: prepares claims before a pod's containers start, releases them after the end.
 
-Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra; texts are that release's. Where it does harm this does not
-(docs/fidelity.md): a claim that another pod uses is never released, a claim that a pod names twice is prepared once,
-devices of an earlier attempt are replaced, and a claim that is being released is prepared again by the next pod.
+Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra, whose texts are used. Four harmful behaviours of upstream
+are avoided (docs/fidelity.md): a claim used by another pod is never released, a claim named twice by a pod is prepared
+once, devices of an earlier attempt are replaced, and the next pod prepares a claim again if it is being released.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from controllers.resourceclaims.pods import claim_reference, is_reserved_for_pod
 from controllers.runtime.kinds import Json
 
 log = logging.getLogger(__name__)
-#: Reads the claim of a name that a pod may use. Raises StatusError.
+#: Reads a claim by pod and claim name. Raises StatusError.
 ReadClaim = Callable[[Json, str], Awaitable[Json]]
 _PREPARE: Final = "NodePrepareResources"
 _UNPREPARE: Final = "NodeUnprepareResources"
 
 
 class DraError(Exception):
-    """Claims cannot be prepared or released now; the text is the kubelet's."""
+    """Claims cannot be prepared or released now. The text is the kubelet's."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraFeatures:
-    """The gates that count here."""
+    """The feature gates of the DRA manager."""
 
     extended_resources: bool = True
     workload_claims: bool = False
     for_workloads: bool = False
-    """Claims may be reserved for all pods that name them (DRAReservedForWorkloads)."""
+    """Enables claims that are reserved for a workload (DRAReservedForWorkloads)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A claim that a pod may use, with the drivers that its allocation needs."""
+    """A claim that the pod may use, with the drivers of its allocation."""
 
     info: ClaimInfo
     drivers: Mapping[str, Driver]
 
 
 class DraManager:
-    """Claims of one node. Methods of different pods may run at the same time, those of one pod one after the other."""
+    """The claims of one node. Calls for different pods may overlap; calls for one pod must not."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class DraManager:
         features: DraFeatures,
         metrics: DraMetrics,
     ) -> None:
-        """Reads the checkpoint; raises CheckpointError."""
+        """Load the checkpoint. Raise CheckpointError."""
         self._drivers, self._read_claim, self._checkpoint = drivers, read_claim, checkpoint
         self._features, self._metrics = features, metrics
         self.cache = ClaimCache(checkpoint.load())
@@ -71,7 +71,7 @@ class DraManager:
         self._released = asyncio.Condition()
 
     async def prepare(self, pod: Json) -> None:
-        """Makes the drivers prepare every claim of the pod that is not prepared yet. Raises DraError."""
+        """Prepare every claim of the pod that is not prepared yet. Raise DraError."""
         with self._metrics.operation("PrepareResources"):
             try:
                 await self._prepare(pod)
@@ -79,7 +79,7 @@ class DraManager:
                 raise DraError(f"prepare dynamic resources: {error}") from error
 
     async def unprepare(self, pod: Json) -> None:
-        """Releases the claims that only this pod uses; those of others lose this pod. Raises DraError."""
+        """Release the claims used by this pod only; remove the pod from the others. Raise DraError."""
         with self._metrics.operation("UnprepareResources"):
             try:
                 meta = pod["metadata"]
@@ -89,7 +89,7 @@ class DraManager:
                 raise DraError(f"unprepare dynamic resources: {error}") from error
 
     async def release_lost(self, active: Collection[str]) -> None:
-        """Releases claims for pods that are not among the active ones (uids). What fails is tried at the next time."""
+        """Release the claims of pods outside `active` (uids). A later call retries failures."""
         lost: dict[tuple[str, str], list[str]] = {}
         for info in self.cache:
             for uid in sorted(info.pods - set(active)):
@@ -98,14 +98,14 @@ class DraManager:
             try:
                 await self._unprepare(uid, namespace, names)
             except (DraError, DriverCallError) as error:
-                log.info("claims of pod %s, which is gone, are not released yet: %s", uid, error)
+                log.info("cannot release the claims of deleted pod %s yet: %s", uid, error)
 
     def might_need_unprepare(self, pod_uid: str) -> bool:
-        """Whether a claim is held for the pod: it must not be reported as ended yet."""
+        """Return whether a claim is prepared for the pod, which then must not be reported as ended."""
         return self.cache.used_by(pod_uid)
 
     def container_devices(self, pod: Json, container: Json) -> list[str]:
-        """CDI ids for a container, those of each request that it names. Raises DraError."""
+        """Return the CDI ids for a container, in the order of its requests. Raise DraError."""
         found: list[str] = []
         try:
             wanted = requests.container_requests(pod, container, self._features.extended_resources)
@@ -120,7 +120,7 @@ class DraManager:
         return found
 
     def container_claims(self, pod: Json, container: Json) -> list[ClaimInfo]:
-        """The claims that a container uses, for the pod resources API. Raises DraError."""
+        """Return a container's claims for the pod resources API. Raise DraError."""
         namespace, found = pod["metadata"]["namespace"], []
         try:
             names = requests.container_claim_names(pod, container)
@@ -142,11 +142,11 @@ class DraManager:
         if not checked:
             return
         await self._wait_released(checked)
-        batches, infos = self._hold(pod["metadata"]["uid"], checked)
+        batches, infos = self._reserve(pod["metadata"]["uid"], checked)
         first: Exception | None = None
         for driver, claims in batches:
             try:
-                self._keep(driver.name, infos, claims, await driver.prepare(claims))
+                self._store(driver.name, infos, claims, await driver.prepare(claims))
             except (DraError, DriverCallError) as error:
                 first = DraError(f"{_PREPARE}: {error}") if isinstance(error, DriverCallError) else error
                 break
@@ -157,7 +157,10 @@ class DraManager:
         self._save("state")
 
     async def _check(self, pod: Json) -> list[_Checked]:
-        """The pod's claims, each once; nothing is remembered, so that a pod that fails here needs no driver to end."""
+        """Return the pod's claims without duplicates.
+
+        Nothing is cached yet, so that a pod that fails here can end without a driver.
+        """
         checked: dict[str, _Checked] = {}
         for entry in requests.pod_claims(pod, self._features.extended_resources):
             try:
@@ -192,7 +195,7 @@ class DraManager:
             raise DraError(str(error)) from error
 
     async def _wait_released(self, checked: Iterable[_Checked]) -> None:
-        """A claim that is being released for another pod cannot be used: its devices are about to go."""
+        """Wait for claims that are being released for another pod, because their devices are about to go."""
 
         def busy() -> bool:
             cached = (self.cache.get(item.info.namespace, item.info.name) for item in checked)
@@ -201,10 +204,13 @@ class DraManager:
         async with self._released:
             await self._released.wait_for(lambda: not busy())
 
-    def _hold(
+    def _reserve(
         self, pod_uid: str, checked: Iterable[_Checked]
     ) -> tuple[list[tuple[Driver, list[ClaimId]]], dict[str, ClaimInfo]]:
-        """Notes the pod at each claim, in the file first; then (driver, claims) to call, and those claims by uid."""
+        """Add the pod to each claim and save that before any call.
+
+        Return the calls as (driver, claims), and the claims to prepare by uid.
+        """
         batches: dict[str, tuple[Driver, list[ClaimId]]] = {}
         infos: dict[str, ClaimInfo] = {}
         for item in checked:
@@ -227,10 +233,10 @@ class DraManager:
                 batches.setdefault(name, (driver, []))[1].append(info.id)
         return list(batches.values()), infos
 
-    def _keep(
+    def _store(
         self, driver: str, infos: Mapping[str, ClaimInfo], claims: list[ClaimId], answers: Mapping[str, Prepared]
     ) -> None:
-        """A driver's devices, in place of what it said before. Raises DraError for the first claim that failed."""
+        """Store a driver's devices in place of earlier ones. Raise DraError for the first failed claim."""
         _check_known(_PREPARE, claims, answers)
         failed = None
         for claim in claims:
@@ -249,7 +255,7 @@ class DraManager:
         _check_complete(_PREPARE, claims, answers)
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Iterable[str]) -> None:
-        mine = list(self._let_go(pod_uid, namespace, names))
+        mine = list(self._drop_pod(pod_uid, namespace, names))
         async with self._releasing(mine):
             for name, claims in _by_driver(mine):
                 driver = self._driver(name)
@@ -266,9 +272,10 @@ class DraManager:
                 self.cache.remove(info)
             self._save("state")
 
-    def _let_go(self, pod_uid: str, namespace: str, names: Iterable[str]) -> Iterator[ClaimInfo]:
-        """Those of the claims that nobody but the pod uses. The others lose the pod; the file says so once all is done,
-        for a restart before that tries again.
+    def _drop_pod(self, pod_uid: str, namespace: str, names: Iterable[str]) -> Iterator[ClaimInfo]:
+        """Yield the claims used by this pod only; remove the pod from the others.
+
+        The file is saved after the last call, so that a restart before that tries again.
         """
         for name in dict.fromkeys(names):
             info = self.cache.get(namespace, name)

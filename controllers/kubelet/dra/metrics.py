@@ -1,4 +1,4 @@
-"""What a kubelet counts of DRA, with upstream's names and buckets. One set for all nodes of a process."""
+"""The kubelet's DRA metrics, with upstream's names and buckets. All nodes of a process share one set."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from weakref import WeakSet
 from apiserver.runtime.metrics import Family, Gauge, Histogram, Labels, exponential
 from controllers.kubelet.dra.cache import ClaimCache
 
-#: From 0.1 s to 40 s.
+#: Buckets from 0.1 s to 40 s.
 _BOUNDS = exponential(0.1, 400 ** (1 / 14), 15)
 
 
 class DraMetrics:
-    """Durations of operations and of calls, and the prepared claims of every cache that was added."""
+    """Durations of operations and calls, and the number of prepared claims in all added caches."""
 
     def __init__(self) -> None:
         self._caches: WeakSet[ClaimCache] = WeakSet()
         self._operations = Histogram(
             "dra_operations_duration_seconds",
-            "How long preparing and releasing a pod's claims takes.",
+            "Duration of preparing or releasing a pod's claims.",
             ("operation_name", "is_error"),
             _BOUNDS,
         )
         self._calls = Histogram(
             "dra_grpc_operations_duration_seconds",
-            "How long calls to drivers take.",
+            "Duration of calls to drivers.",
             ("driver_name", "method_name", "grpc_status_code"),
             _BOUNDS,
         )
@@ -43,7 +43,7 @@ class DraMetrics:
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
-        """Times one operation; an exception makes it an error."""
+        """Time one operation; an exception counts as an error."""
         began, failed = time.monotonic(), "true"
         try:
             yield
@@ -52,7 +52,7 @@ class DraMetrics:
             self._operations.observe(time.monotonic() - began, name, failed)
 
     def call(self, driver: str, method: str, code: str, seconds: float) -> None:
-        """One call to a driver: the method's whole path, and the name of its status code."""
+        """Record one call to a driver: full method path, name of the status code, duration."""
         self._calls.observe(seconds, driver, method, code)
 
     def _in_use(self) -> Mapping[Labels, float]:

@@ -1,6 +1,6 @@
-"""From a pod and its containers to the claims, and the requests in them, that they use.
+"""Resolve the claims and requests used by a pod and its containers.
 
-All raise ClaimReferenceError (a ValueError) where a reference cannot be followed.
+All functions raise ClaimReferenceError (a ValueError) for a reference that cannot be resolved.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from apiserver.api.values.quantity import Quantity
 from controllers.resourceclaims.pods import claim_reference
 from controllers.runtime.kinds import Json
 
-#: Every DeviceClass is an extended resource of this prefix and its own name.
+#: Prefix of the implicit extended resource of every DeviceClass.
 _CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
@@ -20,7 +20,7 @@ def _extended_status(pod: Json) -> Json | None:
 
 
 def pod_claims(pod: Json, extended: bool) -> list[Json]:
-    """Entries as in `spec.resourceClaims`, the claim for extended resources among them."""
+    """Return the entries of `spec.resourceClaims` plus the claim for extended resources."""
     entries = list(pod["spec"].get("resourceClaims") or ())
     status = _extended_status(pod) if extended else None
     if status is not None:
@@ -29,13 +29,13 @@ def pod_claims(pod: Json, extended: bool) -> list[Json]:
 
 
 def claim_names(pod: Json, extended: bool) -> list[str]:
-    """Names of the pod's claims, without those that it turned out not to need."""
+    """Return the names of the pod's claims, without templates that turned out to need no claim."""
     names = (claim_reference(pod, entry).name for entry in pod_claims(pod, extended))
     return [name for name in names if name is not None]
 
 
 def container_requests(pod: Json, container: Json, extended: bool) -> dict[str, list[str]]:
-    """By claim the requests that the container names, "" for all of a claim's."""
+    """Return the container's requests by claim; "" means all of the claim's requests."""
     wanted: dict[str, list[str]] = {}
     for entry in container.get("resources", {}).get("claims") or ():
         wanted.setdefault(entry["name"], []).append(entry.get("request") or "")
@@ -57,7 +57,7 @@ def container_requests(pod: Json, container: Json, extended: bool) -> dict[str, 
 
 
 def container_claim_names(pod: Json, container: Json) -> list[str]:
-    """Names of the claims of `spec.resourceClaims` that a container uses."""
+    """Return the names of the claims in `spec.resourceClaims` that a container uses."""
     used = {entry["name"] for entry in container.get("resources", {}).get("claims") or ()}
     entries = (entry for entry in pod["spec"].get("resourceClaims") or () if entry["name"] in used)
     names = (claim_reference(pod, entry).name for entry in entries)
@@ -65,7 +65,7 @@ def container_claim_names(pod: Json, container: Json) -> list[str]:
 
 
 def extended_claim_of(pod: Json, container: Json) -> str | None:
-    """The name of the claim for extended resources, where one of them is the container's."""
+    """Return the name of the claim for extended resources if the container uses it."""
     status = _extended_status(pod)
     mappings = () if status is None else status.get("requestMappings") or ()
     if status is None or all(mapping["containerName"] != container["name"] for mapping in mappings):

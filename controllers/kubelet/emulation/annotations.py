@@ -1,4 +1,4 @@
-"""Annotations that people steer the emulation with."""
+"""The annotations that control the emulation."""
 
 from __future__ import annotations
 
@@ -9,45 +9,44 @@ from apiserver.api.values.numbers import int64
 
 Json = dict[str, Any]
 
-#: On a Node: the agent emulates it. Any value.
+#: On a Node, with any value: the agent emulates it.
 EMULATED = "kubedra.dev/emulated"
-#: On a Node: how many example GPUs its driver publishes, as "8" or "DRIVER=8".
+#: On a Node: number of example GPUs to publish, as "8" or "DRIVER=8".
 DEVICES = "kubedra.dev/devices"
-#: On a Node: the hardware that its drivers publish, a name of `kubedra.profiles` or a whole profile
-#: as JSON.
+#: On a Node: hardware to publish, either the name of a profile in `kubedra.profiles` or a profile in JSON.
 PROFILE = "kubedra.dev/profile"
-#: On a Node without real drivers: what is wrong with its devices and drivers (`devicefaults`). Devices are listed as
-#: "gpu-0, gpu-1"; of two drivers' devices of one name one is meant by "DRIVER/gpu-0".
+#: On a Node without real drivers: faults of devices and drivers (`device_faults`). Devices are listed as "gpu-0,
+#: gpu-1". "DRIVER/gpu-0" selects the device of one driver if several have the same name.
 LOST_DEVICES = "kubedra.dev/lost-devices"
-#: "gpu-0=KEY:EFFECT, gpu-1=KEY=VALUE:EFFECT".
+#: Device taints, as "gpu-0=KEY:EFFECT, gpu-1=KEY=VALUE:EFFECT".
 TAINTED_DEVICES = "kubedra.dev/tainted-devices"
-#: "gpu-0, gpu-1=MESSAGE". Where it is there at all, the other devices are reported as healthy.
+#: Unhealthy devices, as "gpu-0, gpu-1=MESSAGE". If present, all other devices are reported as healthy.
 UNHEALTHY_DEVICES = "kubedra.dev/unhealthy-devices"
-#: Drivers that are not registered.
+#: Names of unregistered drivers.
 MISSING_DRIVERS = "kubedra.dev/missing-drivers"
-#: Drivers answer with this error for each claim, or for those that have one of PREPARE_ERROR_DEVICES.
+#: Error returned by drivers for each claim, or only for claims with one of PREPARE_ERROR_DEVICES.
 PREPARE_ERROR = "kubedra.dev/prepare-error"
 PREPARE_ERROR_DEVICES = "kubedra.dev/prepare-error-devices"
 UNPREPARE_ERROR = "kubedra.dev/unprepare-error"
-#: On a Node: images that it cannot pull, as "web:2, db:1"; their containers wait.
+#: On a Node: images whose pull fails, as "web:2, db:1".
 MISSING_IMAGES = "kubedra.dev/missing-images"
-#: On a Node: kernel parameters beyond the safe ones that its pods may set, as "kernel.msg*, net.core.somaxconn".
+#: On a Node: allowed unsafe sysctls, as "kernel.msg*, net.core.somaxconn".
 UNSAFE_SYSCTLS = "kubedra.dev/allowed-unsafe-sysctls"
-#: How long a driver takes to prepare, as "5s".
+#: Duration of preparing a claim, as "5s".
 PREPARE_TAKES = "kubedra.dev/prepare-takes"
-#: On a Pod: its containers end by themselves after so many seconds, as "2" or "0.5s". This and the following may be
-#: said of one container, init containers included: `kubedra.dev/exit-after.NAME`.
+#: On a Pod: seconds until its containers exit, as "2" or "0.5s". This and the following annotations can be limited to
+#: one container or init container: `kubedra.dev/exit-after.NAME`.
 EXIT_AFTER = "kubedra.dev/exit-after"
-#: On a Pod: with which exit code they do; 0 unless given.
+#: On a Pod: exit code of its containers; default 0.
 EXIT_CODE = "kubedra.dev/exit-code"
-#: On a Pod: its containers are ready so many seconds after they started.
+#: On a Pod: seconds between the start of its containers and their readiness.
 READY_AFTER = "kubedra.dev/ready-after"
-#: On a Pod: when after the start of a container its probes fail, as "0s-5s, 20s": in the first five seconds, and from
-#: twenty seconds on. PROBE is startup, liveness or readiness; all may be said of one container.
+#: On a Pod: periods after a container's start in which a probe fails. "0s-5s, 20s" means the first 5 seconds, and from
+#: 20 seconds on. PROBE is startup, liveness or readiness.
 PROBE_FAILS = "kubedra.dev/{probe}-fails"
-#: On a Pod: how long its containers take to end once they are told to; longer than the grace period, they are killed.
+#: On a Pod: duration of the containers' shutdown. If it exceeds the grace period, they are killed.
 STOP_AFTER = "kubedra.dev/stop-after"
-#: On a Pod: what its containers have written when somebody reads their log.
+#: On a Pod: content of its containers' logs.
 LOG = "kubedra.dev/log"
 
 EXAMPLE_DRIVER = "gpu.example.com"
@@ -63,7 +62,7 @@ def is_emulated(node: Json) -> bool:
 
 
 def devices_of(node: Json) -> tuple[str, int] | None:
-    """(driver, count) that a node asks for; None where it asks for none or cannot be understood."""
+    """Return (driver, count) of a node's DEVICES; None if absent or invalid."""
     value = annotation(node, DEVICES)
     if not value:
         return None
@@ -73,14 +72,15 @@ def devices_of(node: Json) -> tuple[str, int] | None:
 
 
 def missing_images(node: Json) -> frozenset[str]:
-    """The images that a node cannot pull."""
+    """Return the images whose pull fails on a node."""
     value = annotation(node, MISSING_IMAGES)
     return frozenset(filter(None, (name.strip() for name in value.split(",")))) if value else frozenset()
 
 
 def exit_after(pod: Json, container: str, default: timedelta | None = None) -> timedelta | None:
-    """How long a container runs; None for as long as the pod exists. What is said of all does not hold for init
-    containers, which have a default.
+    """Return a container's running time; None if it runs until the pod is deleted.
+
+    A value for the whole pod does not apply to init containers, which have a default.
     """
     value = annotation(pod, f"{EXIT_AFTER}.{container}")
     if value is None and default is None:
@@ -89,20 +89,21 @@ def exit_after(pod: Json, container: str, default: timedelta | None = None) -> t
 
 
 def ready_after(pod: Json, container: str) -> timedelta:
-    """How long after its start a container becomes ready."""
+    """Return the time between a container's start and its readiness."""
     value = annotation(pod, f"{READY_AFTER}.{container}") or annotation(pod, READY_AFTER)
     return _seconds(value or "0", None) or timedelta()
 
 
 def stop_after(pod: Json, container: str) -> timedelta:
-    """How long a container takes to end once it is told to."""
+    """Return the duration of a container's shutdown."""
     value = annotation(pod, f"{STOP_AFTER}.{container}") or annotation(pod, STOP_AFTER)
     return _seconds(value or "0", None) or timedelta()
 
 
-def failing(pod: Json, container: str, probe: str) -> list[tuple[timedelta, timedelta | None]]:
-    """When a probe of a container fails, from and to after its start; without an end, for ever. What cannot be
-    understood counts for nothing.
+def probe_failures(pod: Json, container: str, probe: str) -> list[tuple[timedelta, timedelta | None]]:
+    """Return the periods (from, to) after a container's start in which a probe fails.
+
+    The end is None for an open period. Invalid parts are ignored.
     """
     name = PROBE_FAILS.format(probe=probe)
     value = annotation(pod, f"{name}.{container}") or annotation(pod, name) or ""
@@ -116,7 +117,7 @@ def failing(pod: Json, container: str, probe: str) -> list[tuple[timedelta, time
 
 
 def exit_code(pod: Json, container: str) -> int:
-    """What a container ends with. What is said of all does not hold for init containers."""
+    """Return a container's exit code. A value for the whole pod does not apply to init containers."""
     init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
     value = annotation(pod, f"{EXIT_CODE}.{container}") or (None if init else annotation(pod, EXIT_CODE)) or "0"
     number = int64(value)
@@ -130,12 +131,12 @@ def _seconds(value: str, default: timedelta | None) -> timedelta | None:
         return default
 
 
-def listed(obj: Json, name: str) -> list[tuple[str, str]]:
-    """An annotation that lists things, as "a, b=something": (thing, what is said of it)."""
+def parse_list(obj: Json, name: str) -> list[tuple[str, str]]:
+    """Parse an annotation that is a list, as "a, b=value", into (name, value) pairs."""
     items = (item.strip() for item in (annotation(obj, name) or "").split(","))
     return [(key.strip(), value.strip()) for key, _, value in (item.partition("=") for item in items if item)]
 
 
 def seconds_of(obj: Json, name: str) -> timedelta:
-    """An annotation that is a time, as "3s"; none where it is absent or cannot be understood."""
+    """Return an annotation's duration, as "3s"; zero if absent or invalid."""
     return _seconds(annotation(obj, name) or "0", None) or timedelta()

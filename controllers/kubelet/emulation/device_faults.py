@@ -1,4 +1,4 @@
-"""What goes wrong with the devices and drivers of an emulated node, as its annotations say (`annotations`)."""
+"""The faults of devices and drivers of an emulated node, as defined by its annotations (`annotations`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import lru_cache
 
 from controllers.kubelet.emulation import annotations as marks
-from controllers.kubelet.emulation.annotations import annotation, listed, seconds_of
+from controllers.kubelet.emulation.annotations import annotation, parse_list, seconds_of
 from controllers.runtime.kinds import Json
 from kubedra.profiles.pools import Pool, split
 
@@ -18,45 +18,47 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeviceFaults:
-    """Devices are named as in the annotations: NAME, or DRIVER/NAME."""
+    """The faults of one node. Devices are named as in the annotations: NAME or DRIVER/NAME."""
 
     lost: Collection[str] = ()
     tainted: Mapping[str, Json] | None = None
     unhealthy: Mapping[str, str] | None = None
-    """By device what is said of it; None: health is not reported at all."""
+    """The message by unhealthy device; None disables health reports."""
     missing_drivers: Collection[str] = ()
     prepare_error: str = ""
     prepare_error_devices: Collection[str] = ()
-    """The claims that get `prepare_error` are those with one of these devices; none: all."""
+    """Limits `prepare_error` to claims with one of these devices; empty means all claims."""
     prepare_takes: timedelta = timedelta()
     unprepare_error: str = ""
 
-    def published(self, driver: str, pool: Pool) -> Pool:
-        """What is left of a driver's pool."""
+    def apply(self, driver: str, pool: Pool) -> Pool:
+        """Apply lost and tainted devices to a driver's pool."""
         if not self.lost and not self.tainted:
             return pool
         slices: list[Mapping[str, object]] = []
         for part in pool.slices:
-            devices = [self._tainted(driver, d) for d in part.get("devices") or () if not _named(self.lost, driver, d)]
-            # Fewer devices with taints fit into a slice.
+            devices = [
+                self._add_taint(driver, d) for d in part.get("devices") or () if not _is_listed(self.lost, driver, d)
+            ]
+            # A slice can have fewer devices if they have taints.
             parts = split(devices) if devices else [[]]
             slices += [{**part, **({"devices": some} if "devices" in part else {})} for some in parts]
         return replace(pool, slices=tuple(slices))
 
-    def refuses(self, driver: str, devices: Collection[str]) -> str:
-        """The error for a claim that has these devices of the driver, or ""."""
+    def prepare_error_for(self, driver: str, devices: Collection[str]) -> str:
+        """Return the error for a claim with these devices of the driver, or ""."""
         only = self.prepare_error_devices
         hit = not only or any(name in only or f"{driver}/{name}" in only for name in devices)
         return self.prepare_error if hit else ""
 
     def health(self, driver: str, device: str) -> tuple[str, str]:
-        """State and message of a device."""
+        """Return the state and message of a device."""
         for name in (device, f"{driver}/{device}"):
             if self.unhealthy is not None and name in self.unhealthy:
                 return "Unhealthy", self.unhealthy[name]
         return "Healthy", ""
 
-    def _tainted(self, driver: str, device: Json) -> Json:
+    def _add_taint(self, driver: str, device: Json) -> Json:
         taints = self.tainted or {}
         taint = taints.get(device["name"]) or taints.get(f"{driver}/{device['name']}")
         return device if taint is None else {**device, "taints": [*(device.get("taints") or ()), taint]}
@@ -66,20 +68,20 @@ NONE = DeviceFaults()
 
 
 def device_faults(node: Json) -> DeviceFaults:
-    """What a node's annotations say."""
+    """Parse the faults from a node's annotations."""
     if not any(key in _KNOWN for key in node["metadata"].get("annotations") or ()):
         return NONE
     unhealthy = None
     if annotation(node, marks.UNHEALTHY_DEVICES) is not None:
-        unhealthy = dict(listed(node, marks.UNHEALTHY_DEVICES))
-    name, tainted = node["metadata"]["name"], listed(node, marks.TAINTED_DEVICES)
+        unhealthy = dict(parse_list(node, marks.UNHEALTHY_DEVICES))
+    name, tainted = node["metadata"]["name"], parse_list(node, marks.TAINTED_DEVICES)
     return DeviceFaults(
-        lost={device for device, _ in listed(node, marks.LOST_DEVICES)},
+        lost={device for device, _ in parse_list(node, marks.LOST_DEVICES)},
         tainted={device: taint for device, text in tainted if (taint := _taint(name, device, text))},
         unhealthy=unhealthy,
-        missing_drivers={driver for driver, _ in listed(node, marks.MISSING_DRIVERS)},
+        missing_drivers={driver for driver, _ in parse_list(node, marks.MISSING_DRIVERS)},
         prepare_error=annotation(node, marks.PREPARE_ERROR) or "",
-        prepare_error_devices={device for device, _ in listed(node, marks.PREPARE_ERROR_DEVICES)},
+        prepare_error_devices={device for device, _ in parse_list(node, marks.PREPARE_ERROR_DEVICES)},
         prepare_takes=seconds_of(node, marks.PREPARE_TAKES),
         unprepare_error=annotation(node, marks.UNPREPARE_ERROR) or "",
     )
@@ -100,7 +102,7 @@ _KNOWN = frozenset(
 
 @lru_cache
 def _taint(node: str, device: str, text: str) -> Json | None:
-    """A taint from KEY[=VALUE]:EFFECT; one that is none is said once."""
+    """Parse a taint of the form KEY[=VALUE]:EFFECT; log an invalid one once."""
     words, _, effect = text.rpartition(":")
     key, _, value = words.partition("=")
     if not key or effect not in ("NoSchedule", "NoExecute", "None"):
@@ -110,5 +112,5 @@ def _taint(node: str, device: str, text: str) -> Json | None:
     return {"key": key, "effect": effect, **({"value": value} if value else {})}
 
 
-def _named(names: Collection[str], driver: str, device: Json) -> bool:
+def _is_listed(names: Collection[str], driver: str, device: Json) -> bool:
     return device["name"] in names or f"{driver}/{device['name']}" in names

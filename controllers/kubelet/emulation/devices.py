@@ -1,6 +1,6 @@
-"""The example driver: what it publishes on a node, and the class that selects it.
+"""The example driver's devices on a node, and the DeviceClass that selects them.
 
-Values are those of the DRA example driver's `gpu` profile, so that manifests written for it run here.
+The values are those of the DRA example driver's `gpu` profile, so that its manifests work here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 def example_class(driver: str) -> Json:
-    """The DeviceClass that is named after a driver and selects all of its devices."""
+    """Build the DeviceClass that is named after a driver and selects all its devices."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
@@ -22,7 +22,7 @@ def example_class(driver: str) -> Json:
 
 
 def example_device(node: str, index: int) -> Json:
-    """One GPU; its uuid depends on node and index alone."""
+    """Build one GPU; its uuid depends on node and index only."""
     return {
         "name": f"gpu-{index}",
         "attributes": {

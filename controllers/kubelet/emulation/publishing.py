@@ -1,8 +1,7 @@
-"""The slices of emulated nodes: what the example driver (`devices`) or the drivers of a profile publish on them.
+"""The ResourceSlices of emulated nodes, published by the example driver (`devices`) or by the drivers of a profile.
 
-A slice that was changed or deleted is brought back whole; taints that somebody set on a device stay, for that is how
-one breaks a device that nobody has. A driver that has other slices on the node, as those that were captured elsewhere,
-is left alone.
+A changed or deleted slice is restored completely. Taints set on a device by users stay, because they are the way to
+break an emulated device. A driver with foreign slices on the node, for example captured ones, is left alone.
 """
 
 from __future__ import annotations
@@ -25,33 +24,33 @@ from kubedra import profiles
 from kubedra.profiles.pools import Owner, Pool, plan
 
 log = logging.getLogger(__name__)
-#: Within this time a slice that was written is seen.
+#: Maximum time until the informer has a written slice.
 _SEEN_WITHIN = timedelta(seconds=5)
-#: How the names of slices begin that a publisher made: `kubedra.profiles.pools`.
+#: Name prefix of slices created by a publisher (`kubedra.profiles.pools`).
 _OURS = re.compile("[0-9a-f]{5,}-")
 _TYPE = {"apiVersion": RESOURCE_SLICES.api_version, "kind": RESOURCE_SLICES.kind}
 
 
-#: A device, and a taint's key, value and effect.
+#: Device, and the key, value and effect of its taint.
 TaintPlace = tuple[str, str, str, str]
 
 
 class EmulatedSlices:
-    """`changed` is called with the name of a node whose slices have changed."""
+    """The publisher of all emulated nodes. It calls `changed` with the name of a node with changed slices."""
 
     def __init__(self, client: Client, slices: Informer, changed: Callable[[str], None]) -> None:
         self._client, self._slices, self._changed = client, slices, changed
         self._of_node = slices.index("node", _node_of)
-        #: By node and driver the names of slices that were made and not seen yet, and since when.
+        #: Time of creation and names of slices missing in the informer, by node uid and driver.
         self._unseen: dict[tuple[str, str], tuple[datetime, set[str]]] = {}
-        #: The taints that were published, by node and driver.
+        #: The published taints by node uid and driver.
         self._tainted: dict[tuple[str, str], set[TaintPlace]] = {}
-        self._complained: dict[str, str] = {}
-        slices.on(self._note, lambda _, new: self._note(new), self._note)
+        self._logged: dict[str, str] = {}
+        slices.on(self._slice_changed, lambda _, new: self._slice_changed(new), self._slice_changed)
 
-    async def keep(self, node: Json) -> None:
-        """One comparison of what the node's annotations ask for with what is there."""
-        pools, classes = self._wanted(node)
+    async def reconcile(self, node: Json) -> None:
+        """Publish the pools defined by the node's annotations."""
+        pools, classes = self._desired(node)
         if not pools:
             return
         meta, faults = node["metadata"], device_faults(node)
@@ -63,11 +62,14 @@ class EmulatedSlices:
             if not existing:
                 for item in classes:
                     await self._create_class(item)
-            wanted = faults.published(driver, pool)
-            await self._publish(driver, meta, self._with_taints_of_others(driver, meta, wanted, existing), existing)
+            wanted = faults.apply(driver, pool)
+            await self._publish(driver, meta, self._add_foreign_taints(driver, meta, wanted, existing), existing)
 
     async def _publish(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> None:
-        """Nothing while a slice that was just made is not seen yet: it would be made a second time."""
+        """Write the changed slices of a driver.
+
+        Does nothing while the informer lacks a slice of the last write: it would be created twice.
+        """
         key, now = (meta["uid"], driver), clock.now()
         since, names = self._unseen.pop(key, (now, set()))
         if now - since < _SEEN_WITHIN and not all(name in self._slices.objects for name in names):
@@ -80,7 +82,7 @@ class EmulatedSlices:
             for item in todo.updates:
                 await self._client.update(RESOURCE_SLICES, {**item, **_TYPE})
         except Exception as error:
-            # What has changed meanwhile is seen in a moment, and comes here again.
+            # The watch event of the concurrent change will trigger another pass.
             if not is_reason(error, "NotFound", "Conflict"):
                 raise
             return
@@ -89,8 +91,8 @@ class EmulatedSlices:
             self._unseen[key] = (now, made)
             made.add((await self._client.create(RESOURCE_SLICES, {**item, **_TYPE}))["metadata"]["name"])
 
-    def _with_taints_of_others(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> Pool:
-        """The pool with those taints of published devices that did not come from here."""
+    def _add_foreign_taints(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> Pool:
+        """Add the taints that users set on published devices to the pool."""
         key = (meta["uid"], driver)
         own = {place for place, _ in _taints(pool.slices)}
         known, self._tainted[key] = self._tainted.get(key, set()) | own, own
@@ -112,8 +114,8 @@ class EmulatedSlices:
         )
         return replace(pool, slices=slices)
 
-    def _wanted(self, node: Json) -> tuple[Mapping[str, Pool], list[Json]]:
-        """By driver its pool on the node, and the classes that come with them."""
+    def _desired(self, node: Json) -> tuple[Mapping[str, Pool], list[Json]]:
+        """Return the pools by driver for the node, and the DeviceClasses of its profile."""
         name, uid = node["metadata"]["name"], node["metadata"]["uid"]
         pools: dict[str, Pool] = {}
         classes: list[Json] = []
@@ -123,8 +125,8 @@ class EmulatedSlices:
                 pools |= profile.pools(name)
                 classes = profile.classes()
             except ValueError as error:
-                if self._complained.get(uid) != chosen:
-                    self._complained[uid] = chosen
+                if self._logged.get(uid) != chosen:
+                    self._logged[uid] = chosen
                     log.warning("node %s: %s", name, error)
         if (wanted := devices_of(node)) is not None:
             driver, count = wanted
@@ -138,14 +140,14 @@ class EmulatedSlices:
             if not is_reason(error, "AlreadyExists"):
                 raise
 
-    def forget(self, node: Json) -> None:
-        """A node that is gone; the garbage collector takes what it owns."""
+    def remove(self, node: Json) -> None:
+        """Drop the state of a deleted node; the garbage collector deletes its slices."""
         uid = node["metadata"]["uid"]
-        self._complained.pop(uid, None)
+        self._logged.pop(uid, None)
         self._unseen = {key: unseen for key, unseen in self._unseen.items() if key[0] != uid}
         self._tainted = {key: taints for key, taints in self._tainted.items() if key[0] != uid}
 
-    def _note(self, item: Json) -> None:
+    def _slice_changed(self, item: Json) -> None:
         if name := item["spec"].get("nodeName"):
             self._changed(name)
 

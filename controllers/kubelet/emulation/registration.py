@@ -1,6 +1,6 @@
-"""A node's own objects: what a kubelet writes about its node, and what the example driver on it publishes.
+"""A node's own objects: its status, labels and lease, and the slices of its example driver.
 
-Slices are published before the node becomes Ready, so that whoever waits for the node finds its devices.
+Slices are published before the node becomes Ready, so that a client that waits for the node finds its devices.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _HEARTBEAT = timedelta(minutes=5)
 
 
 class Registration:
-    """Creates the nodes of `options.nodes`, and keeps every emulated node registered, Ready and alive."""
+    """Creates the nodes of `options.nodes`, and keeps every emulated node registered and Ready."""
 
     def __init__(
         self, client: Client, informers: Informers, options: Options, changed: Callable[[str], None] = lambda node: None
     ) -> None:
-        """`changed` is called with the name of a node whose slices have changed."""
+        """Create the registration. `changed` is called with the name of a node with changed slices."""
         self._kubelet = client.named("kubelet")
         self._options = options
-        # A kubelet of one node has no example driver, and may not read the slices of others.
+        # The kubelet of one node has no example driver and may not read the slices of other nodes.
         self.slices = None if options.node else informers.device_kind(RESOURCE_SLICES, options.features)
         self._addresses = Pool("172.18.0.0/16", options.node)
         self._capacity: dict[str, Json] = {}
@@ -52,23 +52,24 @@ class Registration:
         if self.slices is not None:
             self._publishing = EmulatedSlices(client.named("dra-example-driver"), self.slices, changed)
 
-    def note(self, node: Json) -> None:
-        """A node that was found: its address is taken."""
+    def record(self, node: Json) -> None:
+        """Record the address of an existing node."""
         for entry in node.get("status", {}).get("addresses") or ():
             if entry["type"] == "InternalIP":
-                self._addresses.note(node["metadata"]["uid"], entry["address"])
+                self._addresses.record(node["metadata"]["uid"], entry["address"])
 
-    def forget(self, node: Json) -> None:
-        """A node that is gone; the garbage collector takes what it owns."""
-        self._addresses.forget(node["metadata"]["uid"])
+    def remove(self, node: Json) -> None:
+        """Drop the state of a deleted node; the garbage collector deletes its objects."""
+        self._addresses.remove(node["metadata"]["uid"])
         self._lease_due.pop(node["metadata"]["uid"], None)
         self._capacity.pop(node["metadata"]["uid"], None)
         if self._publishing is not None:
-            self._publishing.forget(node)
+            self._publishing.remove(node)
 
     async def provision(self) -> None:
-        """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without
-        devices have none.
+        """Create the nodes of `--nodes N --devices DRIVER`. Existing objects stay as they are.
+
+        On a server without the DRA API the nodes have no devices.
         """
         if self._options.node:
             await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._options.node}})
@@ -82,7 +83,7 @@ class Registration:
                     raise
                 kind = self._kubelet.at(DEVICE_CLASSES)
                 log.warning(
-                    "nodes come without devices: the server does not serve %s (see --runtime-config)",
+                    "nodes have no devices: the server does not serve %s; enable it with --runtime-config",
                     f"{kind.plural} of {kind.api_version}",
                 )
                 driver = ""
@@ -104,10 +105,10 @@ class Registration:
             if not is_reason(error, "AlreadyExists"):
                 raise
 
-    async def keep(self, node: Json) -> timedelta:
-        """One round for one node; when to come again."""
+    async def reconcile(self, node: Json) -> timedelta:
+        """Reconcile one node. Return the delay until the next pass."""
         if self._publishing is not None:
-            await self._publishing.keep(node)
+            await self._publishing.reconcile(node)
         await self._label(node)
         await self._report(node)
         await self._renew(node)
@@ -122,7 +123,7 @@ class Registration:
             await self._kubelet.patch(NODES, name, body, type="merge")
 
     async def _report(self, node: Json) -> None:
-        """Status as a kubelet registers it; while the node is Ready and complete it is written every five minutes."""
+        """Write the status as a kubelet does: on changes, else every five minutes."""
         status = node.get("status", {})
         ready = {c["type"]: c["status"] for c in status.get("conditions") or ()}
         complete = status.get("capacity") and status.get("allocatable") and status.get("addresses")
@@ -159,8 +160,9 @@ class Registration:
         await self._kubelet.patch(NODES, name, patch, subresource="status")
 
     def _follow_capacity(self, node: Json) -> Json:
-        """What of the capacity is new or has changed since it was last seen: it is allocatable in that amount. What
-        somebody set lower at the beginning stays so.
+        """Return the allocatable amounts of new or changed capacity.
+
+        An allocatable amount set lower at the beginning stays.
         """
         status, uid = node.get("status", {}), node["metadata"]["uid"]
         capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
@@ -172,7 +174,7 @@ class Registration:
         }  # fmt: skip
 
     async def _renew(self, node: Json) -> None:
-        """The node's lease, at most every ten seconds."""
+        """Renew the node's lease, at most every ten seconds."""
         name, uid, now = node["metadata"]["name"], node["metadata"]["uid"], clock.now()
         due = self._lease_due.get(uid)
         if due is not None and now < due:
@@ -180,7 +182,7 @@ class Registration:
         self._lease_due[uid] = now + _RENEW
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
         spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": micro_time(now)}
-        # With its owner each time: a node of the same name may have left one behind.
+        # The owner is written each time: the lease may be left from a deleted node of the same name.
         body = {"metadata": {"ownerReferences": [owner]}, "spec": spec}
         try:
             await self._kubelet.patch(LEASES, name, body, "kube-node-lease", type="merge")
@@ -194,7 +196,7 @@ class Registration:
 
 
 def _node_info(node: Json, release: tuple[int, int]) -> Json:
-    """nodeInfo of a machine that does not exist; the kubelet's version is the emulated release's."""
+    """Build the nodeInfo of an emulated machine with the kubelet version of the emulated release."""
     version = f"v{release[0]}.{release[1]}.0"
     return {
         "machineID": node["metadata"]["uid"].replace("-", ""),
@@ -211,6 +213,6 @@ def _node_info(node: Json, release: tuple[int, int]) -> Json:
 
 
 def _last_heartbeat(status: Json) -> datetime:
-    """When the node's status was last written by its kubelet."""
+    """Return the time of the kubelet's last status write."""
     times = [c["lastHeartbeatTime"] for c in status.get("conditions") or () if c.get("lastHeartbeatTime")]
     return parse_time(max(times)) if times else datetime.min.replace(tzinfo=UTC)

@@ -1,3 +1,5 @@
-"""Drivers behind unix sockets: `connection` keeps a gRPC connection, `plugins` is the book of registered drivers,
-`registry` watches the directory in which they announce themselves, `wiping` removes the slices of those that are gone.
+"""Drivers behind unix sockets.
+
+`connection` maintains a gRPC connection. `plugins` stores the registered drivers. `registry` watches the directory in
+which drivers register. `wiping` deletes the slices of vanished drivers.
 """

@@ -1,6 +1,6 @@
-"""A gRPC connection to a unix socket that is kept: opened again whenever it is lost, until it is closed.
+"""A persistent gRPC connection to a unix socket: it reconnects until it is closed.
 
-Errors read as grpc-go's. Source of facts: google.golang.org/grpc, clientconn and status.
+Error texts are those of grpc-go. Source of facts: google.golang.org/grpc, clientconn and status.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from controllers.kubelet.dra.drivers import DriverCallError
 from kubedra.driver.codec import MessageCodec, code_name
 from kubedra.driver.wire import WireError
 
-#: What grpc-go says of a call that ends well and without an answer.
+#: grpc-go's error for a successful call without a response.
 _NO_ANSWER = "cardinality violation: received no response message from non-server-streaming RPC"
-#: Seconds before a connection is tried again: the first, how they grow, the longest.
+#: Back-off of reconnects: first delay in seconds, factor, longest delay in seconds.
 _FIRST, _FACTOR, _LONGEST = 0.25, 1.6, 5.0
 
 
@@ -38,32 +38,32 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class Connection:
-    """One connection. `changed` is called with whether it is there, each time that changes."""
+    """One connection. `changed` is called with each new connection state."""
 
     def __init__(self, path: str, changed: Callable[[bool], None] = lambda connected: None) -> None:
         self.path, self.connected, self._changed = path, False, changed
         self._live: set[H2Protocol] = set()
         self._lost = asyncio.Event()
-        self._channel = _MonitoredChannel(path, self._note)
-        self._keeping: asyncio.Task[None] | None = None
+        self._channel = _MonitoredChannel(path, self._track)
+        self._maintaining: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Connects, and again whenever the connection is lost."""
-        self._keeping = asyncio.create_task(self._keep(), name=f"connection {self.path}")
+        """Connect, and reconnect after each loss."""
+        self._maintaining = asyncio.create_task(self._maintain(), name=f"connection {self.path}")
 
     async def close(self) -> None:
         self._changed = lambda connected: None
-        if self._keeping is not None:
-            self._keeping.cancel()
+        if self._maintaining is not None:
+            self._maintaining.cancel()
             with suppress(asyncio.CancelledError):
-                await self._keeping
+                await self._maintaining
         self._channel.end()
 
     async def call(self, method: str, request: Message, answer: type[Answer], seconds: float) -> Answer:
-        """One call, which has so many seconds. Raises DriverCallError."""
+        """Make one call with a timeout in seconds. Raise DriverCallError."""
         unary = UnaryUnaryMethod(self._channel, method, type(request), answer)
         try:
-            # The time is kept here; the driver hears of a second more, for grpclib cuts it to whole seconds.
+            # The timeout is enforced here. The driver gets one second more, because grpclib truncates to whole seconds.
             with outside(), timers(Timer.MACHINE):
                 async with asyncio.timeout(seconds), unary.open(timeout=seconds + 1) as stream:
                     await stream.send_message(request, end=True)
@@ -77,7 +77,7 @@ class Connection:
         return reply
 
     async def stream(self, method: str, request: Message, answer: type[Answer]) -> AsyncIterator[Answer]:
-        """The answers of a call that streams, until its end. Raises DriverCallError."""
+        """Yield the responses of a streaming call until its end. Raise DriverCallError."""
         streaming = UnaryStreamMethod(self._channel, method, type(request), answer)
         try:
             async with streaming.open() as stream:
@@ -98,8 +98,8 @@ class Connection:
             return DriverCallError("Internal", f"grpc: failed to unmarshal the received message: {error}")
         return DriverCallError("Unavailable", "error reading from server: EOF")
 
-    def _note(self, protocol: H2Protocol, made: bool) -> None:
-        """A new connection may be made before the end of an old one is heard of."""
+    def _track(self, protocol: H2Protocol, made: bool) -> None:
+        """Track open connections: a new one may open before the loss of the old one is reported."""
         (self._live.add if made else self._live.discard)(protocol)
         connected = bool(self._live)
         if connected == self.connected:
@@ -109,7 +109,7 @@ class Connection:
             self._lost.set()
         self._changed(connected)
 
-    async def _keep(self) -> None:
+    async def _maintain(self) -> None:
         delay = _FIRST
         while True:
             self._lost.clear()
@@ -125,30 +125,30 @@ class Connection:
 
 
 class _MonitoredProtocol(H2Protocol):
-    """Says when the connection is made and lost."""
+    """A protocol that reports when the connection opens and closes."""
 
-    note: Callable[[H2Protocol, bool], None]
+    report: Callable[[H2Protocol, bool], None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.note(self, True)
+        self.report(self, True)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        self.note(self, False)
+        self.report(self, False)
 
 
 class _MonitoredChannel(Channel):
-    def __init__(self, path: str, note: Callable[[H2Protocol, bool], None]) -> None:
+    def __init__(self, path: str, report: Callable[[H2Protocol, bool], None]) -> None:
         super().__init__(path=path, codec=MessageCodec())
-        self._note = note
+        self._report = report
 
     def _protocol_factory(self) -> H2Protocol:
         protocol = _MonitoredProtocol(Handler(), self._config, self._h2_config)
-        protocol.note = self._note
+        protocol.report = self._report
         return protocol
 
     def end(self) -> None:
-        """Closes for good; a channel that was never connected has nothing to close."""
+        """Close permanently; does nothing if the channel was never connected."""
         if self._protocol is not None:
             self.close()

@@ -1,4 +1,4 @@
-"""Real drivers on one node: their registration, their claims, their health and their slices, as a kubelet has them."""
+"""Real drivers on one node: their registration, claims, device health and slices."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from kubedra.driver.messages import HealthReport
 
 log = logging.getLogger(__name__)
 _TERMINAL = frozenset({"Succeeded", "Failed"})
-#: Seconds between two attempts to hear of a driver's devices.
+#: Seconds between two attempts to watch a driver's device health.
 _HEALTH_PAUSE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """One node's directories (`plugin_dir` holds the kubelet's files, None as `registry_dir`: nobody registers by
-    socket), gates and times.
+    """The directories, gates and intervals of one node.
+
+    `plugin_dir` has the kubelet's files. Without `registry_dir` drivers cannot register by socket.
     """
 
     node: str
@@ -47,10 +48,10 @@ class HostOptions:
 
 
 class PluginHost:
-    """Everything between one node's pods and its drivers' sockets.
+    """The connection between one node's pods and its drivers' sockets.
 
-    `pods` gives the node's pods, None while they are not known; `changed` is called with the uids of pods whose
-    devices' health changed.
+    `pods` returns the node's pods, or None while they are unknown. `changed` is called with the uids of pods whose
+    device health has changed.
     """
 
     def __init__(
@@ -62,10 +63,12 @@ class PluginHost:
         pods: Callable[[], Collection[Json] | None],
         changed: Callable[[set[str]], None],
     ) -> None:
-        """Reads the files; raises CheckpointError."""
+        """Load the kubelet's files. Raise CheckpointError."""
         self._options, self._pods, self._changed = options, pods, changed
         self.wiper = SliceWiper(client, options.node, options.wiping_delay)
-        self.plugins = Plugins(metrics, self.wiper.note, self._watch_health if options.health else None, self._forget)
+        self.plugins = Plugins(
+            metrics, self.wiper.set_connected, self._watch_health if options.health else None, self._clear_health
+        )
         self.claims = DraManager(
             self.plugins, read_claim, FileCheckpoint(options.plugin_dir), options.features, metrics
         )
@@ -82,12 +85,12 @@ class PluginHost:
     def metrics(self) -> Sequence[Family]:
         if self._registry is None:
             return self._resources.metrics
-        text, labels = "Sockets of drivers, there and registered.", ("socket_path", "state")
+        text, labels = "Driver sockets, present and registered.", ("socket_path", "state")
         counts = Gauge("plugin_manager_total_plugins", text, labels, self._registry.counts)
         return (counts, *self._resources.metrics)
 
     async def run(self) -> None:
-        """Until it is cancelled. Drivers are left as they are."""
+        """Run until cancelled. Drivers keep running."""
         self.wiper.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -100,14 +103,14 @@ class PluginHost:
             await self.wiper.close()
 
     async def release_lost(self) -> None:
-        """Releases claims of pods that are gone."""
+        """Release the claims of deleted and ended pods."""
         pods = self._pods()
         if pods is not None:
             active = {pod["metadata"]["uid"] for pod in pods if pod.get("status", {}).get("phase") not in _TERMINAL}
             await self.claims.release_lost(active)
 
     def with_health(self, pod: Json, statuses: Sequence[Json]) -> list[Json]:
-        """Container statuses with the health of their devices."""
+        """Add the health of devices to container statuses."""
         now, options = clock.now(), self._options
         messages = options.health_messages
         return container_statuses(pod, statuses, self.claims.cache, self.health, now, messages=messages)
@@ -118,13 +121,13 @@ class PluginHost:
             with clock.timers(clock.Timer.UPKEEP):
                 await asyncio.sleep(self._options.reconcile.total_seconds())
 
-    def _forget(self, plugin: Plugin) -> None:
+    def _clear_health(self, plugin: Plugin) -> None:
         self.health.clear(plugin.name)
 
     async def _watch_health(self, plugin: Plugin) -> None:
-        """Follows what one socket reports, again whenever that ends. What is known is forgotten with it."""
+        """Follow the health reports of one socket, reconnecting forever. A lost stream clears the health."""
 
-        def take(answer: HealthReport) -> None:
+        def store_report(answer: HealthReport) -> None:
             devices = [report(d.pool, d.device, d.health, d.message, d.timeout) for d in answer.devices]
             changed = self.health.update(plugin.name, devices, clock.now())
             if pods := pods_of(self.claims.cache, plugin.name, changed):
@@ -132,9 +135,9 @@ class PluginHost:
 
         while True:
             try:
-                await plugin.watch_health(take)
+                await plugin.watch_health(store_report)
             except DriverCallError as error:
                 log.debug("health of %s: %s", plugin.name, error)
-            self._forget(plugin)
+            self._clear_health(plugin)
             with clock.timers(clock.Timer.MACHINE):
                 await asyncio.sleep(_HEALTH_PAUSE)

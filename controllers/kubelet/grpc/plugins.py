@@ -1,4 +1,4 @@
-"""The book of registered drivers: which sockets each has, which of them is called, and when a driver is gone.
+"""The registered drivers: their sockets, the socket to call, and the removal of drivers.
 
 Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra/plugin; texts are that release's.
 """
@@ -32,12 +32,12 @@ from kubedra.driver.messages import (
     UnprepareResults,
 )
 
-#: Seconds that a driver has for a call.
+#: Timeout of a call to a driver in seconds.
 CALL_TIMEOUT: Final = 45.0
 
 
 class PluginError(Exception):
-    """A driver that cannot be registered; the text is the kubelet's."""
+    """A driver cannot be registered. The text is the kubelet's."""
 
 
 class Plugin:
@@ -73,13 +73,13 @@ class Plugin:
         return (await self._call("NodeUnprepareResources", claims, UnprepareResults)).claims
 
     async def watch_health(self, report: Callable[[HealthReport], None]) -> None:
-        """Hands over what the driver reports, until it stops. Raises DriverCallError."""
+        """Call `report` with each health report until the stream ends. Raise DriverCallError."""
         method = f"/{HEALTH_SERVICE}/NodeWatchResources"
         async for answer in self.connection.stream(method, Empty(), HealthReport):
             report(answer)
 
     def _share(self, share_id: str | None) -> str | None:
-        """v1beta1 knows no shares."""
+        """Return the share ID; v1beta1 has none."""
         return share_id if self.service == "v1.DRAPlugin" else None
 
     async def _call(self, method: str, claims: Sequence[ClaimId], answer: type[Answer]) -> Answer:
@@ -99,9 +99,10 @@ T = TypeVar("T")
 
 
 class Plugins:
-    """The drivers of one node. `changed` is called with a driver's name and whether one of its sockets is connected,
-    each time that something about them changed; `watch` follows one socket's health, `left` is called when it was
-    deregistered.
+    """The drivers of one node.
+
+    `changed` is called with a driver's name and its connection state after each change. `watch` follows the health of
+    one socket. `left` is called after deregistration.
     """
 
     def __init__(
@@ -117,33 +118,33 @@ class Plugins:
 
     @property
     def registered(self) -> Mapping[str, Sequence[Plugin]]:
-        """By driver its sockets, in the order of their registration."""
+        """The sockets by driver, in order of registration."""
         return self._plugins
 
     def get(self, name: str) -> Plugin:
-        """The newest connected socket; the newest where none is connected. Raises DriverMissingError."""
+        """Return the newest connected socket, or the newest one. Raise DriverMissingError."""
         plugins = self._plugins.get(name) if name else None
         if not plugins:
             raise DriverMissingError(name)
         return next((plugin for plugin in reversed(plugins) if plugin.connection.connected), plugins[-1])
 
     def check(self, name: str, endpoint: str, services: Sequence[str]) -> str:
-        """The service to call: the first of the driver's that is known. Raises PluginError."""
+        """Return the gRPC service to call, the first supported one of the driver's. Raise PluginError."""
         service = next((service for service in services if service in DRA_SERVICES), None)
         if service is not None:
             return service
         problem = "empty list of supported gRPC services (aka supported versions)"
         if services:
             problem = (
-                f"none of services supported by the plugin ({_listed(services)}) are supported by the kubelet"
-                f" ({_listed(tuple(DRA_SERVICES))})"
+                f"none of services supported by the plugin ({_quote_list(services)}) are supported by the kubelet"
+                f" ({_quote_list(tuple(DRA_SERVICES))})"
             )
         raise PluginError(
             f"invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {problem}"
         )
 
     def register(self, name: str, endpoint: str, services: Sequence[str], timeout: float = CALL_TIMEOUT) -> None:
-        """One more socket of a driver, from now on its newest. Raises PluginError."""
+        """Add a socket of a driver as its newest. Raise PluginError."""
         service = self.check(name, endpoint, services)
         present = self._plugins.get(name, ())
         if any(plugin.endpoint == endpoint for plugin in present):
@@ -151,52 +152,52 @@ class Plugins:
         if problem := _unusable(endpoint):
             start = f"create gRPC connection to DRA driver {name} plugin at endpoint {endpoint}"
             raise PluginError(f"{start}: parse {go_quote(f'dns:///unix:{endpoint}')}: {problem}")
-        plugin = Plugin(name, endpoint, service, timeout, self._metrics, lambda: self._note(name))
+        plugin = Plugin(name, endpoint, service, timeout, self._metrics, lambda: self._notify(name))
         self._plugins.setdefault(name, []).append(plugin)
         plugin.connection.open()
         if self._watch is not None:
             self._watching[plugin] = asyncio.create_task(_as_task(self._watch(plugin)), name=f"health {endpoint}")
-        self._note(name)
+        self._notify(name)
 
     async def deregister(self, name: str, endpoint: str) -> None:
-        """A socket that is not to be called any more; one that is not known is passed over."""
+        """Remove a socket; unknown sockets are ignored."""
         plugin = next((p for p in self._plugins.get(name, ()) if p.endpoint == endpoint), None)
         if plugin is None:
             return
         self._plugins[name].remove(plugin)
         if not self._plugins[name]:
             del self._plugins[name]
-        self._note(name)
+        self._notify(name)
         await self._end(plugin)
         self._left(plugin)
 
     async def close(self) -> None:
-        """Leaves every driver; nothing is reported as changed."""
+        """Disconnect from every driver without calling `changed`."""
         plugins = [plugin for present in self._plugins.values() for plugin in present]
         self._plugins.clear()
         await asyncio.gather(*(self._end(plugin) for plugin in plugins))
 
     async def _end(self, plugin: Plugin) -> None:
         watching = self._watching.pop(plugin, None)
-        # grpclib loses a cancellation that comes together with the end of the connection.
+        # grpclib loses a cancellation that coincides with the end of the connection.
         while watching is not None and not watching.done():
             watching.cancel()
             await asyncio.wait((watching,), timeout=0.1)
         await plugin.connection.close()
 
-    def _note(self, name: str) -> None:
+    def _notify(self, name: str) -> None:
         self._changed(name, any(plugin.connection.connected for plugin in self._plugins.get(name, ())))
 
 
 def _unusable(endpoint: str) -> str:
-    """Why an endpoint is no URL's path, as Go says it: grpc-go takes it for one."""
+    """Return Go's error for an endpoint that is not a valid URL path, because grpc-go parses it as one."""
     if any(char < " " or char == "\x7f" for char in endpoint):
         return "net/url: invalid control character in URL"
     wrong = re.search("%(?![0-9A-Fa-f]{2}).{0,2}", endpoint)
     return f"invalid URL escape {go_quote(wrong[0])}" if wrong else ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def _quote_list(names: Sequence[str]) -> str:
     return "[" + " ".join(go_quote(name) for name in names) + "]"
 
 

@@ -1,7 +1,7 @@
-"""The kubelet's pod resources API, as far as claims go: which devices the containers of a node's pods have.
+"""The kubelet's pod resources API, limited to claims: the devices of the containers of a node's pods.
 
 Source of facts: Kubernetes 1.36, staging/src/k8s.io/kubelet/pkg/apis/podresources/v1 and pkg/kubelet/apis/podresources.
-A node has no devices of device plugins, and no processors or memory of its own to give away.
+Nodes have no device plugins, and no exclusive CPUs or memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kubedra.driver.sockets import SocketServer
 
 log = logging.getLogger(__name__)
 SERVICE: Final = "v1.PodResourcesLister"
-#: Where it listens, in the kubelet's directory.
+#: Path of the socket in the kubelet's directory.
 SOCKET: Final = Path("pod-resources") / "kubelet.sock"
 
 
@@ -49,7 +49,7 @@ class PodName:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """An answer in its bytes: nobody here reads one."""
+    """An encoded response. It is never decoded here."""
 
     data: bytes = b""
 
@@ -58,7 +58,7 @@ class Encoded:
 
 
 class PodResources:
-    """Answers for one node. `pods` gives the pods that are there."""
+    """The API of one node. `pods` returns the node's pods."""
 
     def __init__(self, claims: DraManager, pods: Callable[[], Iterable[Json]]) -> None:
         self._claims, self._pods = claims, pods
@@ -77,7 +77,7 @@ class PodResources:
         return tuple(self._counters.values())
 
     async def run(self, directory: Path) -> None:
-        """Listens until it is cancelled. A node that cannot goes on without."""
+        """Serve until cancelled. Log a warning and return if the socket cannot be opened."""
         path = directory / SOCKET
         server = SocketServer(path, self._methods())
         try:
@@ -123,7 +123,7 @@ class PodResources:
             self._counters[counter].inc("v1")
 
     def _pod(self, pod: Json) -> bytes:
-        """Regular containers, and those init containers that run beside them."""
+        """Encode a pod with its regular and sidecar containers."""
         init = (c for c in pod["spec"].get("initContainers") or () if c.get("restartPolicy") == "Always")
         containers = (self._container(pod, container) for container in (*init, *pod["spec"]["containers"]))
         head = wire.field(1, pod["metadata"]["name"]) + wire.field(2, pod["metadata"]["namespace"])

@@ -1,4 +1,4 @@
-"""The directory in which drivers announce themselves: every socket in it is asked who it is, and told what came of it.
+"""The directory in which drivers register: each socket is queried, and notified of the outcome.
 
 Source of facts: Kubernetes 1.36, package pkg/kubelet/pluginmanager; texts are that release's.
 """
@@ -22,18 +22,18 @@ from controllers.kubelet.grpc.plugins import PluginError, Plugins
 from kubedra.driver.messages import PLUGIN_TYPE, REGISTRATION, Empty, PluginInfo, RegistrationStatus
 
 log = logging.getLogger(__name__)
-#: Seconds between two looks at the directory.
+#: Poll interval of the directory in seconds.
 _PERIOD: Final = 0.2
 _INFO_TIMEOUT, _NOTIFY_TIMEOUT = 1.0, 5.0
-#: Seconds before a registration is tried again: the first, the longest; each pause is twice the last.
+#: First and longest delay in seconds before a registration is retried; each delay is twice the last.
 _FIRST, _LONGEST = 0.5, 122.0
-#: Which socket a file is: one of the same name that was made anew is another one.
+#: Identity of a socket file (device, inode, mtime): a recreated socket of the same name differs.
 Identity = tuple[int, int, int]
 
 
 @dataclass(slots=True)
 class _Known:
-    """A driver that registered."""
+    """A registered driver."""
 
     identity: Identity
     name: str
@@ -42,20 +42,20 @@ class _Known:
 
 @dataclass(slots=True)
 class _Failed:
-    """A socket whose registration failed: whether it is left alone for now, and for how many seconds the next time."""
+    """A socket whose registration failed, with its back-off: active or not, and the next pause in seconds."""
 
-    resting: bool = False
+    backing_off: bool = False
     pause: float = _FIRST
 
-    def rest(self) -> None:
-        self.resting = True
+    def back_off(self) -> None:
+        self.backing_off = True
         with timers(Timer.MACHINE):
-            asyncio.get_running_loop().call_later(self.pause, setattr, self, "resting", False)
+            asyncio.get_running_loop().call_later(self.pause, setattr, self, "backing_off", False)
         self.pause = min(self.pause * 2, _LONGEST)
 
 
 class Registry:
-    """Watches one directory and keeps `plugins` as it says."""
+    """Polls one directory and keeps `plugins` up to date."""
 
     def __init__(self, directory: Path, plugins: Plugins) -> None:
         self._directory, self._plugins = directory, plugins
@@ -64,10 +64,10 @@ class Registry:
         self._busy: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Poll until cancelled."""
         try:
             while True:
-                self._look()
+                self._poll()
                 with timers(Timer.MACHINE):
                     await asyncio.sleep(_PERIOD)
         finally:
@@ -76,18 +76,18 @@ class Registry:
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
     def counts(self) -> dict[Labels, float]:
-        """How many sockets there are and how many are registered, by path and state."""
+        """Return the metric values of present and registered sockets, by path and state."""
         known: dict[Labels, float] = {(path, "actual_state_of_world"): 1.0 for path in self._known}
         return known | {(path, "desired_state_of_world"): 1.0 for path in dict(self._sockets())}
 
-    def _look(self) -> None:
-        """Starts what has to be done; of each socket one thing at a time."""
+    def _poll(self) -> None:
+        """Start due registrations and deregistrations, one at a time per socket."""
         present = dict(self._sockets())
         for path in {*self._known, *present} - self._busy.keys():
             known, identity = self._known.get(path), present.get(path)
             if known is not None and known.identity != identity:
                 self._start(path, self._deregister(path, known))
-            elif known is None and identity is not None and not self._failed.get(path, _Failed()).resting:
+            elif known is None and identity is not None and not self._failed.get(path, _Failed()).backing_off:
                 self._start(path, self._register(path, identity))
         for path in self._failed.keys() - present.keys():
             del self._failed[path]
@@ -118,14 +118,14 @@ class Registry:
 
     async def _register(self, path: str, identity: Identity) -> None:
         try:
-            await self._introduce(path, identity)
+            await self._try_register(path, identity)
         except (DriverCallError, PluginError) as error:
-            self._failed.setdefault(path, _Failed()).rest()
+            self._failed.setdefault(path, _Failed()).back_off()
             log.warning("%s", error)
         else:
             self._failed.pop(path, None)
 
-    async def _introduce(self, path: str, identity: Identity) -> None:
+    async def _try_register(self, path: str, identity: Identity) -> None:
         connection = Connection(path)
         try:
             info = await self._info(connection, path)
@@ -153,7 +153,7 @@ class Registry:
             raise PluginError(f"RegisterPlugin error -- {problem}") from error
 
     def _admit(self, path: str, info: PluginInfo) -> None:
-        """Registers the driver that a socket tells of. Raises PluginError."""
+        """Register the driver of a socket. Raise PluginError."""
         start = "RegisterPlugin error --"
         if info.type != PLUGIN_TYPE:
             raise PluginError(f"{start} no handler registered for plugin type: {info.type} at socket {path}")

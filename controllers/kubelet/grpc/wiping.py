@@ -1,7 +1,7 @@
-"""Slices of drivers that are gone are removed: all of a node's when its kubelet starts, a driver's when none of its
-sockets was connected for a while.
+"""The deletion of ResourceSlices of vanished drivers.
 
-Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra/plugin.
+All slices of a node are deleted when its kubelet starts. The slices of one driver are deleted after all its sockets
+were disconnected for a while. Source of facts: Kubernetes 1.36, package pkg/kubelet/cm/dra/plugin.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from controllers.runtime.kinds import NODES, RESOURCE_SLICES
 from controllers.runtime.transport import TransportError
 
 log = logging.getLogger(__name__)
-#: Seconds that a driver may be away.
+#: Grace period of a disconnected driver in seconds.
 DELAY: Final = 30.0
-#: Seconds before a removal is tried again: the first, the longest.
+#: First and longest delay in seconds before a deletion is retried.
 _FIRST, _LONGEST = 1.0, 300.0
 
 
 class SliceWiper:
-    """Removes the slices of one node."""
+    """The deletion of one node's slices."""
 
     def __init__(
         self, client: Client, node: str, delay: float = DELAY, jitter: Callable[[], float] = random.random
@@ -35,17 +35,17 @@ class SliceWiper:
         self._wiping: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """All slices of the node, now."""
+        """Delete all slices of the node now."""
         self._run(self._wipe(""))
 
-    def note(self, driver: str, usable: bool) -> None:
-        """A driver came or went. While it is away its time runs on, whatever else is noted."""
+    def set_connected(self, driver: str, usable: bool) -> None:
+        """Record the connection state of a driver. Repeated losses do not restart the grace period."""
         if usable:
             pending = self._pending.pop(driver, None)
             if pending is not None:
                 pending.cancel()
         elif driver not in self._pending:
-            self._pending[driver] = asyncio.create_task(self._later(driver))
+            self._pending[driver] = asyncio.create_task(self._wipe_later(driver))
 
     async def close(self) -> None:
         tasks = (*self._pending.values(), *self._wiping)
@@ -58,26 +58,26 @@ class SliceWiper:
         self._wiping.add(task)
         task.add_done_callback(self._wiping.discard)
 
-    async def _later(self, driver: str) -> None:
+    async def _wipe_later(self, driver: str) -> None:
         await asyncio.sleep(self._delay)
         del self._pending[driver]
-        # From here on nothing stops it: a driver that comes back now publishes anew.
+        # The deletion is no longer cancelled: a driver that reconnects now publishes again.
         self._run(self._wipe(driver))
 
     async def _wipe(self, driver: str) -> None:
-        """Tries until it is done, or until the next pause would be too long."""
+        """Retry the deletion until it succeeds or the next pause is too long."""
         pause = _FIRST
-        while not await self._removed(driver):
+        while not await self._delete(driver):
             await asyncio.sleep(pause * (1 + 0.2 * self._jitter()))
             pause *= 2
             if pause > _LONGEST:
-                log.warning("slices of node %s are not removed: gave up", self._node)
+                log.warning("cannot delete the slices of node %s: gave up", self._node)
                 return
 
-    async def _removed(self, driver: str) -> bool:
+    async def _delete(self, driver: str) -> bool:
         selector = f"spec.driver={driver},spec.nodeName={self._node}" if driver else f"spec.nodeName={self._node}"
         try:
-            # Without its Node object a kubelet is not known to the server, and may not remove anything.
+            # Without its Node object the kubelet is not authorized to delete anything.
             await self._client.get(NODES, self._node)
         except (StatusError, TransportError) as error:
             log.debug("slices of node %s: %s", self._node, error)
@@ -87,6 +87,6 @@ class SliceWiper:
         except (StatusError, TransportError) as error:
             if is_reason(error, "NotFound"):
                 return True
-            log.info("slices (%s) are not removed yet: %s", selector, error)
+            log.info("cannot delete slices (%s) yet: %s", selector, error)
             return False
         return True

@@ -1,7 +1,7 @@
-"""Whether a node takes a pod that names it: the scheduler asked the same of the pods that it bound, nobody of others.
+"""The node's admission of pods: the scheduler's node checks, repeated for pods bound by other clients.
 
-Facts: upstream's pkg/kubelet/lifecycle/predicate.go. A pod that is critical is refused like any other, where a kubelet
-would evict others for it.
+Facts: upstream's pkg/kubelet/lifecycle/predicate.go. A critical pod is rejected like any other; a kubelet would evict
+pods for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from apiserver.api.helpers.pod_lifecycle import is_finished
 from apiserver.api.helpers.pod_requests import is_extended
 from apiserver.api.helpers.tolerations import untolerated
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector
-from controllers.kubelet.pods.sysctls import forbidden
+from controllers.kubelet.pods.sysctls import find_forbidden
 from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.plugins.placement import NOT_AFFINE, PORTS_TAKEN, TAINTED
 from controllers.scheduler.state.nodes import NodeInfo
@@ -25,19 +25,20 @@ Refusal = tuple[str, str]
 _OS: Final = "kubernetes.io/os"
 
 
-class Room:
-    """The pods that a node has taken, and what they use of it. `present` gives the pods that name the node: those that
-    had begun before the first is asked about were taken earlier.
+class NodeAdmission:
+    """The pods admitted by a node, and their resource use.
+
+    `present` returns the pods bound to the node. Pods that had started before the first call were admitted earlier.
     """
 
     def __init__(self, present: Callable[[], Iterable[Json]] = tuple, comparing: bool = False) -> None:
-        """`comparing`: whether tolerations compare numbers."""
+        """Create the admission of one node. `comparing` enables numeric comparison in tolerations."""
         self._compares = comparing
         self._present, self._info = present, NodeInfo("")
         self._seeded = False
 
-    def take(self, pod: Json, node: Json) -> Refusal | None:
-        """Why the node does not take the pod; it counts from now on if it does. One that was taken stays so."""
+    def admit(self, pod: Json, node: Json) -> Refusal | None:
+        """Admit a pod, or return the reason to reject it. Admitted pods stay admitted."""
         self._seed()
         known = self._info.pods.get(pod["metadata"]["uid"])
         if known is not None:
@@ -45,13 +46,13 @@ class Room:
                 self._replace(pod)
             return None
         wanted = PodInfo(pod)
-        refusal = _unsafe(pod, node) or _wrong_system(pod, node) or self._refusal(wanted, node)
+        refusal = _check_sysctls(pod, node) or _check_os(pod, node) or self._check_predicates(wanted, node)
         if refusal is None:
             self._info.add_pod(wanted)
         return refusal
 
-    def leave(self, pod: Json) -> None:
-        """The pod has ended, or is gone."""
+    def remove(self, pod: Json) -> None:
+        """Free the resources of an ended or deleted pod."""
         self._info.remove_pod(pod["metadata"]["uid"])
 
     def _seed(self) -> None:
@@ -62,33 +63,37 @@ class Room:
                     self._info.add_pod(PodInfo(pod))
 
     def _replace(self, pod: Json) -> None:
-        self.leave(pod)
+        self.remove(pod)
         self._info.add_pod(PodInfo(pod))
 
-    def _refusal(self, wanted: PodInfo, node: Json) -> Refusal | None:
+    def _check_predicates(self, wanted: PodInfo, node: Json) -> Refusal | None:
         if not (node.get("status") or {}).get("allocatable"):
-            # It has not been registered yet: nothing is known of it.
+            # The node is not registered yet and its resources are unknown.
             return None
         info = self._info
         if info.node is not node:
             info.set_node(node)
-        if short := _short(wanted, info):
+        if short := _find_insufficient(wanted, info):
             return short
         if not _is_affine(wanted, node):
-            return _said(NOT_AFFINE)
+            return _predicate_failure(NOT_AFFINE)
         if info.conflicts(wanted.ports):
-            return _said(PORTS_TAKEN)
+            return _predicate_failure(PORTS_TAKEN)
         evicting = [taint for taint in info.taints if taint["effect"] == "NoExecute"]
-        return _said(TAINTED) if evicting and untolerated(evicting, wanted.tolerations, self._compares) else None
+        return (
+            _predicate_failure(TAINTED)
+            if evicting and untolerated(evicting, wanted.tolerations, self._compares)
+            else None
+        )
 
 
-def _unsafe(pod: Json, node: Json) -> Refusal | None:
-    message = forbidden(pod, node)
+def _check_sysctls(pod: Json, node: Json) -> Refusal | None:
+    message = find_forbidden(pod, node)
     return ("SysctlForbidden", message) if message else None
 
 
-def _wrong_system(pod: Json, node: Json) -> Refusal | None:
-    """Nodes run Linux."""
+def _check_os(pod: Json, node: Json) -> Refusal | None:
+    """Return the refusal of a pod that requires another OS than Linux."""
     wanted = (pod["spec"].get("nodeSelector") or {}).get(_OS)
     system = (node["metadata"].get("labels") or {}).get(_OS, "linux")
     if wanted and wanted != system:
@@ -99,19 +104,20 @@ def _wrong_system(pod: Json, node: Json) -> Refusal | None:
     return None
 
 
-def _short(pod: PodInfo, node: NodeInfo) -> Refusal | None:
-    """The first resource that does not suffice. What devices serve, and extended ones that the node does not list, are
-    not its business.
+def _find_insufficient(pod: PodInfo, node: NodeInfo) -> Refusal | None:
+    """Return the refusal for the first insufficient resource.
+
+    Resources served by devices and extended resources unknown to the node are skipped.
     """
     if "pods" in node.allocatable and len(node.pods) + 1 > node.max_pods:
-        return _lacking("pods", 1, len(node.pods), node.max_pods)
+        return _insufficient("pods", 1, len(node.pods), node.max_pods)
     served = _served_by_devices(pod.pod)
     for name in sorted(pod.requests, key=_rank):
         wanted, used, capacity = pod.requests[name], node.requested.get(name, 0), node.allocatable.get(name, 0)
         if name in served or (is_extended(name) and name not in node.allocatable):
             continue
         if wanted > capacity - used:
-            return _lacking(name, wanted, used, capacity)
+            return _insufficient(name, wanted, used, capacity)
     return None
 
 
@@ -125,7 +131,7 @@ def _served_by_devices(pod: Json) -> set[str]:
     return {mapping["resourceName"] for mapping in found.get("requestMappings") or ()}
 
 
-def _lacking(resource: str, wanted: int, used: int, capacity: int) -> Refusal:
+def _insufficient(resource: str, wanted: int, used: int, capacity: int) -> Refusal:
     amounts = f"requested: {wanted}, used: {used}, capacity: {capacity}"
     return f"OutOf{resource}", f"Node didn't have enough resource: {resource}, {amounts}"
 
@@ -137,5 +143,5 @@ def _is_affine(pod: PodInfo, node: Json) -> bool:
         return False
 
 
-def _said(rejection: Rejection) -> Refusal:
+def _predicate_failure(rejection: Rejection) -> Refusal:
     return rejection.plugin, f"Predicate {rejection.plugin} failed: {rejection.reasons[0]}"

@@ -1,9 +1,10 @@
-"""The certificates of pods on a node: what a projected volume's source `podCertificate` asks for.
+"""The pod certificates of a node: the `podCertificate` sources of projected volumes.
 
-For each such source the node makes a key, asks a signer by a PodCertificateRequest, and waits. The pod starts when all
-its certificates have been issued; they are asked for anew, with a new key, when it is time (`beginRefreshAt`, and up to
-five minutes later, so that not all are asked for at once). Nothing is remembered beyond the process: a kubelet that
-comes back asks anew. With `--run` files hold what was issued.
+For each source the node creates a key and a PodCertificateRequest, then waits for the signer. The pod starts when all
+its certificates are issued. They are renewed with a new key at `beginRefreshAt` plus a random delay of up to five
+minutes. State is held in memory only: a restarted kubelet requests new certificates. With `--run` the credentials are
+written to files.
+
 Facts: pkg/kubelet/podcertificate; pkg/volume/projected.
 """
 
@@ -39,48 +40,51 @@ __all__ = ["GATE", "PodCertificates"]
 
 log = logging.getLogger(__name__)
 GATE: Final = "PodCertificateRequest"
-#: A request that is not seen after this time has been deleted.
+#: A request missing in the informer after this time has been deleted.
 _LOST: Final = timedelta(minutes=10)
-#: A certificate is late when it is held on to for so long.
+#: A refresh is overdue this long after it was due.
 _OVERDUE: Final = timedelta(minutes=10)
 _SPREAD: Final = timedelta(minutes=5)
 _AGAIN: Final = Resync(seconds=1)
 
 
 class Source(NamedTuple):
-    """Where a pod asks for a certificate: the volume, the place among its sources, and what is asked for."""
+    """A `podCertificate` source of a pod: its volume, its index among the volume's sources, its spec."""
 
     volume: Json
-    place: int
-    wanted: Json
+
+    position: int
+    spec: Json
 
 
 @dataclass(slots=True)
 class _Credentials:
-    """What is held for a source (`key`, `chain`), and the request for the next, if one is under way (`asked`)."""
+    """The issued credentials of a source (`key`, `chain`), and the pending request (`pending`) if any."""
 
     key: bytes = b""
     chain: bytes = b""
     refresh: datetime = datetime.max
     ends: datetime = datetime.max
-    asked: str = ""
-    asked_key: bytes = b""
-    #: When a request that is not seen counts as deleted; one that is seen does not.
+    pending: str = ""
+    pending_key: bytes = b""
+    #: Time at which a request that is missing in the informer counts as deleted.
     lost: datetime = datetime.max
     seen: bool = False
-    #: Why there will be no other.
+    #: The permanent error after which no certificate is requested.
     over: str = ""
-    told: set[str] = field(default_factory=set)
+    emitted: set[str] = field(default_factory=set)
 
     @property
     def missing(self) -> str:
-        """Why a pod cannot have it; "" where it can."""
+        """The reason why the pod cannot use the certificate; "" if it can."""
         return self.over or ("" if self.chain else "credential bundle is not issued yet")
 
 
 class PodCertificates:
-    """Those of one node. `requests` gives a request by its key as it was last seen; `directory`, where it is set, is
-    that below which a pod's volumes are (UID/volumes/NAME).
+    """The certificates of one node's pods.
+
+    `requests` returns a request from the informer by key. Volumes are written to UID/volumes/NAME below `directory`, if
+    set.
     """
 
     def __init__(
@@ -95,31 +99,34 @@ class PodCertificates:
         self._jitter, self._directory = jitter, directory
         self._held: dict[str, dict[tuple[str, int], _Credentials]] = {}
 
-    def forget(self, pod: Json) -> None:
-        """The pod is gone."""
+    def remove(self, pod: Json) -> None:
+        """Drop the state of a deleted pod."""
         self._held.pop(pod["metadata"]["uid"], None)
 
     def missing(self, pod: Json) -> Mapping[str, str]:
-        """The volumes that cannot be set up, and why."""
+        """Return the volumes that cannot be set up, with the reason."""
         held = self._held.get(pod["metadata"]["uid"], {})
         found: dict[str, str] = {}
         for source in sources(pod):
-            known = held.get((source.volume["name"], source.place), _Credentials())
+            known = held.get((source.volume["name"], source.position), _Credentials())
             if known.missing:
                 found.setdefault(source.volume["name"], known.missing)
         return found
 
     async def step(self, pod: Json, node: Json) -> timedelta | None:
-        """Whatever is due for a pod's certificates; when to come again, should no request change first."""
+        """Advance the certificates of a pod.
+
+        Return the delay until the next step if no request changes first.
+        """
         waits = []
         for source in sources(pod):
             held = self._held.setdefault(pod["metadata"]["uid"], {})
-            known = held.setdefault((source.volume["name"], source.place), _Credentials())
+            known = held.setdefault((source.volume["name"], source.position), _Credentials())
             try:
                 wait = await self._advance(pod, node, source, known)
             except (StatusError, OSError) as error:
                 where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-                log.warning("a certificate for pod %s cannot be asked for or written: %s", where, error)
+                log.warning("cannot request or write a certificate for pod %s: %s", where, error)
                 wait = _AGAIN
             if wait is not None:
                 waits.append(wait)
@@ -128,30 +135,30 @@ class PodCertificates:
     async def _advance(self, pod: Json, node: Json, source: Source, known: _Credentials) -> timedelta | None:
         if known.over:
             return None
-        if known.asked:
-            self._read(pod, source, known)
+        if known.pending:
+            self._process_outcome(pod, source, known)
         if known.over:
             return None
         now = clock.now()
-        if not known.asked and (not known.chain or now >= known.refresh):
-            await self._ask(pod, node, source, known)
+        if not known.pending and (not known.chain or now >= known.refresh):
+            await self._request(pod, node, source, known)
             now = clock.now()
-        late = tuple(self._tell(pod, known, now))
-        if not known.asked:
+        late = tuple(self._emit_overdue(pod, known, now))
+        if not known.pending:
             late = (*late, known.refresh)
         elif not known.seen:
             late = (*late, known.lost)
         due = min(late, default=datetime.max)
         return None if due == datetime.max else Resync(seconds=max((due - now).total_seconds(), 0.001))
 
-    def _read(self, pod: Json, source: Source, known: _Credentials) -> None:
-        """What became of the request. Raises OSError."""
-        key = f"{pod['metadata']['namespace']}/{known.asked}"
+    def _process_outcome(self, pod: Json, source: Source, known: _Credentials) -> None:
+        """Process the outcome of the pending request. Raise OSError."""
+        key = f"{pod['metadata']['namespace']}/{known.pending}"
         request = self._requests(key)
         known.seen = request is not None
         if request is None:
             if clock.now() >= known.lost:
-                known.asked = ""
+                known.pending = ""
             return
         status = request.get("status") or {}
         for condition in status.get("conditions") or ():
@@ -165,31 +172,31 @@ class PodCertificates:
                 return
             if condition["type"] == "Issued":
                 chain = _certificates(status["certificateChain"])
-                self._write(pod, source, known.asked_key, chain)
-                known.key, known.chain = known.asked_key, chain
+                self._write(pod, source, known.pending_key, chain)
+                known.key, known.chain = known.pending_key, chain
                 known.refresh = parse_time(status["beginRefreshAt"]) + _SPREAD * self._jitter()
-                known.ends, known.asked, known.told = parse_time(status["notAfter"]), "", set()
+                known.ends, known.pending, known.emitted = parse_time(status["notAfter"]), "", set()
                 return
 
-    def _tell(self, pod: Json, known: _Credentials, now: datetime) -> Iterator[datetime]:
-        """Says once that a certificate is late, and that it has ended; gives when that is to be said."""
+    def _emit_overdue(self, pod: Json, known: _Credentials, now: datetime) -> Iterator[datetime]:
+        """Emit overdue events of a certificate, each once. Yield the times of future ones."""
         if not known.chain:
             return
         for reason, message, at in (
             ("CertificateOverdueForRefresh", "PodCertificate refresh overdue", known.refresh + _OVERDUE),
             ("CertificateExpired", "PodCertificate expired", known.ends),
         ):
-            if reason in known.told:
+            if reason in known.emitted:
                 continue
             if now < at:
                 yield at
             else:
-                known.told.add(reason)
+                known.emitted.add(reason)
                 self._recorder.record(pod, "Warning", reason, message)
 
-    async def _ask(self, pod: Json, node: Json, source: Source, known: _Credentials) -> None:
-        """Makes a key and asks for a certificate. Raises StatusError."""
-        meta, wanted = pod["metadata"], source.wanted
+    async def _request(self, pod: Json, node: Json, source: Source, known: _Credentials) -> None:
+        """Create a key and request a certificate. Raise StatusError."""
+        meta, wanted = pod["metadata"], source.spec
         account = pod["spec"].get("serviceAccountName") or "default"
         found = await self._client.get(SERVICE_ACCOUNTS, account, meta["namespace"])
         key, proof = await asyncio.to_thread(make_key, wanted["keyType"])
@@ -206,7 +213,7 @@ class PodCertificates:
             spec["unverifiedUserAnnotations"] = annotations
         metadata = {"namespace": meta["namespace"], "generateName": "req-", "ownerReferences": [owner]}
         made = await self._client.create(POD_CERTIFICATE_REQUESTS, {"metadata": metadata, "spec": spec})
-        known.asked, known.asked_key, known.seen = made["metadata"]["name"], key, False
+        known.pending, known.pending_key, known.seen = made["metadata"]["name"], key, False
         known.lost = parse_time(made["metadata"]["creationTimestamp"]) + _LOST + _SPREAD * self._jitter()
 
     def _write(self, pod: Json, source: Source, key: bytes, chain: bytes) -> None:
@@ -218,14 +225,15 @@ class PodCertificates:
         if {"runAsUser", "fsGroup"} & security.keys():
             mode = private.FILE_MODE
         parts = (("credentialBundlePath", key + chain), ("keyPath", key), ("certificateChainPath", chain))
-        files = {source.wanted[name]: content for name, content in parts if source.wanted.get(name)}
-        _put(place, f"..certificate-{source.place}", files, mode)
+        files = {source.spec[name]: content for name, content in parts if source.spec.get(name)}
+        _replace_files(place, f"..certificate-{source.position}", files, mode)
 
 
-def _put(place: Path, name: str, files: Mapping[str, bytes], mode: int) -> None:
-    """Puts files in place all at once, so that no key stands beside the chain of another: as with a kubelet, they are
-    links through one link (`name`), which leads to the directory that holds them. Directories from before go, also
-    those of a process that was killed in between.
+def _replace_files(place: Path, name: str, files: Mapping[str, bytes], mode: int) -> None:
+    """Replace files atomically, so that a key never appears with another key's chain.
+
+    As with a kubelet, the files are links through one link (`name`) to the directory of the current version.
+    Directories of older versions are deleted, also those of a killed process.
     """
     fresh, link = place / f"{name}.{secrets.token_hex(4)}", place / name
     for path, content in files.items():
@@ -243,7 +251,7 @@ def _put(place: Path, name: str, files: Mapping[str, bytes], mode: int) -> None:
 
 
 def _link(path: Path, target: str) -> None:
-    """Makes a link, or leads it elsewhere."""
+    """Create or redirect a link."""
     if path.is_symlink() and str(path.readlink()) == target:
         return
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -252,6 +260,7 @@ def _link(path: Path, target: str) -> None:
 
 
 def sources(pod: Json) -> Iterator[Source]:
+    """Yield the `podCertificate` sources of a pod."""
     for volume in pod["spec"].get("volumes") or ():
         for index, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
             if wanted := source.get("podCertificate"):
@@ -259,7 +268,7 @@ def sources(pod: Json) -> Iterator[Source]:
 
 
 def make_key(kind: str) -> tuple[bytes, bytes]:
-    """A private key of one of the types in PEM (PKCS #8), and a request in DER that is signed with it."""
+    """Create a private key of a type in PEM (PKCS #8), and a request in DER signed with it."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -280,7 +289,7 @@ def make_key(kind: str) -> tuple[bytes, bytes]:
 
 
 def _certificates(chain: str) -> bytes:
-    """The certificates alone, without what stands between them or in their headers."""
+    """Return the certificates of a PEM chain without headers and text between them."""
     found = []
     for block in blocks(chain.encode()):
         lines = wrap(b64encode(block.data).decode(), 64)

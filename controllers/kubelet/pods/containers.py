@@ -1,4 +1,4 @@
-"""What the containers of a node do: as annotations say (`EmulatedContainers`), or as processes (`processes`)."""
+"""The containers of a node, either emulated (`EmulatedContainers`) or run as processes (`run.containers`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from controllers.kubelet.emulation.annotations import exit_after, exit_code, sto
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 
-#: How a process ends that is killed.
+#: Exit code of a killed process.
 KILLED = 137
-#: What a container has between SIGTERM and SIGKILL at least, where its hook has used up the grace period.
+#: Minimum time between SIGTERM and SIGKILL if the preStop hook has used up the grace period.
 _LEAST_GRACE = timedelta(seconds=2)
 
 
 class ContainerError(Exception):
-    """A container cannot be started now. `reason` is what its status says, as `CreateContainerConfigError`."""
+    """A container cannot be started now. `reason` is for its status, as `CreateContainerConfigError`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class ContainerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How and when a container ends, or has ended."""
+    """The time and exit code of a container's end, possibly in the future."""
 
     at: datetime
     code: int
@@ -35,55 +35,59 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When a container is told to end, and when it is killed."""
+    """The times of SIGTERM and SIGKILL for a container."""
 
-    told: datetime
-    killed: datetime
+    terminate_at: datetime
+    kill_at: datetime
 
 
-def stop_of(pod: Json, name: str, asked: datetime, deadline: datetime) -> Stop:
-    """For a container of a pod that was told to end: first its `preStop` hook sleeps, no longer than the grace period.
-    Other hooks do not count.
+def stop_times(pod: Json, name: str, asked: datetime, deadline: datetime) -> Stop:
+    """Return the stop times of a container in a terminating pod.
+
+    A sleeping `preStop` hook delays SIGTERM by at most the grace period. Other hooks are ignored.
     """
     every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
     hooks = ((c.get("lifecycle") or {}).get("preStop") or {} for c in every if c["name"] == name)
     pause = timedelta(seconds=next(((hook.get("sleep") or {}).get("seconds", 0) for hook in hooks), 0))
     if not pause:
         return Stop(asked, deadline)
-    told = min(asked + pause, deadline)
-    return Stop(told, max(deadline, told + _LEAST_GRACE) if deadline > asked else deadline)
+    terminate_at = min(asked + pause, deadline)
+    return Stop(terminate_at, max(deadline, terminate_at + _LEAST_GRACE) if deadline > asked else deadline)
 
 
 class Containers(Protocol):
-    """The containers of one node. A container is one of a pod's spec, with its status."""
+    """The containers of one node. A container is an entry of a pod's spec, passed with its status."""
 
     async def prepare(self, pod: Json) -> None:
-        """Before a step of the pod: what its containers need is fetched."""
+        """Fetch the data needed by the pod's containers; called before each step of the pod."""
         ...
 
     def start(self, pod: Json, container: Json, restarts: int) -> None:
-        """Starts it for the so many-th time again. Raises ContainerError."""
+        """Start a container for the `restarts`-th time again. Raise ContainerError."""
         ...
 
     def end(self, pod: Json, container: Json, state: Json) -> End | None:
-        """When a running container ends by itself; None where that is not known: whoever learns of it says so."""
+        """Return the end of a running container, or None if it is unknown until the end is reported."""
         ...
 
-    def stopped(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
-        """When a running container ends that was told to at a time, and is killed at the deadline; None: not yet."""
+    def stop(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
+        """Stop a running container, with a request time and a kill deadline. Return its end, or None."""
         ...
 
     def kill(self, pod: Json, names: Sequence[str]) -> None:
-        """Kills containers at once; those that do not run are passed over."""
+        """Kill containers immediately; those that are not running are skipped."""
         ...
 
-    def forget(self, pod: Json) -> None:
-        """The pod is gone."""
+    def remove(self, pod: Json) -> None:
+        """Drop the state of a deleted pod."""
         ...
 
 
 class EmulatedContainers:
-    """Nothing runs: regular containers go on and init containers end well, unless annotations say otherwise."""
+    """Containers without processes, controlled by annotations.
+
+    By default regular containers run forever and init containers succeed.
+    """
 
     async def prepare(self, pod: Json) -> None:
         pass
@@ -100,15 +104,15 @@ class EmulatedContainers:
             return None
         return End(parse_time(state["state"]["running"]["startedAt"]) + after, exit_code(pod, name))
 
-    def stopped(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
-        stop = stop_of(pod, status["name"], asked, deadline)
-        due = stop.told + stop_after(pod, status["name"])
-        return End(due, 0) if due <= stop.killed else End(stop.killed, KILLED)
+    def stop(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
+        stop = stop_times(pod, status["name"], asked, deadline)
+        due = stop.terminate_at + stop_after(pod, status["name"])
+        return End(due, 0) if due <= stop.kill_at else End(stop.kill_at, KILLED)
 
     def kill(self, pod: Json, names: Sequence[str]) -> None:
         pass
 
-    def forget(self, pod: Json) -> None:
+    def remove(self, pod: Json) -> None:
         pass
 
 

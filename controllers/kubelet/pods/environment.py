@@ -1,4 +1,4 @@
-"""A container's environment variables, and the command that uses them. Texts of what is wrong are a kubelet's."""
+"""Environment variables of containers, and their expansion in commands. Error texts are those of a kubelet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apiserver.api.values.quantity import Quantity
 from controllers.kubelet.pods.containers import ContainerError
 
 Json = dict[str, Any]
-#: ConfigMaps and Secrets by kind and name; None where there is none.
+#: Returns a ConfigMap or Secret by kind and name; None if missing.
 Lookup = Callable[[str, str], Json | None]
 _REFERENCE = re.compile(r"\$(\$|\(([^()\s]+)\))")
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
@@ -19,7 +19,7 @@ _FORMAT = {"configmap": "configMapKeyRef", "secret": "secretKeyRef"}
 
 
 def references(pod: Json) -> set[tuple[str, str]]:
-    """The ConfigMaps and Secrets (kind, name) that a pod's containers and volumes read."""
+    """Return the ConfigMaps and Secrets, as (kind, name), read by a pod's containers and volumes."""
     found: set[tuple[str, str]] = set()
     for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
         for entry in container.get("env") or ():
@@ -40,7 +40,7 @@ def references(pod: Json) -> set[tuple[str, str]]:
 
 
 def data_of(kind: str, obj: Json) -> dict[str, bytes]:
-    """The content of a ConfigMap or Secret."""
+    """Return the content of a ConfigMap or Secret."""
     if kind == "secret":
         return {key: b64decode(value) for key, value in (obj.get("data") or {}).items()}
     plain = {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
@@ -48,7 +48,7 @@ def data_of(kind: str, obj: Json) -> dict[str, bytes]:
 
 
 def environment(pod: Json, container: Json, lookup: Lookup) -> dict[str, str]:
-    """What a container's spec says. Raises ContainerError."""
+    """Build the variables of a container's spec. Raise ContainerError."""
     found: dict[str, str] = {}
     for entry in container.get("envFrom") or ():
         found |= _from_all(pod, entry, lookup)
@@ -56,14 +56,14 @@ def environment(pod: Json, container: Json, lookup: Lookup) -> dict[str, str]:
         if "valueFrom" in entry:
             value = _from_one(pod, container, entry["valueFrom"], lookup)
         else:
-            value = expanded(entry.get("value", ""), found)
+            value = expand(entry.get("value", ""), found)
         if value is not None:
             found[entry["name"]] = value
     return found
 
 
-def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """With `$(NAME)` replaced, as far as there is such a variable; `$$` is a dollar."""
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replace `$(NAME)` by known variables, and `$$` by a dollar sign."""
 
     def replaced(match: re.Match[str]) -> str:
         return "$" if match[1] == "$" else variables.get(match[2], match[0])
@@ -71,7 +71,7 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replaced, text)
 
 
-def _missing(text: str) -> ContainerError:
+def _config_error(text: str) -> ContainerError:
     return ContainerError("CreateContainerConfigError", text)
 
 
@@ -84,7 +84,7 @@ def _from_all(pod: Json, entry: Json, lookup: Lookup) -> Iterator[tuple[str, str
         if obj is None:
             if reference.get("optional"):
                 continue
-            raise _missing(f'{kind} "{reference["name"]}" not found')
+            raise _config_error(f'{kind} "{reference["name"]}" not found')
         prefix = entry.get("prefix", "")
         return {f"{prefix}{key}": value.decode(errors="replace") for key, value in data_of(kind, obj).items()}
     return {}
@@ -106,14 +106,14 @@ def _from_one(pod: Json, container: Json, source: Json, lookup: Lookup) -> str |
         if reference.get("optional"):
             return None
         if obj is None:
-            raise _missing(f'{kind} "{reference["name"]}" not found')
+            raise _config_error(f'{kind} "{reference["name"]}" not found')
         what, namespace = {"configmap": "ConfigMap", "secret": "Secret"}[kind], pod["metadata"]["namespace"]
-        raise _missing(f"couldn't find key {reference['key']} in {what} {namespace}/{reference['name']}")
-    raise _missing("a kind of reference that is not supported here: " + ", ".join(source))
+        raise _config_error(f"couldn't find key {reference['key']} in {what} {namespace}/{reference['name']}")
+    raise _config_error("unsupported valueFrom: " + ", ".join(source))
 
 
 def field_of(pod: Json, path: str) -> str:
-    """A field of the pod as the downward API gives it. Raises ContainerError."""
+    """Return a field of the pod as in the downward API. Raise ContainerError."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
     if entry := _ENTRY.fullmatch(path):
         return str((meta.get(entry[1]) or {}).get(entry[2], ""))
@@ -132,12 +132,12 @@ def field_of(pod: Json, path: str) -> str:
         "status.podIPs": ",".join(item["ip"] for item in status.get("podIPs") or ()),
     }
     if path not in simple:
-        raise _missing(f"unsupported fieldPath: {path}")
+        raise _config_error(f"unsupported fieldPath: {path}")
     return str(simple[path])
 
 
 def resource_of(pod: Json, reference: Json, container: Json | None = None) -> str:
-    """A container's limit or request, in units of the divisor, rounded up."""
+    """Return a container's limit or request in units of the divisor, rounded up."""
     if name := reference.get("containerName"):
         every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
         container = next((c for c in every if c["name"] == name), container)
@@ -147,6 +147,6 @@ def resource_of(pod: Json, reference: Json, container: Json | None = None) -> st
     divisor = Quantity.parse(str(reference.get("divisor") or "1"))
     if divisor.is_zero:
         divisor = Quantity.of(1)
-    # In thousandths, which are the finest that cpu and memory have.
+    # In thousandths, the finest unit of cpu and memory.
     parts, unit = Quantity.parse(str(amount)).value(-3), divisor.value(-3)
     return str(-(-parts // unit))

@@ -1,8 +1,8 @@
-"""What becomes of a pod's containers as time goes by. Pure: a pod with its status and the time in, its next status out.
+"""The state of a pod's containers over time. Pure: the pod with its status and the time in, the next status out.
 
-Nothing is remembered but in the status, so that a kubelet that comes back goes on where it was. What containers do is
-the business of `containers`, what probes find of `probes`. Facts: upstream's pkg/kubelet (restarts wait 10 s, doubled
-each time, up to 5 min; the first one does not).
+All state is in the status, so that a restarted kubelet continues where it was. Containers are run by `containers` and
+probed by `probes`. Facts: upstream's pkg/kubelet. The first restart is immediate; later ones wait 10 s, doubled each
+time up to 5 min.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from apiserver.api.helpers.pod_lifecycle import may_restart
 from controllers.kubelet.emulation.annotations import MISSING_IMAGES, ready_after
 from controllers.kubelet.pods import status as podstatus
 from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, Containers
-from controllers.kubelet.pods.probes import findings
+from controllers.kubelet.pods.probes import evaluate_probes
 from controllers.kubelet.pods.subpaths import check as check_sub_paths
 from controllers.kubelet.pods.users import check as check_user
 from controllers.runtime.events import EventType
@@ -23,21 +23,25 @@ from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = timedelta(seconds=10), timedelta(minutes=5)
-#: After a pull has failed, before its status says that it waits for the next one.
+#: Delay between ErrImagePull and ImagePullBackOff.
 _FIRST_PAUSE = timedelta(seconds=1)
 _PULLING = ("ErrImagePull", "ImagePullBackOff")
-#: (type, reason, message)
+#: Type, reason and message.
 Event = tuple[EventType, str, str]
 
 
 @dataclass(slots=True)
 class Step:
-    """`status` is the pod's new status; `again`: when something is due next; `over`: every container ended for good."""
+    """One step of a pod.
+
+    `status` is its new status. `again` is the delay until the next step. `over` is set once every container has ended
+    permanently.
+    """
 
     status: Json
     containers: Containers
     now: datetime
-    #: Images that cannot be pulled.
+    #: Images whose pull fails.
     missing: Collection[str] = ()
     events: list[Event] = field(default_factory=list)
     again: timedelta | None = None
@@ -48,177 +52,183 @@ class Step:
 
 
 def step(pod: Json, now: datetime, containers: Containers = EMULATED, missing: Collection[str] = ()) -> Step:
-    """Everything that is due by now, for a pod whose sandbox stands. `missing`: images that cannot be pulled."""
-    made = Step({}, containers, now, missing)
+    """Advance a pod with a running sandbox to the present. `missing`: images whose pull fails."""
+    result = Step({}, containers, now, missing)
     spec, initial = pod["spec"], _states(pod, "initContainerStatuses")
     present = _states(pod, "containerStatuses")
-    # From then on sidecars are started again on their own, and nobody waits for them.
+    # Once regular containers have started, sidecars restart on their own and do not block others.
     begun = any("waiting" not in state["state"] or state.get("lastState") for state in present.values())
     init, ready_to_run, failed = [], True, False
     for container in spec.get("initContainers") or ():
-        state = initial.get(container["name"]) or podstatus.waiting(pod, container, "PodInitializing")
+        state = initial.get(container["name"]) or podstatus.build_waiting(pod, container, "PodInitializing")
         if ready_to_run:
             sidecar = container.get("restartPolicy") == "Always"
-            state = _run(made, pod, container, state, init=not sidecar)
-            failed = not sidecar and _ended(state) and _code(state) != 0
-            ready_to_run = begun or _done(container, state)
+            state = _advance_container(result, pod, container, state, init=not sidecar)
+            failed = not sidecar and _has_ended(state) and _exit_code(state) != 0
+            ready_to_run = begun or _is_done(container, state)
         init.append(state)
     regular = []
     for container in spec["containers"]:
         reason = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
-        state = present.get(container["name"]) or podstatus.waiting(pod, container, reason)
-        regular.append(_run(made, pod, container, state) if ready_to_run else state)
-    made.over = failed or (ready_to_run and all(map(_ended, regular)))
-    debugging = _debugging(made, pod) if ready_to_run else []
-    if made.over:
+        state = present.get(container["name"]) or podstatus.build_waiting(pod, container, reason)
+        regular.append(_advance_container(result, pod, container, state) if ready_to_run else state)
+    result.over = failed or (ready_to_run and all(map(_has_ended, regular)))
+    debugging = _advance_ephemeral(result, pod) if ready_to_run else []
+    if result.over:
         containers.kill(pod, [state["name"] for state in (*init, *debugging) if "running" in state["state"]])
-        debugging = [podstatus.stop(pod, state, go_time(now), KILLED) for state in debugging]
-    made.status = _status(pod, now, init, regular, made.over, failed)
+        debugging = [podstatus.build_stopped(pod, state, go_time(now), KILLED) for state in debugging]
+    result.status = _status(pod, now, init, regular, result.over, failed)
     if debugging:
-        made.status["ephemeralContainerStatuses"] = debugging
-    return made
+        result.status["ephemeralContainerStatuses"] = debugging
+    return result
 
 
-def _debugging(made: Step, pod: Json) -> list[Json]:
-    """The ephemeral containers: each runs once, and the pod depends on none of them."""
+def _advance_ephemeral(result: Step, pod: Json) -> list[Json]:
+    """Advance the ephemeral containers. Each runs once, without effect on the pod."""
     present = _states(pod, "ephemeralContainerStatuses")
     states = []
     for container in pod["spec"].get("ephemeralContainers") or ():
-        state = present.get(container["name"]) or podstatus.waiting(pod, container, "ContainerCreating")
-        states.append({**_run(made, pod, container, state, once=True), "ready": False})
+        state = present.get(container["name"]) or podstatus.build_waiting(pod, container, "ContainerCreating")
+        states.append({**_advance_container(result, pod, container, state, once=True), "ready": False})
     return states
 
 
-def _run(made: Step, pod: Json, container: Json, state: Json, *, init: bool = False, once: bool = False) -> Json:
-    """One container, brought to what it is now; `once`: it is not started again."""
-    now = made.now
+def _advance_container(
+    result: Step, pod: Json, container: Json, state: Json, *, init: bool = False, once: bool = False
+) -> Json:
+    """Advance one container to the present. `once` disables restarts."""
+    now = result.now
     while True:
         current = state["state"]
         if "terminated" in current:
-            if once or not _restarts(pod, container, _code(state), init):
+            if once or not _should_restart(pod, container, _exit_code(state), init):
                 return state
-            left = _backoff(state, current["terminated"], now)
+            left = _remaining_backoff(state, current["terminated"], now)
             if left > timedelta():
-                made.due(left)
-                made.events.append(_back_off(pod, container))
-                return podstatus.crashed(pod, container, state, _length(state))
-            state, going = _started(made, pod, container, state, state["restartCount"] + 1, current)
+                result.due(left)
+                result.events.append(_backoff_event(pod, container))
+                return podstatus.build_crashed(pod, container, state, _restart_delay(state))
+            state, going = _start(result, pod, container, state, state["restartCount"] + 1, current)
             if not going:
                 return state
         elif "running" in current:
-            ended = _ended_by_now(made, pod, container, state, init=init)
+            ended = _find_end(result, pod, container, state, init=init)
             if ended is None:
-                return _probed(made, pod, container, state, init=init)
+                return _apply_probes(result, pod, container, state, init=init)
             state = ended
         else:
             last = (state.get("lastState") or {}).get("terminated")
-            left = _backoff(state, last, now) if last else timedelta()
+            left = _remaining_backoff(state, last, now) if last else timedelta()
             if left > timedelta():
-                made.due(left)
+                result.due(left)
                 return state
             restarts = state["restartCount"] + 1 if last else 0
-            state, going = _started(made, pod, container, state, restarts, {"terminated": last} if last else {})
+            state, going = _start(result, pod, container, state, restarts, {"terminated": last} if last else {})
             if not going:
                 return state
 
 
-def _ended_by_now(made: Step, pod: Json, container: Json, state: Json, *, init: bool) -> Json | None:
-    """The container's status after its end, by itself or by a probe that failed; None while it runs. It ended when that
-    was due, however late somebody looks; times are in whole seconds.
+def _find_end(result: Step, pod: Json, container: Json, state: Json, *, init: bool) -> Json | None:
+    """Return the container's status after its end or failed probe; None while it runs.
+
+    The end has the time at which it was due, however late this is called. Times have whole seconds.
     """
     began = parse_time(state["state"]["running"]["startedAt"])
-    end = made.containers.end(pod, container, state)
-    # Only what is kept running is probed.
-    killed = None if init else findings(pod, container, made.now - began).killed
+    end = result.containers.end(pod, container, state)
+    # Init containers have no probes, except sidecars.
+    killed = None if init else evaluate_probes(pod, container, result.now - began).killed
     if killed is not None and (end is None or began + killed[0] < end.at):
         after, probe = killed
         name = container["name"]
-        made.events.append(("Warning", "Unhealthy", _said_of(probe)))
-        made.events.append(("Normal", "Killing", f"Container {name} failed {probe} probe, will be restarted"))
-        made.containers.kill(pod, [name])
-        return podstatus.terminated(pod, container, state, go_time(began + after), KILLED)
+        result.events.append(("Warning", "Unhealthy", _probe_message(probe)))
+        result.events.append(("Normal", "Killing", f"Container {name} failed {probe} probe, will be restarted"))
+        result.containers.kill(pod, [name])
+        return podstatus.build_terminated(pod, container, state, go_time(began + after), KILLED)
     if end is None:
         return None
-    if end.at <= made.now:
-        return podstatus.terminated(pod, container, state, go_time(end.at), end.code)
-    made.due(end.at - made.now)
+    if end.at <= result.now:
+        return podstatus.build_terminated(pod, container, state, go_time(end.at), end.code)
+    result.due(end.at - result.now)
     return None
 
 
-def _started(made: Step, pod: Json, container: Json, before: Json, restarts: int, last: Json) -> tuple[Json, bool]:
-    """The status of a container that is started, and whether it goes on from there."""
+def _start(result: Step, pod: Json, container: Json, before: Json, restarts: int, last: Json) -> tuple[Json, bool]:
+    """Start a container. Return its status and whether it runs."""
     image = container.get("image", "")
-    if image in made.missing:
-        return _not_pulled(made, pod, container, before), False
+    if image in result.missing:
+        return _fail_pull(result, pod, container, before), False
     present = f'Container image "{image}" already present on machine and can be accessed by the pod'
-    made.events.append(("Normal", "Pulled", present))
+    result.events.append(("Normal", "Pulled", present))
     try:
         check_user(pod, container)
         check_sub_paths(pod, container)
-        made.containers.start(pod, container, restarts)
+        result.containers.start(pod, container, restarts)
     except ContainerError as error:
-        made.events.append(("Warning", "Failed", f"Error: {error}"))
-        made.due(_FIRST_BACKOFF)
-        return podstatus.not_started(pod, container, before, error.reason, str(error)), False
-    made.events += [("Normal", "Created", "Container created"), ("Normal", "Started", "Container started")]
-    return podstatus.running(pod, container, go_time(made.now), restarts, last), True
+        result.events.append(("Warning", "Failed", f"Error: {error}"))
+        result.due(_FIRST_BACKOFF)
+        return podstatus.build_not_started(pod, container, before, error.reason, str(error)), False
+    result.events += [("Normal", "Created", "Container created"), ("Normal", "Started", "Container started")]
+    return podstatus.build_running(pod, container, go_time(result.now), restarts, last), True
 
 
-def _not_pulled(made: Step, pod: Json, container: Json, before: Json) -> Json:
-    """Its image cannot be pulled: said at once, and from then on it waits. It is tried again when the node changes."""
+def _fail_pull(result: Step, pod: Json, container: Json, before: Json) -> Json:
+    """Return the status of a container whose image cannot be pulled.
+
+    ErrImagePull becomes ImagePullBackOff after a moment. The pull is retried when the node changes.
+    """
     image, why = container["image"], f"the annotation {MISSING_IMAGES} of the node names it"
     reason = (before["state"].get("waiting") or {}).get("reason")
     if reason not in _PULLING:
-        made.due(_FIRST_PAUSE)
+        result.due(_FIRST_PAUSE)
         failed = f'Failed to pull image "{image}": {why}'
-        made.events += [
+        result.events += [
             ("Normal", "Pulling", f'Pulling image "{image}"'),
             ("Warning", "Failed", failed),
             ("Warning", "Failed", "Error: ErrImagePull"),
         ]
-        return podstatus.not_started(pod, container, before, "ErrImagePull", why)
+        return podstatus.build_not_started(pod, container, before, "ErrImagePull", why)
     waits = f'Back-off pulling image "{image}"'
     if reason == "ErrImagePull":
-        made.events += [("Normal", "BackOff", waits), ("Warning", "Failed", "Error: ImagePullBackOff")]
-    return podstatus.not_started(pod, container, before, "ImagePullBackOff", f"{waits}: ErrImagePull: {why}")
+        result.events += [("Normal", "BackOff", waits), ("Warning", "Failed", "Error: ImagePullBackOff")]
+    return podstatus.build_not_started(pod, container, before, "ImagePullBackOff", f"{waits}: ErrImagePull: {why}")
 
 
-def _probed(made: Step, pod: Json, container: Json, state: Json, *, init: bool) -> Json:
-    """A running container as its probes see it."""
-    ran, after = made.now - parse_time(state["state"]["running"]["startedAt"]), ready_after(pod, container["name"])
+def _apply_probes(result: Step, pod: Json, container: Json, state: Json, *, init: bool) -> Json:
+    """Return the status of a running container with the results of its probes."""
+    ran, after = result.now - parse_time(state["state"]["running"]["startedAt"]), ready_after(pod, container["name"])
     if init:
         return {**state, "ready": False, "started": True}
-    found = findings(pod, container, ran)
+    found = evaluate_probes(pod, container, ran)
     if found.again is not None:
-        made.due(found.again - ran)
+        result.due(found.again - ran)
     if ran < after:
-        made.due(after - ran)
-    made.events += [("Warning", "Unhealthy", _said_of(probe)) for probe in found.failed]
+        result.due(after - ran)
+    result.events += [("Warning", "Unhealthy", _probe_message(probe)) for probe in found.failed]
     return {**state, "ready": found.ready and ran >= after, "started": found.started}
 
 
-def _said_of(probe: str) -> str:
+def _probe_message(probe: str) -> str:
     return f"{probe.capitalize()} probe failed: the annotation kubedra.dev/{probe.lower()}-fails says so"
 
 
-def _restarts(pod: Json, container: Json, code: int, init: bool) -> bool:
-    # An init container that ended well has done its work.
+def _should_restart(pod: Json, container: Json, code: int, init: bool) -> bool:
+    # A successful init container is complete.
     return bool(code or not init) and may_restart(pod["spec"], container, code)
 
 
-def _length(state: Json) -> timedelta:
-    """The pause before the next restart: none before the first."""
+def _restart_delay(state: Json) -> timedelta:
+    """Return the pause before the next restart: zero before the first."""
     restarts: int = state["restartCount"]
     if not restarts:
         return timedelta()
     return min(_FIRST_BACKOFF * (1 << min(restarts - 1, 10)), _LONGEST_BACKOFF)
 
 
-def _backoff(state: Json, ended: Json, now: datetime) -> timedelta:
-    return parse_time(ended["finishedAt"]) + _length(state) - now
+def _remaining_backoff(state: Json, ended: Json, now: datetime) -> timedelta:
+    return parse_time(ended["finishedAt"]) + _restart_delay(state) - now
 
 
-def _back_off(pod: Json, container: Json) -> Event:
+def _backoff_event(pod: Json, container: Json) -> Event:
     meta = pod["metadata"]
     whose = f"{container['name']} in pod {meta['name']}_{meta['namespace']}({meta['uid']})"
     return ("Warning", "BackOff", f"Back-off restarting failed container {whose}")
@@ -227,16 +237,18 @@ def _back_off(pod: Json, container: Json) -> Event:
 def _status(pod: Json, now: datetime, init: list[Json], regular: list[Json], over: bool, failed: bool) -> Json:
     time = go_time(now)
     incomplete = [
-        c["name"] for c, state in zip(pod["spec"].get("initContainers") or (), init, strict=True) if not _done(c, state)
+        c["name"]
+        for c, state in zip(pod["spec"].get("initContainers") or (), init, strict=True)
+        if not _is_done(c, state)
     ]
     if over:
-        codes = [*map(_code, init), *map(_code, regular)] if failed else map(_code, regular)
-        return podstatus.finished(pod, time, init, regular, not any(codes), incomplete if failed else ())
+        codes = [*map(_exit_code, init), *map(_exit_code, regular)] if failed else map(_exit_code, regular)
+        return podstatus.build_finished(pod, time, init, regular, not any(codes), incomplete if failed else ())
     if any("waiting" not in state["state"] for state in regular):
-        # It was initialized before, whatever has become of its sidecars.
+        # The pod was initialized before, whatever the state of its sidecars.
         incomplete = []
     unready = [state["name"] for state in (*_sidecars(pod, init), *regular) if not state["ready"]]
-    return podstatus.alive(pod, time, init, regular, incomplete, unready)
+    return podstatus.build_alive(pod, time, init, regular, incomplete, unready)
 
 
 def _sidecars(pod: Json, init: Iterable[Json]) -> list[Json]:
@@ -244,20 +256,20 @@ def _sidecars(pod: Json, init: Iterable[Json]) -> list[Json]:
     return [state for c, state in zip(containers, init, strict=True) if c.get("restartPolicy") == "Always"]
 
 
-def _done(container: Json, state: Json) -> bool:
+def _is_done(container: Json, state: Json) -> bool:
     if container.get("restartPolicy") == "Always":
         return bool(state.get("started"))
-    return _ended(state) and not _code(state)
+    return _has_ended(state) and not _exit_code(state)
 
 
 def _states(pod: Json, field: str) -> dict[str, Json]:
     return {state["name"]: state for state in pod.get("status", {}).get(field) or ()}
 
 
-def _ended(state: Json) -> bool:
+def _has_ended(state: Json) -> bool:
     return "terminated" in state["state"]
 
 
-def _code(state: Json) -> int:
+def _exit_code(state: Json) -> int:
     code: int = state["state"].get("terminated", {}).get("exitCode", 0)
     return code

@@ -1,8 +1,9 @@
-"""What a container's probes found so far. Pure: when a probe is made follows from its spec, what it finds from
-annotations of the pod (`annotations`), so that a kubelet that comes back knows as much as one that was there.
+"""The results of a container's probes up to now.
 
-Facts: upstream's pkg/kubelet/prober. A startup probe goes first; the others begin once it has succeeded. Readiness
-begins as failed, liveness as succeeded; either changes after so many equal findings in a row.
+Pure: the times of probes follow from the spec, their results from the pod's annotations (`annotations`), so that a
+restarted kubelet has the same results. Facts: upstream's pkg/kubelet/prober. The startup probe runs first; the others
+begin after its success. Readiness starts as failed, liveness as succeeded; both change after enough equal results in a
+row.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from controllers.kubelet.emulation.annotations import failing
+from controllers.kubelet.emulation.annotations import probe_failures
 from controllers.runtime.kinds import Json
 
-#: What an annotation breaks where the container has no such probe.
+#: Default probe for a container that has an annotation but no probe.
 _PLAIN: Json = {"periodSeconds": 1, "failureThreshold": 1}
 _ZERO = timedelta()
-#: Seconds after a container's start, from and to; the last may have no end.
+#: Start and end of a period after a container's start; None is an open end.
 Window = tuple[timedelta, timedelta | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """`killed`: when (after its start) and by which probe the container was given up; `again`: when the next probe may
-    change something; `failed`: the probes that fail now.
+    """The combined results of a container's probes.
+
+    `killed`: the time after the start, and the probe, that killed the container. `again`: the time of the next probe
+    that may change a result. `failed`: the probes that fail now.
     """
 
     started: bool = True
@@ -36,18 +39,18 @@ class Findings:
 
 @dataclass(slots=True)
 class _Series:
-    """One probe up to a moment."""
+    """The results of one probe up to a time."""
 
     state: bool
     changed: timedelta | None = None
-    """When it became what it is."""
+    """Time of the last change of `state`."""
     last: bool | None = None
     again: timedelta | None = None
 
 
-def findings(pod: Json, container: Json, ran: timedelta) -> Findings:
-    """Of a container that has run for so long."""
-    startup = _series(pod, container, "startup", _ZERO, ran, begins=False)
+def evaluate_probes(pod: Json, container: Json, ran: timedelta) -> Findings:
+    """Return the probe results of a container after it has run for a duration."""
+    startup = _evaluate_probe(pod, container, "startup", _ZERO, ran, begins=False)
     began, again, failed = _ZERO, [], []
     if startup is not None:
         again.append(startup.again)
@@ -57,8 +60,8 @@ def findings(pod: Json, container: Json, ran: timedelta) -> Findings:
             killed = (startup.changed, "startup") if startup.changed is not None else None
             return Findings(False, False, killed, startup.again, failed)
         began = startup.changed or _ZERO
-    liveness = _series(pod, container, "liveness", began, ran, begins=True)
-    readiness = _series(pod, container, "readiness", began, ran, begins=False)
+    liveness = _evaluate_probe(pod, container, "liveness", began, ran, begins=True)
+    readiness = _evaluate_probe(pod, container, "readiness", began, ran, begins=False)
     killed = None
     for series, name in ((liveness, "Liveness"), (readiness, "Readiness")):
         if series is not None:
@@ -71,16 +74,21 @@ def findings(pod: Json, container: Json, ran: timedelta) -> Findings:
     return Findings(True, readiness is None or readiness.state, killed, min(due, default=None), failed)
 
 
-def _series(pod: Json, container: Json, kind: str, began: timedelta, ran: timedelta, *, begins: bool) -> _Series | None:
-    """None where there is no such probe. Once startup or liveness has failed nothing follows: it kills."""
-    windows = failing(pod, container["name"], kind)
+def _evaluate_probe(
+    pod: Json, container: Json, kind: str, began: timedelta, ran: timedelta, *, begins: bool
+) -> _Series | None:
+    """Return the results of one probe; None if there is none.
+
+    The series ends with a failed startup or liveness probe, because that kills the container.
+    """
+    windows = probe_failures(pod, container["name"], kind)
     spec = container.get(f"{kind}Probe") or (_PLAIN if windows else None)
     if spec is None:
         return None
     period = timedelta(seconds=spec.get("periodSeconds", 10))
     needed = {True: spec.get("successThreshold", 1), False: spec.get("failureThreshold", 3)}
     moment = max(timedelta(seconds=spec.get("initialDelaySeconds", 0)), began)
-    # After the last change of what is found, and as many findings as count, nothing changes any more.
+    # The state is final after the last change of the result plus the threshold's number of probes.
     finally_found = all(to is not None for _, to in windows)
     edges = [moment, *(at if to is None else to for at, to in windows)]
     settled = max(edges) + period * (needed[finally_found] - (0 if windows else 1))

@@ -1,7 +1,7 @@
-"""The parts of the status that a kubelet gives a pod. Pure: pod and time in, status out.
+"""The kubelet's part of a pod's status. Pure: pod and time in, status out.
 
-Conditions stand in the kubelet's order, foreign ones are left alone: the
-status is sent as a strategic merge patch, which merges conditions by type.
+Conditions have the kubelet's order. Foreign conditions stay, because the status is sent as a strategic merge patch,
+which merges conditions by type.
 """
 
 from __future__ import annotations
@@ -19,43 +19,46 @@ Json = dict[str, Any]
 DEADLINE_EXCEEDED = "Pod was active on the node longer than the specified deadline"
 
 
-def admitted(now: str, host_ip: str) -> Json:
-    """Since when it is its node's."""
+def build_admitted(now: str, host_ip: str) -> Json:
+    """Build the status fields of a pod's admission by its node."""
     return {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": now}
 
 
-def starting(pod: Json, now: str, host_ip: str) -> Json:
-    """Admitted: containers are being created."""
+def build_starting(pod: Json, now: str, host_ip: str) -> Json:
+    """Build the status of an admitted pod whose containers are being created."""
     initial = pod["spec"].get("initContainers") or ()
     reason = "PodInitializing" if initial else "ContainerCreating"
     names = [container["name"] for container in pod["spec"]["containers"]]
     status: Json = {
         "phase": "Pending",
-        **admitted(now, host_ip),
+        **build_admitted(now, host_ip),
         "conditions": [
             _condition(pod, "PodReadyToStartContainers", "False", now),
             _initialized(pod, now, [container["name"] for container in initial]),
             *_readiness(pod, now, names),
             _scheduled(pod, now),
         ],
-        "containerStatuses": [waiting(pod, container, reason) for container in pod["spec"]["containers"]],
+        "containerStatuses": [build_waiting(pod, container, reason) for container in pod["spec"]["containers"]],
     }
     if initial:
-        status["initContainerStatuses"] = [waiting(pod, container, reason) for container in initial]
+        status["initContainerStatuses"] = [build_waiting(pod, container, reason) for container in initial]
     return status | _observed(pod)
 
 
-def alive(
+def build_alive(
     pod: Json, now: str, init: list[Json], regular: list[Json], incomplete: Sequence[str], unready: Sequence[str]
 ) -> Json:
-    """Containers run, or are about to. `incomplete` init containers hold up the others; `unready` ones the pod."""
+    """Build the status of a pod with running or waiting containers.
+
+    `incomplete` init containers block the others. `unready` containers make the pod unready.
+    """
     conditions = [
         _condition(pod, "PodReadyToStartContainers", "True", now),
         _initialized(pod, now, incomplete),
         *_readiness(pod, now, unready),
         _scheduled(pod, now),
     ]
-    # As long as one has never started the pod has not begun to run.
+    # The pod stays Pending until every container has started once.
     waits = any(
         "waiting" in state["state"] and not (state.get("lastState") or {}).get("terminated") for state in regular
     )
@@ -63,10 +66,13 @@ def alive(
     return {"phase": phase, "conditions": conditions, **_containers(init, regular)} | _observed(pod)
 
 
-def finished(
+def build_finished(
     pod: Json, now: str, init: list[Json], regular: list[Json], succeeded: bool, incomplete: Sequence[str] = ()
 ) -> Json:
-    """Every container has ended for good; `incomplete` init containers without having done their work."""
+    """Build the status of a pod whose containers have ended permanently.
+
+    `incomplete` init containers have ended without success.
+    """
     phase, reason = ("Succeeded", "PodCompleted") if succeeded else ("Failed", "PodFailed")
     conditions = [
         _condition(pod, "PodReadyToStartContainers", "False", now),
@@ -75,64 +81,68 @@ def finished(
         _condition(pod, "ContainersReady", "False", now, reason),
         _scheduled(pod, now),
     ]
-    stopped = [stop(pod, state, now) for state in init]
+    stopped = [build_stopped(pod, state, now) for state in init]
     return {"phase": phase, "conditions": conditions, **_containers(stopped, regular)} | _observed(pod)
 
 
-def killed(pod: Json, now: str, ends: Mapping[str, tuple[str, int]] = MappingProxyType({}), code: int = 0) -> Json:
-    """Containers that still run are stopped: each ended at a time with a code (`ends`), the others now with `code`.
-    Those that never ran are over with them.
+def build_killed(
+    pod: Json, now: str, ends: Mapping[str, tuple[str, int]] = MappingProxyType({}), code: int = 0
+) -> Json:
+    """Build the status of a pod whose running containers are stopped.
+
+    `ends` has the end time and exit code of containers by name. The others end now with `code`, also those that never
+    ran.
     """
     status = pod.get("status", {})
 
     def stopped(state: Json) -> Json:
-        return stop(pod, state, *ends.get(state["name"], (now, code)))
+        return build_stopped(pod, state, *ends.get(state["name"], (now, code)))
 
     init = [stopped(state) for state in status.get("initContainerStatuses") or ()]
     states = {state["name"]: state for state in status.get("containerStatuses") or ()}
     regular = []
     for container in pod["spec"]["containers"]:
-        state = stopped(states.get(container["name"]) or waiting(pod, container, "ContainerCreating"))
-        regular.append(state if "terminated" in state["state"] else terminated(pod, container, state, now, code))
+        state = stopped(states.get(container["name"]) or build_waiting(pod, container, "ContainerCreating"))
+        regular.append(state if "terminated" in state["state"] else build_terminated(pod, container, state, now, code))
     succeeded = not any(state["state"]["terminated"]["exitCode"] for state in regular)
-    ended = finished(pod, now, init, regular, succeeded)
+    ended = build_finished(pod, now, init, regular, succeeded)
     if debugging := status.get("ephemeralContainerStatuses"):
         ended["ephemeralContainerStatuses"] = [stopped(state) for state in debugging]
     return ended
 
 
-def overdue(pod: Json, now: str) -> Json:
-    """Its deadline has passed: its containers are killed, and the pod has failed however they end."""
+def build_overdue(pod: Json, now: str) -> Json:
+    """Build the status of a pod killed at its deadline: Failed, whatever its containers' exit codes."""
     why = {"reason": "DeadlineExceeded", "message": DEADLINE_EXCEEDED}
-    return {**killed(pod, now, code=KILLED), "phase": "Failed", **why}
+    return {**build_killed(pod, now, code=KILLED), "phase": "Failed", **why}
 
 
-def rejected(pod: Json, reason: str, message: str) -> Json:
-    """A pod that its node does not take."""
+def build_rejected(pod: Json, reason: str, message: str) -> Json:
+    """Build the status of a pod rejected by its node."""
     return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"} | _observed(pod)
 
 
-def waiting(pod: Json, container: Json, reason: str) -> Json:
-    """Not started yet."""
+def build_waiting(pod: Json, container: Json, reason: str) -> Json:
+    """Build the status of a container that has not started yet."""
     return _container(pod, container, {"waiting": {"reason": reason}})
 
 
-def not_started(pod: Json, container: Json, before: Json, reason: str, message: str) -> Json:
-    """It could not be started; how it ended before, if it did, stays."""
+def build_not_started(pod: Json, container: Json, before: Json, reason: str, message: str) -> Json:
+    """Build the status of a container that could not be started; its last termination stays."""
     ended = before["state"].get("terminated")
     last = {"terminated": ended} if ended else before.get("lastState") or {}
     waiting = {"waiting": {"reason": reason, "message": message}}
     return _container(pod, container, waiting, before["restartCount"], last)
 
 
-def running(pod: Json, container: Json, now: str, restarts: int, last: Json) -> Json:
-    """Just started, for the so many-th time again; `last` is how it ended before."""
+def build_running(pod: Json, container: Json, now: str, restarts: int, last: Json) -> Json:
+    """Build the status of a started container. `last` is its previous termination."""
     state = {"running": {"startedAt": now}}
     return _container(pod, container, state, restarts, last) | {"ready": True, "started": True}
 
 
-def terminated(pod: Json, container: Json, before: Json, now: str, code: int) -> Json:
-    """Ended."""
+def build_terminated(pod: Json, container: Json, before: Json, now: str, code: int) -> Json:
+    """Build the status of an ended container."""
     began = before["state"].get("running", {}).get("startedAt", now)
     end = {
         "exitCode": code,
@@ -142,13 +152,13 @@ def terminated(pod: Json, container: Json, before: Json, now: str, code: int) ->
         "containerID": _container_id(pod, container["name"], before["restartCount"]),
     }
     done = _container(pod, container, {"terminated": end}, before["restartCount"], before.get("lastState") or {})
-    # An init container that ended well is what its pod needs: it counts as ready.
+    # A successful init container counts as ready.
     ready = not code and any(c["name"] == container["name"] for c in pod["spec"].get("initContainers") or ())
     return done | {"ready": ready}
 
 
-def crashed(pod: Json, container: Json, before: Json, pause: timedelta) -> Json:
-    """Ended, and to be started again after a pause."""
+def build_crashed(pod: Json, container: Json, before: Json, pause: timedelta) -> Json:
+    """Build the status of an ended container that restarts after a pause."""
     meta, seconds = pod["metadata"], int(pause.total_seconds())
     length = f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
     whose = f"container={container['name']} pod={meta['name']}_{meta['namespace']}({meta['uid']})"
@@ -157,12 +167,12 @@ def crashed(pod: Json, container: Json, before: Json, pause: timedelta) -> Json:
     return state | {"containerID": before["containerID"], "imageID": before["imageID"]}
 
 
-def stop(pod: Json, state: Json, now: str, code: int = 0) -> Json:
-    """A container's status once it was stopped; those that do not run stay as they are."""
+def build_stopped(pod: Json, state: Json, now: str, code: int = 0) -> Json:
+    """Return a container's status with its end, if it is running."""
     if "running" not in state["state"]:
         return state
     container = {"name": state["name"], "image": state["image"]}
-    return {**terminated(pod, container, state, now, code), "ready": False}
+    return {**build_terminated(pod, container, state, now, code), "ready": False}
 
 
 def _containers(init: list[Json], regular: list[Json]) -> Json:
@@ -175,8 +185,9 @@ def _observed(pod: Json) -> Json:
 
 
 def _condition(pod: Json, kind: str, status: str, now: str, reason: str = "", message: str = "") -> Json:
-    """A condition; the time of its last transition stays while its status does. Empty reasons and messages take old
-    ones away.
+    """Build a condition; lastTransitionTime stays while the status does.
+
+    Empty reasons and messages delete old ones.
     """
     old = next((c for c in pod.get("status", {}).get("conditions") or () if c["type"] == kind), None)
     since = (
@@ -196,7 +207,7 @@ def _condition(pod: Json, kind: str, status: str, now: str, reason: str = "", me
 
 
 def _scheduled(pod: Json, now: str) -> Json:
-    """That it has a node; with it stands of which generation of the pod that was seen."""
+    """Build PodScheduled, written by the kubelet for its observedGeneration only."""
     return _condition(pod, "PodScheduled", "True", now)
 
 
@@ -216,7 +227,7 @@ def _readiness(pod: Json, now: str, unready: Sequence[str]) -> list[Json]:
 
 
 def _ready(pod: Json, now: str) -> Json:
-    """The readiness of a pod whose containers are ready: what its readiness gates say."""
+    """Build the readiness of a pod with ready containers from its readiness gates."""
     known = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions") or ()}
     waiting_for = []
     for gate in pod["spec"].get("readinessGates") or ():
@@ -235,7 +246,7 @@ def _container_id(pod: Json, name: str, restarts: int) -> str:
 
 
 def _container(pod: Json, container: Json, state: Json, restarts: int = 0, last: Json | None = None) -> Json:
-    """A container's status; the patch replaces the list of them as a whole."""
+    """Build a container's status. The patch replaces the list of statuses as a whole."""
     made = "waiting" not in state
     return {
         "name": container["name"],

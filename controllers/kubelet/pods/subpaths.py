@@ -1,27 +1,31 @@
-"""Which part of a volume a container mounts (`subPath`, `subPathExpr`). Facts: upstream's kubelet_pods.go."""
+"""The part of a volume mounted by a container (`subPath`, `subPathExpr`). Facts: upstream's kubelet_pods.go."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from controllers.kubelet.pods.containers import ContainerError
-from controllers.kubelet.pods.environment import environment, expanded
+from controllers.kubelet.pods.environment import environment, expand
 from controllers.runtime.kinds import Json
 
 
 def sub_path(mount: Json, variables: Mapping[str, str]) -> str:
-    """Within the volume; "" is all of it. `variables`: the container's environment. Raises ContainerError."""
-    path = expanded(mount["subPathExpr"], variables) if mount.get("subPathExpr") else mount.get("subPath") or ""
+    """Return the path within the volume; "" is the whole volume. Raise ContainerError.
+
+    `variables` is the container's environment.
+    """
+    path = expand(mount["subPathExpr"], variables) if mount.get("subPathExpr") else mount.get("subPath") or ""
     if path.startswith("/"):
-        raise _refused(f"error SubPath `{path}` must not be an absolute path")
+        raise _config_error(f"error SubPath `{path}` must not be an absolute path")
     if ".." in path.split("/"):
-        raise _refused(f"unable to provision SubPath `{path}`: must not contain '..'")
+        raise _config_error(f"unable to provision SubPath `{path}`: must not contain '..'")
     return path
 
 
 def check(pod: Json, container: Json) -> None:
-    """Whether an emulated container could mount what it names. What of its environment stands in ConfigMaps and Secrets
-    is not known here. Raises ContainerError.
+    """Check the mounts of an emulated container. Raise ContainerError.
+
+    Variables from ConfigMaps and Secrets are unknown here.
     """
     mounts = [mount for mount in container.get("volumeMounts") or () if mount.get("subPathExpr")]
     if not mounts:
@@ -37,5 +41,5 @@ def _is_known(entry: Json) -> bool:
     return source is None or "fieldRef" in source or "resourceFieldRef" in source
 
 
-def _refused(text: str) -> ContainerError:
+def _config_error(text: str) -> ContainerError:
     return ContainerError("CreateContainerConfigError", text)

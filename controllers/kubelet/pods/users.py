@@ -1,4 +1,4 @@
-"""As whom a container may run. Facts: upstream's pkg/kubelet/kuberuntime/security_context_others.go."""
+"""The users that may run a container. Facts: upstream's pkg/kubelet/kuberuntime/security_context_others.go."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from controllers.runtime.kinds import Json
 
 
 def check(pod: Json, container: Json) -> None:
-    """A container that must not run as root may not ask for it; whom an image names is not known. Raises
-    ContainerError.
+    """Raise ContainerError if a container with runAsNonRoot sets the root user.
+
+    The user of the image is unknown.
     """
     said = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
     if said.get("runAsNonRoot") and said.get("runAsUser") == 0:

@@ -1,4 +1,4 @@
-"""CDI: what the container device interface's files say that a device changes in its container.
+"""The Container Device Interface: the changes that a device's spec files make to a container.
 
 Source of facts: the CDI specification (cncf-tags/container-device-interface, SPEC.md).
 """
@@ -18,12 +18,12 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class Edits:
-    """Environment variables, and links from a path in the container to one of this machine."""
+    """Environment variables, and links from container paths to host paths."""
 
     env: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
 
-    def take(self, edits: Mapping[str, Any]) -> None:
+    def merge(self, edits: Mapping[str, Any]) -> None:
         for text in edits.get("env") or ():
             name, _, value = text.partition("=")
             self.env[name] = value
@@ -34,7 +34,7 @@ class Edits:
 
 
 def edits_of(ids: Iterable[str], directories: Sequence[Path]) -> Edits:
-    """What these devices (`VENDOR/CLASS=NAME`) change, those of their spec once. Raises ContainerError."""
+    """Merge the edits of devices (`VENDOR/CLASS=NAME`); those of a spec apply once. Raise ContainerError."""
     wanted, edits = list(dict.fromkeys(ids)), Edits()
     if not wanted:
         return edits
@@ -51,13 +51,13 @@ def edits_of(ids: Iterable[str], directories: Sequence[Path]) -> Edits:
         spec, device = devices[name]
         if not any(spec is other for other in seen):
             seen.append(spec)
-            edits.take(spec.get("containerEdits") or {})
-        edits.take(device.get("containerEdits") or {})
+            edits.merge(spec.get("containerEdits") or {})
+        edits.merge(device.get("containerEdits") or {})
     return edits
 
 
 def _specs(directories: Sequence[Path]) -> list[Json]:
-    """Every spec that can be read; of two for one device that of the later directory holds."""
+    """Read every valid spec. For duplicate devices the later directory wins."""
     found = []
     for directory in directories:
         for path in sorted(directory.glob("*")) if directory.is_dir() else ():
@@ -66,7 +66,7 @@ def _specs(directories: Sequence[Path]) -> list[Json]:
             try:
                 content = json.loads(path.read_text()) if path.suffix == ".json" else _yaml(path)
             except (OSError, ValueError):
-                continue  # a file that is being written; a device that it should have is missed by name
+                continue  # maybe half written; the error names a device that is then missing
             if isinstance(content, dict):
                 found.append(content)
     return found

@@ -1,4 +1,4 @@
-"""The containers of a node as processes of this machine: those that have a command. The others are emulated."""
+"""The containers of a node as processes of this machine, if they have a command. The others are emulated."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from apiserver.api.errors.status import StatusError
 from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError
-from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, End, stop_of
-from controllers.kubelet.pods.environment import environment, expanded, references
+from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, End, stop_times
+from controllers.kubelet.pods.environment import environment, expand, references
 from controllers.kubelet.run.cdi import edits_of
 from controllers.kubelet.run.process import Log, Process
 from controllers.kubelet.run.volumes import furnish
@@ -22,13 +22,13 @@ from controllers.runtime.client import Client, is_reason
 from controllers.runtime.kinds import CONFIG_MAPS, SECRETS, Json
 
 _KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
-#: What processes get of this one's environment.
+#: Environment variables inherited from this process.
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT")
 
 
 @dataclass(slots=True)
 class _Pod:
-    """What is known of one pod: its ConfigMaps and Secrets, and its runs by container, the last of them last."""
+    """The state of one pod: its ConfigMaps and Secrets, and its processes by container, oldest first."""
 
     objects: dict[tuple[str, str], Json | None] = field(default_factory=dict)
     runs: dict[str, list[Process]] = field(default_factory=dict)
@@ -38,7 +38,10 @@ class _Pod:
 
 
 class ProcessContainers:
-    """`devices` gives the CDI ids of a container; `changed` is called with a pod of which a process has ended."""
+    """The containers of one node.
+
+    `devices` returns the CDI ids of a container. `changed` is called with a pod whose process has ended.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class ProcessContainers:
         self._pods: dict[str, _Pod] = {}
 
     async def prepare(self, pod: Json) -> None:
-        """Fetches ConfigMaps and Secrets, as long as a container may have to be started."""
+        """Fetch the pod's ConfigMaps and Secrets while a container may have to be started."""
         states = pod.get("status", {}).get("containerStatuses") or ()
         if states and all("running" in status["state"] for status in states):
             return
@@ -81,7 +84,7 @@ class ProcessContainers:
             raise ContainerError("CreateContainerError", str(error)) from error
         own = {key: value for key in _INHERITED if (value := os.environ.get(key)) is not None}
         own |= {"HOSTNAME": pod["spec"].get("hostname") or meta["name"], "HOME": str(root), "KUBEDRA_ROOT": str(root)}
-        command = [expanded(word, variables) for word in (*container["command"], *(container.get("args") or ()))]
+        command = [expand(word, variables) for word in (*container["command"], *(container.get("args") or ()))]
         directory = self._working(container, root)
         log = Log(place / "logs" / f"{name}.{restarts}.log")
         process = Process(command, own | variables, directory, log, lambda: self._changed(pod))
@@ -91,26 +94,26 @@ class ProcessContainers:
         if not container.get("command"):
             return EMULATED.end(pod, container, state)
         process = self.process(pod, container["name"])
-        # One that nobody knows ended with the kubelet that started it.
+        # An unknown process ended with the kubelet that started it.
         return process.end if process is not None else End(clock.now().replace(microsecond=0), KILLED)
 
-    def stopped(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
+    def stop(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
         process = self.process(pod, status["name"])
         if process is not None:
-            stop, now = stop_of(pod, status["name"], asked, deadline), clock.now()
-            process.terminate((stop.told - now).total_seconds(), (stop.killed - now).total_seconds())
+            stop, now = stop_times(pod, status["name"], asked, deadline), clock.now()
+            process.terminate((stop.terminate_at - now).total_seconds(), (stop.kill_at - now).total_seconds())
             return process.end
         every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
         if any(c["name"] == status["name"] and c.get("command") for c in every):
             return End(asked, KILLED)
-        return EMULATED.stopped(pod, status, asked, deadline)
+        return EMULATED.stop(pod, status, asked, deadline)
 
     def kill(self, pod: Json, names: Sequence[str]) -> None:
         for name in names:
             if (process := self.process(pod, name)) is not None:
                 process.kill()
 
-    def forget(self, pod: Json) -> None:
+    def remove(self, pod: Json) -> None:
         known = self._pods.pop(pod["metadata"]["uid"], None)
         for runs in (known.runs if known is not None else {}).values():
             for process in runs:
@@ -120,14 +123,14 @@ class ProcessContainers:
             asyncio.get_running_loop().run_in_executor(None, lambda: shutil.rmtree(place, ignore_errors=True))
 
     def close(self) -> None:
-        """The node stops: so do its processes."""
+        """Kill all processes of the node."""
         for known in self._pods.values():
             for runs in known.runs.values():
                 for process in runs:
                     process.kill()
 
     def process(self, pod: Json, name: str, *, previous: bool = False) -> Process | None:
-        """The last run of a container, or the one before it."""
+        """Return the last process of a container, or the one before it."""
         known = self._pods.get(pod["metadata"]["uid"])
         runs = known.runs.get(name, []) if known is not None else []
         if previous:
@@ -136,7 +139,7 @@ class ProcessContainers:
 
     @staticmethod
     def _working(container: Json, root: Path) -> Path:
-        """Where the process starts: its directory, or the mount that its working directory names."""
+        """Return the working directory of the process, created if missing."""
         wanted = root / str(container.get("workingDir", "")).lstrip("/")
         if not wanted.exists():
             wanted.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Commands in a container, by websocket: `kubectl exec`.
+"""Commands in a container over a websocket: `kubectl exec`.
 
-Each message begins with the number of its stream. Source of facts: Kubernetes' remotecommand protocol
-(v4.channel.k8s.io, v5.channel.k8s.io): 0 standard input, 1 output, 2 error output, 3 the outcome as a Status, 4 the
-size of the terminal; in v5, 255 closes the stream whose number follows.
+Each message begins with its channel number. Source of facts: Kubernetes' remotecommand protocol (v4.channel.k8s.io,
+v5.channel.k8s.io): 0 is stdin, 1 stdout, 2 stderr, 3 the final Status, 4 the terminal size. In v5, 255 closes the
+channel whose number follows.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ async def run_in(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    """Runs `params["command"]` where a container's process runs, until it or the connection ends. A request that asks
-    for no websocket is 400.
+    """Run `params["command"]` in the directory of a container's process until it or the connection ends.
+
+    Respond with 400 to a request that is not a websocket handshake.
     """
     socket = WSConnection(ConnectionType.SERVER)
     try:
@@ -70,7 +71,7 @@ class _Session:
         self._terminal: int | None = None
         self._stdin: asyncio.WriteTransport | None = None
 
-    def _wants(self, name: str) -> bool:
+    def _is_enabled(self, name: str) -> bool:
         return (self._params.get(name) or [""])[0] in ("true", "1")
 
     async def run(self) -> None:
@@ -85,7 +86,7 @@ class _Session:
             waiting = asyncio.create_task(asyncio.to_thread(child.wait))
             await asyncio.wait((waiting, listening), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
-                child.kill()  # the client went
+                child.kill()  # the client disconnected
             code = await waiting
             await asyncio.wait(outputs, timeout=5)
             await self._outcome(_success() if not code else _exited(code if code > 0 else 128 - code))
@@ -99,11 +100,11 @@ class _Session:
         if not command:
             raise ValueError("you must specify at least one command for the container")
         stdin: int
-        if self._wants("tty"):
+        if self._is_enabled("tty"):
             self._terminal, stdin = pty.openpty()
             streams = (stdin, stdin, stdin)
         else:
-            source = subprocess.PIPE if self._wants("stdin") else subprocess.DEVNULL
+            source = subprocess.PIPE if self._is_enabled("stdin") else subprocess.DEVNULL
             streams = (source, subprocess.PIPE, subprocess.PIPE)
 
         def prepare() -> None:
@@ -111,7 +112,7 @@ class _Session:
             if self._terminal is not None:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-        child = subprocess.Popen(  # noqa: S603, ASYNC220 - who may exec may run commands; starting one is quick
+        child = subprocess.Popen(  # noqa: S603, ASYNC220 - exec means to run commands; starting one is quick
             command,
             cwd=self._process.directory,
             env=dict(self._process.environment),
@@ -134,10 +135,10 @@ class _Session:
         return [self._forward(_STDOUT, child.stdout), self._forward(_STDERR, child.stderr)]
 
     async def _forward(self, channel: int, pipe: object) -> None:
-        """What the command writes, as it comes."""
+        """Forward the command's output as it arrives."""
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        with suppress(OSError):  # of a terminal whose other end is closed
+        with suppress(OSError):  # raised by a terminal whose other end is closed
             while piece := await reader.read(_PIECE):
                 await self._send(channel, piece)
 
@@ -152,7 +153,7 @@ class _Session:
             await self._writer.drain()
 
     async def _listen(self, child: subprocess.Popen[bytes]) -> None:
-        """What the client sends, until it goes."""
+        """Handle the client's messages until it disconnects."""
         parts: list[bytes] = []
         while data := await self._reader.read(_PIECE):
             try:
@@ -163,14 +164,14 @@ class _Session:
                 if isinstance(event, (BytesMessage, TextMessage)):
                     parts.append(event.data.encode() if isinstance(event.data, str) else bytes(event.data))
                     if event.message_finished:
-                        self._take(b"".join(parts))
+                        self._handle_message(b"".join(parts))
                         parts = []
                 elif isinstance(event, Ping):
                     self._writer.write(self._socket.send(event.response()))
                 elif isinstance(event, CloseConnection):
                     return
 
-    def _take(self, message: bytes) -> None:
+    def _handle_message(self, message: bytes) -> None:
         channel, data = message[0] if message else _ERROR, message[1:]
         if channel == _STDIN and self._terminal is not None:
             with suppress(OSError):  # the command has ended

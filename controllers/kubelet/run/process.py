@@ -1,6 +1,4 @@
-"""One process of a container, and what it writes. On Linux it ends with the process that started it, however that
-ends.
-"""
+"""One process of a container and its log. On Linux the process is killed when its parent ends for any reason."""
 
 from __future__ import annotations
 
@@ -20,20 +18,20 @@ from apiserver.api.helpers.pod_logs import Line
 from apiserver.runtime import clock
 from controllers.kubelet.pods.containers import ContainerError, End
 
-#: Bytes of a log that are kept; of a longer one the older half goes.
+#: Maximum size of a log in bytes. The older half of a longer log is dropped.
 _LONGEST_LOG = 10 * 1024 * 1024
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def end_with_parent() -> None:
-    """In the child: it is killed when its parent ends."""
+    """Make the kernel kill this process when its parent ends. Runs in the child."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Log:
-    """What one run of a container wrote, line by line with its time. Appended by a thread, read on the loop."""
+    """The timestamped lines of one container run. A thread appends; the event loop reads."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._loop = path, asyncio.get_running_loop()
@@ -45,30 +43,30 @@ class Log:
         self._file = path.open("w")
 
     def append(self, at: datetime, text: str) -> None:
-        """From the thread."""
+        """Append a line; called by the thread."""
         self._file.write(f"{at.isoformat()} {text}\n")
         self._file.flush()
-        self._on_loop(self._take, (at, text))
+        self._on_loop(self._add_line, (at, text))
 
     def close(self) -> None:
-        """From the thread: nothing follows."""
+        """End the log; called by the thread."""
         self._file.close()
         self._on_loop(self._close)
 
     def _on_loop(self, do: Callable[..., None], *what: Line) -> None:
-        with suppress(RuntimeError):  # the loop is closed: the file alone is left to read
+        with suppress(RuntimeError):  # the loop is closed: only the file is left to read
             self._loop.call_soon_threadsafe(do, *what)
 
     def lines(self, since: int = 0) -> tuple[list[Line], int]:
-        """The lines from a place on, and the place after them."""
+        """Return the lines from a position on, and the position after them."""
         return self._lines[max(since - self._dropped, 0) :], self._dropped + len(self._lines)
 
     async def grown(self) -> None:
-        """Returns when something was added, or nothing will be."""
+        """Wait until a line is added or the log is closed."""
         if not self.closed:
             await self._grown.wait()
 
-    def _take(self, line: Line) -> None:
+    def _add_line(self, line: Line) -> None:
         self._lines.append(line)
         self._size += len(line[1])
         if self._size > _LONGEST_LOG:
@@ -88,7 +86,7 @@ class Log:
 
 
 class Process:
-    """`ended` is called on the loop, once."""
+    """One process. `ended` is called once, on the loop."""
 
     def __init__(
         self,
@@ -98,14 +96,14 @@ class Process:
         log: Log,
         ended: Callable[[], None],
     ) -> None:
-        """Starts it. Raises ContainerError."""
+        """Start the process. Raise ContainerError."""
         self.environment, self.directory, self.log = environment, directory, log
         self.end: End | None = None
         self._ended, self._loop = ended, asyncio.get_running_loop()
-        self._told = False
-        self._plans: list[asyncio.TimerHandle] = []
+        self._sigterm_sent = False
+        self._timers: list[asyncio.TimerHandle] = []
         try:
-            self._child = subprocess.Popen(  # noqa: S603 - what a pod says is what --run is for
+            self._child = subprocess.Popen(  # noqa: S603 - --run exists to run the commands of pods
                 list(command),
                 cwd=directory,
                 env=dict(environment),
@@ -127,37 +125,40 @@ class Process:
     def pid(self) -> int:
         return self._child.pid
 
-    def terminate(self, told: float, killed: float) -> None:
-        """It is told to end in so many seconds, once, and killed in so many: what is said last counts."""
+    def terminate(self, after: float, kill_after: float) -> None:
+        """Send SIGTERM after `after` seconds, only once, and SIGKILL after `kill_after` seconds.
+
+        A later call replaces pending signals.
+        """
         if self.end is not None:
             return
-        self._forget_plans()
-        if told <= 0:
-            self._tell()
+        self._cancel_timers()
+        if after <= 0:
+            self._send_sigterm()
         else:
-            self._plans.append(self._loop.call_later(told, self._tell))
-        self._plans.append(self._loop.call_later(max(killed, 0), self.kill))
+            self._timers.append(self._loop.call_later(after, self._send_sigterm))
+        self._timers.append(self._loop.call_later(max(kill_after, 0), self.kill))
 
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
+    def _send_sigterm(self) -> None:
+        if not self._sigterm_sent:
+            self._sigterm_sent = True
             self._signal(signal.SIGTERM)
 
-    def _forget_plans(self) -> None:
-        while self._plans:
-            self._plans.pop().cancel()
+    def _cancel_timers(self) -> None:
+        while self._timers:
+            self._timers.pop().cancel()
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        """To it and all that it started."""
+        """Send a signal to the process group."""
         if self.end is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
 
     def _read(self) -> None:
-        assert self._child.stdout is not None, "it is a pipe"
+        assert self._child.stdout is not None, "stdout is a pipe"
         with self._child.stdout as pipe:
             for line in _lines_of(pipe):
                 self.log.append(clock.now(), line)
@@ -166,12 +167,12 @@ class Process:
     def _wait(self) -> None:
         code = self._child.wait()
         end = End(clock.now(), code if code >= 0 else 128 - code)
-        with suppress(RuntimeError):  # the loop is closed: everything ends
-            self._loop.call_soon_threadsafe(self._note, end)
+        with suppress(RuntimeError):  # the loop is closed: the node has stopped
+            self._loop.call_soon_threadsafe(self._finish, end)
 
-    def _note(self, end: End) -> None:
+    def _finish(self, end: End) -> None:
         self.end = end
-        self._forget_plans()
+        self._cancel_timers()
         self._ended()
 
 

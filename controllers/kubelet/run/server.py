@@ -1,8 +1,8 @@
-"""Where the API server reads logs and runs commands in containers: HTTP on a unix socket that its owner alone can use.
+"""The endpoint for logs and exec: HTTP on a unix socket, called by the API server and accessible to its owner only.
 
-`GET /logs/UID/CONTAINER?…` answers what was written until the connection ends; `GET /exec/UID/CONTAINER?command=…`
-becomes a websocket (`exec`). A container that is no process is 404: the API server knows itself what such a one did.
-The file `announcements/NODE` names the socket to the API server, which has that directory.
+`GET /logs/UID/CONTAINER?…` returns the log until the connection ends. `GET /exec/UID/CONTAINER?command=…` becomes a
+websocket (`exec`). A container without a process returns 404: the API server emulates its logs itself. The file
+`announcements/NODE`, in a directory shared with the API server, contains the socket's path.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from controllers.kubelet.run.process import Process
 from controllers.runtime.kinds import Json
 
 log = logging.getLogger(__name__)
-#: Bytes of a request's head.
+#: Maximum size of a request's head in bytes.
 _LONGEST_HEAD = 64 * 1024
-#: The pod of a uid and the containers of its node; None where there is no such pod.
+#: Returns the pod with a uid and the containers of its node; None if there is none.
 FindPod = Callable[[str], tuple[Json, ProcessContainers] | None]
 
 
@@ -35,12 +35,12 @@ class RunServer:
     def __init__(self, announcements: Path, find: FindPod) -> None:
         self._announcements, self._find = announcements, find
         self._server: asyncio.Server | None = None
-        self._opening = asyncio.Lock()  # nodes are announced at the same time
+        self._opening = asyncio.Lock()  # nodes are announced concurrently
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._announced: set[Path] = set()
 
     async def announce(self, node: str) -> None:
-        """The node's containers can be asked for from now on, if that can be written down."""
+        """Serve the node's containers and write its announcement. Log a warning on failure."""
         try:
             await self._announce(node)
         except OSError as error:
@@ -49,12 +49,12 @@ class RunServer:
     async def _announce(self, node: str) -> None:
         async with self._opening:
             if self._server is None:
-                # In a directory of its own with mode 0700; short, for the paths of sockets are.
+                # A directory of its own has mode 0700 and a short path, as sockets require.
                 self._directory = tempfile.TemporaryDirectory(prefix="kubedra-run-")
                 path = Path(self._directory.name) / "s"
                 self._server = await asyncio.start_unix_server(self._serve, path, limit=_LONGEST_HEAD)
                 path.chmod(0o600)
-        assert self._directory is not None, "made with the server"
+        assert self._directory is not None, "created with the server"
         self._announcements.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = self._announcements / node
         file.write_text(f"{self._directory.name}/s")
@@ -92,23 +92,23 @@ class RunServer:
         if found is not None:
             process = found[1].process(found[0], container, previous=what == "logs" and options.previous)
         if process is None:
-            await _plain(writer, "404 Not Found", f"container {container} is no process")
+            await _respond(writer, "404 Not Found", f"container {container} has no process")
         elif what == "logs":
             await _send_log(writer, process, options)
         elif process.end is not None:
-            await _plain(writer, "400 Bad Request", f"container {container} does not run")
+            await _respond(writer, "400 Bad Request", f"container {container} is not running")
         else:
             await run_in(process, params, head, reader, writer)
 
 
-async def _plain(writer: asyncio.StreamWriter, status: str, text: str) -> None:
+async def _respond(writer: asyncio.StreamWriter, status: str, text: str) -> None:
     body = text.encode()
     writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
     await writer.drain()
 
 
 async def _send_log(writer: asyncio.StreamWriter, process: Process, options: LogOptions) -> None:
-    """What there is, and with `follow` what comes, until the connection ends."""
+    """Send the existing lines, and with `follow` also the new ones, until the connection ends."""
     lines, place = process.log.lines()
     writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + options.chosen(lines))
     await writer.drain()

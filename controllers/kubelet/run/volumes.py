@@ -1,5 +1,6 @@
-"""A container's files: a directory of its own, with a link for each mount. Its process starts there: a mount at `/data`
-is `data` for it, and `$KUBEDRA_ROOT/data`.
+"""The files of a container: a directory with one link per mount.
+
+The process starts in that directory: a mount at `/data` is `data` for it, and `$KUBEDRA_ROOT/data`.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ def furnish(
     links: Mapping[str, str],
     variables: Mapping[str, str],
 ) -> None:
-    """Makes the container's directory anew; `volumes` has those of the pod, `variables` is the container's environment.
-    Raises ContainerError, OSError.
+    """Recreate the container's directory. Raise ContainerError or OSError.
+
+    `volumes` has the pod's volumes; `variables` is the container's environment.
     """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     sources = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     for mount in container.get("volumeMounts") or ():
         volume = sources[mount["name"]]
-        target = _provided(pod, volume, volumes / volume["name"], lookup)
+        target = _provide(pod, volume, volumes / volume["name"], lookup)
         if target is None:
             continue
         if sub := sub_path(mount, variables):
@@ -54,8 +56,8 @@ def _link(root: Path, path: str, target: Path) -> None:
         place.symlink_to(target)
 
 
-def _provided(pod: Json, volume: Json, place: Path, lookup: Lookup) -> Path | None:
-    """Where a volume's content is; None: nothing is mounted."""
+def _provide(pod: Json, volume: Json, place: Path, lookup: Lookup) -> Path | None:
+    """Return the directory with a volume's content, or None if nothing is mounted."""
     if "hostPath" in volume:
         path = Path(volume["hostPath"]["path"])
         if volume["hostPath"].get("type") == "DirectoryOrCreate":
@@ -66,7 +68,7 @@ def _provided(pod: Json, volume: Json, place: Path, lookup: Lookup) -> Path | No
         return place
     if projected := volume.get("projected"):
         for source in projected.get("sources") or ():
-            # Tokens of accounts are not made: processes here have the credentials of whoever started the server.
+            # No service account tokens are issued: processes run with the credentials of the local user.
             if "serviceAccountToken" not in source and "clusterTrustBundle" not in source:
                 _fill(place, _files(pod, source, lookup))
         return place
@@ -85,7 +87,7 @@ def _files(pod: Json, source: Json, lookup: Lookup) -> Iterator[tuple[str, bytes
         name = reference.get("secretName") or reference.get("name", "")
         obj = lookup(kind, name)
         if obj is None:
-            # Accounts' own ConfigMap of certificates comes into every pod; nothing here makes it.
+            # Every pod mounts the service accounts' CA bundle, which may not exist.
             if reference.get("optional") or name == "kube-root-ca.crt":
                 return
             raise ContainerError("CreateContainerConfigError", f'{kind} "{name}" not found')
