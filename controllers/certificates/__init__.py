@@ -1,3 +1,4 @@
-"""CertificateSigningRequests: who asks for a node's own certificate is approved, what was approved is signed, and what
-is over is deleted. And the ClusterTrustBundle of the API server's certificate.
+"""CertificateSigningRequest controllers, and the ClusterTrustBundle of the API server's certificate.
+
+Requests of nodes for their own certificates are approved, approved requests are signed, and old requests are deleted.
 """

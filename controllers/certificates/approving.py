@@ -1,6 +1,6 @@
-"""Requests for the client certificates of nodes are approved where who asks may have them.
+"""Approves requests for client certificates of nodes if the requester is authorized.
 
-A node that asks for its own has to be allowed to create `certificatesigningrequests/selfnodeclient`, others
+A node that requests its own certificate needs create on `certificatesigningrequests/selfnodeclient`; others need
 `…/nodeclient`. Facts: upstream's pkg/controller/certificates/approver.
 """
 
@@ -18,16 +18,16 @@ from controllers.signing.purposes import KUBELET_CLIENT, common_name, kubelet_cl
 
 NAME: Final = "certificatesigningrequest-approving-controller"
 _WORKERS: Final = 5
-_DONE: Final = "Auto approving {}kubelet client certificate after SubjectAccessReview."
+_APPROVED: Final = "Auto approving {}kubelet client certificate after SubjectAccessReview."
 
 
-def build(client: Client, informers: Informers, options: Options) -> Approving:
-    """The component, for the manager."""
-    return Approving(client, informers)
+def build(client: Client, informers: Informers, options: Options) -> Approver:
+    """Build the component for the manager."""
+    return Approver(client, informers)
 
 
-class Approving(ControllerComponent):
-    """The component. Keys are names of requests."""
+class Approver(ControllerComponent):
+    """The approving controller. Keys are names of requests."""
 
     name = NAME
 
@@ -43,14 +43,14 @@ class Approving(ControllerComponent):
             return
         if condition(request, "Approved") or condition(request, "Denied"):
             return
-        asked, spec = parse(request), request["spec"]
-        if kubelet_client_problem(asked, spec.get("usages") or ()):
+        csr, spec = parse(request), request["spec"]
+        if kubelet_client_problem(csr, spec.get("usages") or ()):
             return
-        own = spec.get("username", "") == common_name(asked)
+        own = spec.get("username", "") == common_name(csr)
         tried = (("selfnodeclient", "self "), ("nodeclient", "")) if own else (("nodeclient", ""),)
         for subresource, word in tried:
-            if await self._may(spec, subresource):
-                approved = with_condition(request, "Approved", "AutoApproved", _DONE.format(word))
+            if await self._is_authorized(spec, subresource):
+                approved = with_condition(request, "Approved", "AutoApproved", _APPROVED.format(word))
                 try:
                     await self._client.update(SIGNING_REQUESTS, approved, "approval")
                 except Exception as error:
@@ -60,7 +60,7 @@ class Approving(ControllerComponent):
         names = " ".join(subresource for subresource, _ in tried)
         raise NotYetError(f"recognized csr as [{names}] but subject access review was not approved")
 
-    async def _may(self, spec: Json, subresource: str) -> bool:
+    async def _is_authorized(self, spec: Json, subresource: str) -> bool:
         attributes = {
             "group": "certificates.k8s.io",
             "version": "*",

@@ -1,7 +1,7 @@
-"""Old CertificateSigningRequests are deleted: signed, denied and failed ones an hour after that, those that wait for a
-decision or for a signature after a day, and those whose certificate is not valid any more.
+"""Deletes old CertificateSigningRequests.
 
-Facts: upstream's pkg/controller/certificates/cleaner, which looks at them once an hour.
+Signed, denied and failed ones are deleted after an hour, pending ones after a day, and those with an expired
+certificate immediately. Facts: upstream's pkg/controller/certificates/cleaner, which runs once an hour.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _DECIDED: Final = timedelta(hours=1)
 _PENDING: Final = timedelta(hours=24)
 
 
-def build(client: Client, informers: Informers, options: Options) -> Cleaning:
-    """The component, for the manager."""
-    return Cleaning(client, informers)
+def build(client: Client, informers: Informers, options: Options) -> Cleaner:
+    """Build the component for the manager."""
+    return Cleaner(client, informers)
 
 
-class Cleaning(ControllerComponent):
-    """The component. Keys are names of requests."""
+class Cleaner(ControllerComponent):
+    """The cleaner. Keys are names of requests."""
 
     name = NAME
 
@@ -44,7 +44,7 @@ class Cleaning(ControllerComponent):
         request = self._requests.get(name)
         if request is None or "deletionTimestamp" in request["metadata"]:
             return None
-        end = min(_ends(request), default=None)
+        end = min(_deletion_times(request), default=None)
         if end is None:
             return None
         left = end - now()
@@ -58,8 +58,8 @@ class Cleaning(ControllerComponent):
         return None
 
 
-def _ends(request: Json) -> Iterator[datetime]:
-    """When a request may go, for each reason."""
+def _deletion_times(request: Json) -> Iterator[datetime]:
+    """Yield the deletion time of a request for each reason."""
     status = request.get("status") or {}
     certificate, conditions = status.get("certificate", ""), status.get("conditions") or ()
     if not conditions:
@@ -74,7 +74,7 @@ def _ends(request: Json) -> Iterator[datetime]:
 
 
 def _expiry(encoded: str) -> Iterator[datetime]:
-    """When the first certificate is not valid any more; nothing where that cannot be read."""
+    """Yield the expiry of the first certificate; nothing if it is unreadable."""
     from base64 import b64decode
 
     from cryptography import x509

@@ -1,7 +1,7 @@
-"""PodCertificateRequests are deleted a quarter of an hour after they were made, whatever became of them; with the gate
-PodCertificateRequest, where the server serves certificates.k8s.io/v1beta1.
+"""Deletes PodCertificateRequests a quarter of an hour after their creation, whatever their state.
 
-Facts: upstream's pkg/controller/certificates/cleaner (pcrcleaner.go), which looks at them every five minutes.
+Enabled with the gate PodCertificateRequest if the server serves certificates.k8s.io/v1beta1. Facts: upstream's
+pkg/controller/certificates/cleaner (pcrcleaner.go), which runs every five minutes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from controllers.runtime.workqueue import Resync
 
 NAME: Final = "podcertificaterequest-cleaner-controller"
 _GATE: Final = "PodCertificateRequest"
-_KEPT: Final = timedelta(minutes=15)
+_MAX_AGE: Final = timedelta(minutes=15)
 
 
-def build(client: Client, informers: Informers, options: Options) -> PodCleaning:
-    """The component, for the manager."""
-    return PodCleaning(client, informers, options)
+def build(client: Client, informers: Informers, options: Options) -> PodCleaner:
+    """Build the component for the manager."""
+    return PodCleaner(client, informers, options)
 
 
-class PodCleaning(ControllerComponent):
-    """The component. Keys are those of requests."""
+class PodCleaner(ControllerComponent):
+    """The cleaner. Keys are those of requests."""
 
     name = NAME
 
@@ -45,7 +45,7 @@ class PodCleaning(ControllerComponent):
         if request is None or "deletionTimestamp" in request["metadata"]:
             return None
         metadata = request["metadata"]
-        left = parse_time(metadata["creationTimestamp"]) + _KEPT - now()
+        left = parse_time(metadata["creationTimestamp"]) + _MAX_AGE - now()
         if left > timedelta():
             return Resync(seconds=left.total_seconds())
         try:

@@ -1,4 +1,4 @@
-"""What the controllers of CertificateSigningRequests ask of a request."""
+"""Accessors of CertificateSigningRequests, shared by their controllers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["condition", "parse", "with_condition"]
 
 
 def condition(request: Json, kind: str) -> Json | None:
-    """The condition of a type that holds; None where there is none."""
+    """Return the true condition of a type, or None."""
     found = (request.get("status") or {}).get("conditions") or ()
     return next((each for each in found if each["type"] == kind and each["status"] == "True"), None)
 
 
 def with_condition(request: Json, kind: str, reason: str, message: str) -> Json:
-    """The request with one more condition, which holds."""
+    """Return the request with one more true condition."""
     status = request.get("status") or {}
     added = {"type": kind, "status": "True", "reason": reason, "message": message}
     return {**request, "status": {**status, "conditions": [*(status.get("conditions") or ()), added]}}
 
 
 def parse(request: Json) -> x509.CertificateSigningRequest:
-    """What is asked for. Raises NotYetError: the server has checked it, this library may know less."""
+    """Parse the certificate request. Raise NotYetError if this library cannot, although the server has checked it."""
     try:
         return read_request(request["spec"]["request"])
     except RequestError as error:

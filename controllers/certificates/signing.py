@@ -1,5 +1,6 @@
-"""Approved requests get their certificates from the four signers of kubernetes.io. Facts: upstream's
-pkg/controller/certificates/signer.
+"""Signs approved requests of the four signers of kubernetes.io.
+
+Facts: upstream's pkg/controller/certificates/signer.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ _WORKERS: Final = 5
 _SHORTEST: Final = timedelta(minutes=10)
 
 
-def build(client: Client, informers: Informers, options: Options) -> Signing:
-    """The component, for the manager."""
-    return Signing(client, informers, options)
+def build(client: Client, informers: Informers, options: Options) -> Signer:
+    """Build the component for the manager."""
+    return Signer(client, informers, options)
 
 
-class Signing(ControllerComponent):
-    """The component. Keys are names of requests. Without authorities it does nothing."""
+class Signer(ControllerComponent):
+    """The signing controller. Keys are names of requests. It is idle without authorities."""
 
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client, self._options = client.named("certificate-controller"), options.signing
         self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="certificate")
-        self._signers = frozenset(signer for signer in SIGNERS if self._options.signs(signer))
+        self._signers = frozenset(signer for signer in SIGNERS if self._options.can_sign(signer))
         if self._signers:
             self._requests = informers.of(SIGNING_REQUESTS)
             self._controller.follow(self._requests)
@@ -53,12 +54,12 @@ class Signing(ControllerComponent):
             return
         if not condition(request, "Approved") or condition(request, "Denied"):
             return
-        asked, spec = parse(request), request["spec"]
-        problem = SIGNERS[spec["signerName"]](asked, spec.get("usages") or ())
+        csr, spec = parse(request), request["spec"]
+        problem = SIGNERS[spec["signerName"]](csr, spec.get("usages") or ())
         if problem:
             answered = with_condition(request, "Failed", "SignerValidationFailure", problem)
         else:
-            pem = await asyncio.to_thread(self._sign, spec, asked)
+            pem = await asyncio.to_thread(self._sign, spec, csr)
             answered = {**request, "status": {**request["status"], "certificate": b64encode(pem).decode()}}
         try:
             await self._client.update_status(SIGNING_REQUESTS, answered)
@@ -66,12 +67,12 @@ class Signing(ControllerComponent):
             if not is_reason(error, "NotFound"):
                 raise
 
-    def _sign(self, spec: Json, asked: x509.CertificateSigningRequest) -> bytes:
-        """Raises NotYetError: files can be mended."""
+    def _sign(self, spec: Json, csr: x509.CertificateSigningRequest) -> bytes:
+        """Sign a request. Raise NotYetError for unusable files, which may be repaired later."""
         try:
             pair = self._options.pair(spec["signerName"])
-            assert pair is not None, "only signers that have one are asked"
-            return pair.read().sign(asked, spec.get("usages") or (), self._lifetime(spec), now())
+            assert pair is not None, "only configured signers are reconciled"
+            return pair.read().sign(csr, spec.get("usages") or (), self._lifetime(spec), now())
         except (AuthorityError, OSError) as error:
             raise NotYetError(f"error auto signing csr: {error}") from None
 

@@ -1,5 +1,6 @@
-"""The ClusterTrustBundle by which everybody may know the API server's certificate: one object, named for its content,
-with the gate ClusterTrustBundle and where the server serves certificates.k8s.io/v1beta1. Facts: upstream's
+"""Publishes the ClusterTrustBundle of the API server's certificate: one object, named by its content.
+
+Enabled with the gate ClusterTrustBundle if the server serves certificates.k8s.io/v1beta1. Facts: upstream's
 pkg/controller/certificates/clustertrustbundlepublisher.
 """
 
@@ -21,12 +22,12 @@ _KEY: Final = "bundle"
 
 
 def build(client: Client, informers: Informers, options: Options) -> TrustBundle:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return TrustBundle(client, informers, options)
 
 
 class TrustBundle(ControllerComponent):
-    """The component. There is one key: all objects of the signer are looked at together."""
+    """The publisher. It has one key for all objects of the signer."""
 
     name = NAME
 

@@ -1,1 +1,1 @@
-"""Controllers that delete: garbage collector, pods, finished Jobs, terminating namespaces."""
+"""Controllers that delete: garbage, pods, finished Jobs, the content of terminating namespaces."""

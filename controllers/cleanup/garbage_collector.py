@@ -1,8 +1,8 @@
-"""The garbage collector: objects whose owners are gone are deleted; orphaning and foreground deletion are carried out.
+"""The garbage collector: deletes objects whose owners are gone, and carries out orphaning and foreground deletion.
 
-A graph by uid holds who depends on whom, kept by the events of every served kind; kinds that come and go while it runs
-are found by discovery, which is asked again and again. An owner that the graph does not know
-is looked up live before anything is deleted. Keys are uids. Facts: upstream's pkg/controller/garbagecollector.
+A graph by uid stores the dependents of each object. The events of every served kind update it. Discovery is polled for
+new and removed kinds. An owner missing in the graph is read from the server before anything is deleted. Keys are uids.
+Facts: upstream's pkg/controller/garbagecollector.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from controllers.runtime.kinds import Json, Kind
 from controllers.runtime.transport import TransportError
 
 NAME = "garbage-collector-controller"
-#: How often discovery is asked for kinds that came or went (upstream: every 30 s).
+#: Poll interval of discovery (upstream: 30 s).
 RESYNC = timedelta(seconds=5)
-#: How long it waits at the start for kinds that cannot be read: one that never can must not keep all garbage.
+#: Maximum wait for unreadable kinds at the start: they must not block the collection of all others.
 PATIENCE = timedelta(seconds=30)
 log = logging.getLogger(__name__)
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
-#: Events own nothing and are owned by nothing; their traffic is the largest.
+#: Events have no owners and no dependents, but the most traffic.
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
 def build(client: Client, informers: Informers, options: Options) -> GarbageCollector:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return GarbageCollector(client, informers, options)
 
 
 class _NamespacedOwnerError(Exception):
-    """An object of no namespace names an owner of a namespaced kind: nobody can say where that is."""
+    """A cluster-scoped object names an owner of a namespaced kind, which cannot be located."""
 
 
 @dataclass(slots=True)
 class Node:
-    """An object in the graph: its last known state, and the uids of what names it as an owner."""
+    """An object in the graph: its last known state, and the uids of its dependents."""
 
     kind: Kind | None = None
     obj: Json | None = None
@@ -56,7 +56,7 @@ class Node:
 
 
 class GarbageCollector(ControllerComponent):
-    """The component."""
+    """The garbage collector."""
 
     name = NAME
 
@@ -65,21 +65,21 @@ class GarbageCollector(ControllerComponent):
         self._informers = informers
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
-        #: Objects that have an owner of a kind that nobody serves, by that kind.
-        self._unjudged: dict[tuple[str, str], set[str]] = {}
+        #: Uids of objects with an owner of an unserved kind, by that kind.
+        self._waiting_for_kind: dict[tuple[str, str], set[str]] = {}
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._controller.alongside(self._recorder.run)
-        self._unknown = Counter(
-            "garbagecollector_controller_resources_sync_error_total", "Times that nobody could say what is served."
+        self._discovery_errors = Counter(
+            "garbagecollector_controller_resources_sync_error_total", "Failed reads of the served kinds."
         )
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return (*super().metrics, self._unknown)
+        return (*super().metrics, self._discovery_errors)
 
     async def run(self) -> None:
-        informers = [self._follow(kind) for kind in await self._served()]
+        informers = [self._follow(kind) for kind in await self._list_served_kinds()]
         try:
             with clock.timers(clock.Timer.UPKEEP):
                 async with asyncio.timeout(PATIENCE.total_seconds()):
@@ -87,55 +87,55 @@ class GarbageCollector(ControllerComponent):
                         await informer.wait_synced()
         except TimeoutError:
             unread = ", ".join(informer.kind.plural for informer in informers if not informer.synced)
-            log.warning("%s: cannot read %s; goes on without", NAME, unread)
+            log.warning("%s: cannot read %s; continuing without", NAME, unread)
         self._controller.alongside(self._follow_discovery)
         await self._controller.run()
 
-    # The kinds.
-
-    async def _served(self) -> list[Kind]:
+    async def _list_served_kinds(self) -> list[Kind]:
         kinds = await served_kinds(self._client, verbs=("list", "watch", "delete"))
         return [kind for kind in kinds if (kind.group, kind.plural) not in _IGNORED]
 
     async def _follow_discovery(self) -> None:
-        """Follows kinds that are served since, and forgets those that are not served any more."""
+        """Start to watch new kinds, and stop to watch removed ones."""
         lasting = set(self._kinds.values())
         while True:
             with clock.timers(clock.Timer.UPKEEP):
                 await asyncio.sleep(RESYNC.total_seconds())
             try:
-                served = set(await self._served())
+                served = set(await self._list_served_kinds())
             except (StatusError, TransportError) as error:
-                self._unknown.inc()
-                log.info("%s: cannot ask what is served: %s", NAME, error)
+                self._discovery_errors.inc()
+                log.info("%s: cannot read the served kinds: %s", NAME, error)
                 continue
             for kind in set(self._kinds.values()) - served - lasting:
-                self._forget(kind)
+                self._unfollow(kind)
             for kind in served - set(self._kinds.values()):
                 self._follow(kind)
 
     def _follow(self, kind: Kind) -> Informer:
         self._kinds[kind.group, kind.kind] = kind
-        for uid in self._unjudged.pop((kind.group, kind.kind), ()):
+        for uid in self._waiting_for_kind.pop((kind.group, kind.kind), ()):
             self._controller.queue.add(uid)
         informer = self._informers.of(kind)
-        informer.on(lambda obj: self._seen(kind, obj), lambda old, obj: self._seen(kind, obj, old), self._gone)
+        informer.on(
+            lambda obj: self._update_node(kind, obj),
+            lambda old, obj: self._update_node(kind, obj, old),
+            self._remove_node,
+        )
         return informer
 
-    def _forget(self, kind: Kind) -> None:
-        """Objects of a kind that is not served are unknown. What they own stays."""
+    def _unfollow(self, kind: Kind) -> None:
+        """Stop to watch a removed kind. Its objects leave the graph; their dependents stay."""
         del self._kinds[kind.group, kind.kind]
         informer = self._informers.of(kind)
         self._informers.forget(informer)
         for obj in list(informer.objects.values()):
-            self._gone(obj)
+            self._remove_node(obj)
 
-    # The graph.
-
-    def _seen(self, kind: Kind, obj: Json, old: Json | None = None) -> None:
+    def _update_node(self, kind: Kind, obj: Json, old: Json | None = None) -> None:
         meta = obj["metadata"]
         node = self._graph.get(meta["uid"])
-        if old is not None and node is not None and _stands_alike(old["metadata"], meta):
+        if old is not None and node is not None and _is_unchanged(old["metadata"], meta):
             node.obj = obj
             return
         before, after = _owners(old) if old else {}, _owners(obj)
@@ -143,7 +143,7 @@ class GarbageCollector(ControllerComponent):
             node = self._graph[meta["uid"]] = Node()
         node.kind, node.obj = kind, obj
         if old is not None and old["metadata"]["uid"] != meta["uid"]:
-            self._gone(old)
+            self._remove_node(old)
         for uid in before.keys() - after.keys():
             self._unlink(uid, meta["uid"])
         for uid, ref in after.items():
@@ -152,7 +152,7 @@ class GarbageCollector(ControllerComponent):
                 self._controller.queue.add(uid)
         if after and old is None:
             self._controller.queue.add(meta["uid"])
-        if meta.get("deletionTimestamp") and _held(obj):
+        if meta.get("deletionTimestamp") and _has_own_finalizer(obj):
             for uid in (meta["uid"], *node.dependents):
                 self._controller.queue.add(uid)
 
@@ -163,10 +163,10 @@ class GarbageCollector(ControllerComponent):
         node.dependents.discard(dependent)
         if node.obj is None and not node.dependents:
             del self._graph[owner]
-        elif node.obj is not None and _held(node.obj):
+        elif node.obj is not None and _has_own_finalizer(node.obj):
             self._controller.queue.add(owner)
 
-    def _gone(self, obj: Json) -> None:
+    def _remove_node(self, obj: Json) -> None:
         uid = obj["metadata"]["uid"]
         node = self._graph.get(uid)
         if node is None:
@@ -179,13 +179,11 @@ class GarbageCollector(ControllerComponent):
         if not node.dependents:
             del self._graph[uid]
 
-    # The work.
-
     async def reconcile(self, uid: str) -> timedelta | None:
         node = self._graph.get(uid)
         if node is None or node.obj is None or node.kind is None:
             return None
-        if node.obj["metadata"].get("deletionTimestamp") and _held(node.obj):
+        if node.obj["metadata"].get("deletionTimestamp") and _has_own_finalizer(node.obj):
             await self._finish_owner(node.kind, node.obj, node.dependents)
             return None
         if _owners(node.obj):
@@ -193,19 +191,19 @@ class GarbageCollector(ControllerComponent):
         return None
 
     async def _collect(self, kind: Kind, obj: Json) -> None:
-        """Delete an object without a living owner; drop references to owners that are gone from one that has others.
+        """Delete an object without a living owner, or drop its references to deleted owners.
 
-        Whether an owner lives whose kind nobody serves cannot be said, and then nothing is done until somebody does.
+        Does nothing while the kind of an owner is not served, because the owner's state is then unknown.
         """
         meta, dangling, solid, waiting = obj["metadata"], [], [], []
         references = meta.get("ownerReferences") or ()
         if unknown := {_kind_key(ref) for ref in references} - self._kinds.keys():
             for kind_key in unknown:
-                self._unjudged.setdefault(kind_key, set()).add(meta["uid"])
+                self._waiting_for_kind.setdefault(kind_key, set()).add(meta["uid"])
             return
         for ref in references:
             try:
-                owner = await self._owner(ref, obj)
+                owner = await self._find_owner(ref, obj)
             except _NamespacedOwnerError:
                 return
             if owner is None:
@@ -226,30 +224,32 @@ class GarbageCollector(ControllerComponent):
             await self._delete(kind, obj, foreground=bool(dependents))
 
     def _is_emptying(self, uid: str) -> bool:
-        """Whether an object waits for those that depend on it. One that depends on such an object and is waited for by
-        it may be part of a circle.
+        """Return whether an object waits for its dependents.
+
+        A dependent of a waiting object that itself waits may be part of a cycle.
         """
         node = self._graph.get(uid)
         meta = node.obj["metadata"] if node is not None and node.obj is not None else {}
         return bool(meta.get("deletionTimestamp")) and _FOREGROUND in (meta.get("finalizers") or ())
 
     async def _unblock(self, kind: Kind, obj: Json) -> None:
-        """Let the owners of an object go before it does."""
+        """Clear blockOwnerDeletion in an object's references, so that its owners need not wait for it."""
         references = obj["metadata"].get("ownerReferences") or ()
         if any(ref.get("blockOwnerDeletion") for ref in references):
             freed = [{**ref, "blockOwnerDeletion": False} for ref in references]
             await self._patch_metadata(kind, obj, {"ownerReferences": freed})
 
-    async def _owner(self, ref: Json, dependent: Json) -> Json | None:
-        """The owner as it is now, or None where no object of that kind, place and name has that uid. Raises
-        _NamespacedOwnerError.
+    async def _find_owner(self, ref: Json, dependent: Json) -> Json | None:
+        """Return the current owner, or None if no object has the reference's kind, namespace, name and uid.
+
+        Raise _NamespacedOwnerError for a namespaced owner of a cluster-scoped object.
         """
         namespace = dependent["metadata"].get("namespace", "")
         kind = self._kinds[_kind_key(ref)]
         node = self._graph.get(ref["uid"])
         if node is not None and node.obj is not None and node.kind is not None:
             if node.kind.namespaced and node.obj["metadata"]["namespace"] != namespace:
-                self._tell_elsewhere(ref, dependent)
+                self._record_invalid_namespace(ref, dependent)
             elif node.kind == kind and node.obj["metadata"]["name"] == ref["name"]:
                 return node.obj
         if kind.namespaced and not namespace:
@@ -262,7 +262,7 @@ class GarbageCollector(ControllerComponent):
             raise
         return owner if owner["metadata"]["uid"] == ref["uid"] else None
 
-    def _tell_elsewhere(self, ref: Json, dependent: Json) -> None:
+    def _record_invalid_namespace(self, ref: Json, dependent: Json) -> None:
         namespace = dependent["metadata"].get("namespace", "")
         place = f"{ref['apiVersion']}/{ref['kind']}, namespace: {namespace}, name: {ref['name']}, uid: {ref['uid']}"
         text = f'ownerRef [{place}] does not exist in namespace "{namespace}"'
@@ -287,7 +287,7 @@ class GarbageCollector(ControllerComponent):
                 raise
 
     async def _finish_owner(self, kind: Kind, obj: Json, dependents: set[str]) -> None:
-        """Let an owner go: its dependents are set free (orphan), or those that block it are gone (foreground)."""
+        """Remove an owner's finalizer: after orphaning its dependents, or once none blocks it (foreground)."""
         uid = obj["metadata"]["uid"]
         if _ORPHAN in (obj["metadata"].get("finalizers") or ()):
             for dependent in [self._graph[key] for key in dependents if key in self._graph]:
@@ -313,7 +313,7 @@ class GarbageCollector(ControllerComponent):
         await self._patch_metadata(kind, obj, {"finalizers": kept or None})
 
     async def _patch_metadata(self, kind: Kind, obj: Json, change: Json) -> None:
-        """A merge patch that fails (Conflict) when the object has changed since it was seen."""
+        """Patch metadata with the known resourceVersion. Raise Conflict if the object has changed."""
         meta = obj["metadata"]
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **change}}
         try:
@@ -327,8 +327,8 @@ def _kind_key(ref: Json) -> tuple[str, str]:
     return ref["apiVersion"].rpartition("/")[0], ref["kind"]
 
 
-def _stands_alike(before: Json, after: Json) -> bool:
-    """Whether nothing of what the graph goes by changed between two states: nearly always."""
+def _is_unchanged(before: Json, after: Json) -> bool:
+    """Return whether nothing relevant to the graph has changed, as in nearly all updates."""
     return (
         before["uid"] == after["uid"]
         and "deletionTimestamp" not in after
@@ -340,7 +340,7 @@ def _owners(obj: Json) -> dict[str, Json]:
     return {ref["uid"]: ref for ref in obj["metadata"].get("ownerReferences") or ()}
 
 
-def _held(obj: Json) -> bool:
-    """Whether the object waits for this controller."""
+def _has_own_finalizer(obj: Json) -> bool:
+    """Return whether the object has a finalizer of this controller."""
     finalizers = obj["metadata"].get("finalizers") or ()
     return _ORPHAN in finalizers or _FOREGROUND in finalizers

@@ -1,8 +1,7 @@
-"""Namespace deletion: what is in a terminating namespace is deleted, pods first, then the namespace's finalizer goes.
-What keeps it meanwhile stands in its conditions.
+"""Namespace deletion: deletes the content of a terminating namespace, pods first, then removes its finalizer.
 
-Facts: upstream's pkg/controller/namespace. Differs: work begins at once instead of after five seconds, and looks again
-every second.
+Remaining content is reported in the namespace's conditions. Facts: upstream's pkg/controller/namespace. Two
+differences: the deletion starts immediately instead of after five seconds, and it is retried every second.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from controllers.runtime.times import go_time
 
 NAME = "namespace-controller"
 _FINALIZER = "kubernetes"
-_AGAIN = timedelta(seconds=1)
+_RETRY = timedelta(seconds=1)
 
-#: The conditions of a namespace that goes, with reason and message while there is nothing to tell.
-_FINE: Final = {
+#: The conditions of a terminating namespace, with reason and message without problems.
+_HEALTHY: Final = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": (
         "ParsedGroupVersions", "All legacy kube types successfully parsed"
@@ -42,20 +41,20 @@ _FINE: Final = {
 
 @dataclass(slots=True)
 class Findings:
-    """What one look at a namespace found: errors, and objects that remain, by kind and by finalizer."""
+    """The result of one pass over a namespace: errors, and remaining objects by kind and by finalizer."""
 
     failures: list[str] = field(default_factory=list)
     kinds: dict[str, int] = field(default_factory=dict)
     finalizers: dict[str, int] = field(default_factory=dict)
 
-    def remain(self, kind: Kind, objects: list[Json]) -> None:
+    def add_remaining(self, kind: Kind, objects: list[Json]) -> None:
         self.kinds[f"{kind.plural}.{kind.group}"] = len(objects)
         for obj in objects:
             for name in obj["metadata"].get("finalizers") or ():
                 self.finalizers[name] = self.finalizers.get(name, 0) + 1
 
     def _problems(self) -> dict[str, tuple[str, str]]:
-        """Reason and message of each condition that is true."""
+        """Return reason and message of each true condition."""
         found = {}
         if self.failures:
             texts = ", ".join(sorted(self.failures))
@@ -77,11 +76,11 @@ class Findings:
         return found
 
     def conditions(self, before: Iterable[Json], now: str) -> list[Json]:
-        """The conditions to have: those that a namespace has, with ours brought up to date in their places."""
+        """Merge the conditions of this controller into those of the namespace, in place."""
         problems = self._problems()
         made = {condition["type"]: condition for condition in before}
-        for kind, fine in _FINE.items():
-            reason, message = problems.get(kind, fine)
+        for kind, healthy in _HEALTHY.items():
+            reason, message = problems.get(kind, healthy)
             status, known = "True" if kind in problems else "False", made.get(kind, {})
             time = known["lastTransitionTime"] if known.get("status") == status else now
             made[kind] = {
@@ -91,12 +90,12 @@ class Findings:
 
 
 def build(client: Client, informers: Informers, options: Options) -> Namespaces:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return Namespaces(client, informers, options)
 
 
 class Namespaces(ControllerComponent):
-    """The component."""
+    """The namespace controller. Keys are names of namespaces."""
 
     name = NAME
 
@@ -113,24 +112,24 @@ class Namespaces(ControllerComponent):
         if _FINALIZER not in (namespace.get("spec", {}).get("finalizers") or ()):
             return None
         findings = Findings()
-        if not await self._empty(PODS, namespace, findings):
-            findings = Findings(findings.failures)  # nothing is said of contents before pods are gone
+        if not await self._delete_all(PODS, namespace, findings):
+            findings = Findings(findings.failures)  # contents are not reported before the pods are gone
             await self._report(namespace, findings)
-            return _AGAIN
-        done = [await self._empty(kind, namespace, findings) for kind in await self._kinds() if kind != PODS]
+            return _RETRY
+        done = [await self._delete_all(kind, namespace, findings) for kind in await self._list_kinds() if kind != PODS]
         namespace = await self._report(namespace, findings)
         if not all(done):
-            return _AGAIN
+            return _RETRY
         await self._finalize(namespace)
         return None
 
-    async def _kinds(self) -> list[Kind]:
-        """Namespaced kinds that can be listed and deleted; a group served twice (events) counts once."""
+    async def _list_kinds(self) -> list[Kind]:
+        """List the namespaced kinds that can be listed and deleted. Events count once."""
         kinds = await served_kinds(self._client, verbs=("list", "deletecollection"))
         return [kind for kind in kinds if kind.namespaced and kind.group != "events.k8s.io"]
 
-    async def _empty(self, kind: Kind, namespace: Json, findings: Findings) -> bool:
-        """Delete a kind's objects; whether none remain (for their finalizers, a grace period, an error)."""
+    async def _delete_all(self, kind: Kind, namespace: Json, findings: Findings) -> bool:
+        """Delete a kind's objects. Return whether none remains."""
         name = namespace["metadata"]["name"]
         try:
             if not (await self._client.list(kind, name, limit=1)).get("items"):
@@ -142,7 +141,7 @@ class Namespaces(ControllerComponent):
             return False
         if not remaining:
             return True
-        findings.remain(kind, remaining)
+        findings.add_remaining(kind, remaining)
         if not any(obj["metadata"].get("finalizers") or obj["metadata"].get("deletionTimestamp") for obj in remaining):
             version = f"{kind.group}/{kind.version}"
             findings.failures.append(
@@ -151,7 +150,7 @@ class Namespaces(ControllerComponent):
         return False
 
     async def _report(self, namespace: Json, findings: Findings) -> Json:
-        """Says in the namespace's conditions what keeps it; the namespace as it is then."""
+        """Write the conditions. Return the updated namespace."""
         status = namespace.get("status") or {}
         conditions = findings.conditions(status.get("conditions") or (), go_time(clock.now()))
         if conditions == status.get("conditions"):

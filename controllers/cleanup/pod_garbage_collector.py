@@ -1,8 +1,9 @@
-"""The pod garbage collector: pods that nobody will ever end or delete.
+"""The pod garbage collector: deletes pods that no kubelet will end or delete.
 
-Every 20 s: the oldest of the pods that ended, where there are too many; pods that are being deleted and have no node,
-or one that is out of service; pods of nodes that have been missing for 40 s. They go at once, and are Failed before, so
-that whoever counts pods knows. Facts: upstream's pkg/controller/podgc.
+It runs every 20 s and collects four groups: the oldest terminated pods above the threshold, terminating pods without a
+node, terminating pods on out-of-service nodes, and pods of nodes missing for 40 s. They are deleted without grace
+period. Before that they are set to Failed, so that their controllers count them correctly. Facts: upstream's
+pkg/controller/podgc.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from controllers.workloads.common.pod_control import all_of
 
 NAME = "pod-garbage-collector-controller"
 PERIOD = Resync(seconds=20)
-#: How long a node has to be missing before its pods are.
+#: Minimum absence of a node before its pods are deleted.
 QUARANTINE = timedelta(seconds=40)
-_AT_ONCE = 50
+_BATCH = 50
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-_GOING_ON = frozenset({"Pending", "Running", "Unknown"})
+_ACTIVE = frozenset({"Pending", "Running", "Unknown"})
 _ORPHANED = {
     "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
     "message": "PodGC: node no longer exists", "lastProbeTime": None,
@@ -40,12 +41,12 @@ log = logging.getLogger(__name__)
 
 
 def build(client: Client, informers: Informers, options: Options) -> PodGarbage:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return PodGarbage(client, informers, options)
 
 
 class PodGarbage(ControllerComponent):
-    """The component. Its queue has one key, which stands for all pods."""
+    """The pod garbage collector. Its queue has one key for all pods."""
 
     name = NAME
 
@@ -55,15 +56,15 @@ class PodGarbage(ControllerComponent):
         self._observed = options.features.enabled("PodObservedGenerationTracking")
         self._pods, self._nodes = informers.of(PODS), informers.of(NODES)
         self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
-        self._ended = self._pods.index("ended", lambda pod: () if _phase(pod) in _GOING_ON else ("",))
+        self._terminated = self._pods.index("ended", lambda pod: () if _phase(pod) in _ACTIVE else ("",))
         self._deleted = self._pods.index(
             "being deleted", lambda pod: ("",) if pod["metadata"].get("deletionTimestamp") else ()
         )
-        #: Since when nodes are missing that pods name, in the loop's time.
+        #: Loop time at which a node named by pods was first missing.
         self._missing: dict[str, float] = {}
         labels = ("namespace", "reason")
-        self._deletions = Counter("pod_gc_collector_force_delete_pods_total", "Pods that were deleted.", labels)
-        self._errors = Counter("pod_gc_collector_force_delete_pod_errors_total", "Deletions that failed.", labels)
+        self._deletions = Counter("pod_gc_collector_force_delete_pods_total", "Deleted pods.", labels)
+        self._errors = Counter("pod_gc_collector_force_delete_pod_errors_total", "Failed deletions.", labels)
         self._controller = Controller(NAME, self.reconcile, queue="pod_garbage_collector")
         self._controller.require(self._pods)
         self._controller.require(self._nodes)
@@ -75,16 +76,16 @@ class PodGarbage(ControllerComponent):
 
     async def reconcile(self, key: str) -> timedelta:
         if self._threshold:
-            await self._collect("terminated", self._too_many())
+            await self._collect("terminated", self._excess_pods())
         deleted = self._deleted.get("")
         await self._collect("out-of-service", [pod for pod in deleted if self._is_out_of_service(pod)])
-        await self._collect("orphaned", await self._orphans(), _ORPHANED)
+        await self._collect("orphaned", await self._find_orphans(), _ORPHANED)
         await self._collect("unscheduled", [pod for pod in deleted if not pod["spec"].get("nodeName")])
         return PERIOD
 
-    def _too_many(self) -> list[Json]:
-        """The oldest of the pods that ended, evicted ones first."""
-        ended = self._ended.get("")
+    def _excess_pods(self) -> list[Json]:
+        """Return the terminated pods above the threshold: evicted ones first, then the oldest."""
+        ended = self._terminated.get("")
         number = len(ended) - self._threshold
         return sorted(ended, key=_oldest_first)[:number] if number > 0 else []
 
@@ -96,18 +97,18 @@ class PodGarbage(ControllerComponent):
         taints = node.get("spec", {}).get("taints") or ()
         return (ready is None or ready["status"] != "True") and any(t["key"] == _OUT_OF_SERVICE for t in taints)
 
-    async def _orphans(self) -> list[Json]:
+    async def _find_orphans(self) -> list[Json]:
         now = asyncio.get_running_loop().time()
         missing = [name for name in self._on_node.values() if name and self._nodes.get(name) is None]
         self._missing = {name: self._missing.get(name, now) for name in missing}
         found: list[Json] = []
         for name, since in self._missing.items():
-            if now - since >= QUARANTINE.total_seconds() and not await self._is_there(name):
+            if now - since >= QUARANTINE.total_seconds() and not await self._has_node(name):
                 found += self._on_node.get(name)
         return found
 
-    async def _is_there(self, node: str) -> bool:
-        """Asks the server: the informer may be behind. A node of which nothing can be learned counts as there."""
+    async def _has_node(self, node: str) -> bool:
+        """Return whether the node exists on the server, because the informer may lag. Errors count as yes."""
         try:
             await self._client.get(NODES, node)
         except StatusError as error:
@@ -115,12 +116,12 @@ class PodGarbage(ControllerComponent):
         return True
 
     async def _collect(self, reason: str, pods: Sequence[Json], condition: Json | None = None) -> None:
-        for start in range(0, len(pods), _AT_ONCE):
-            failures = await all_of(self._end(pod, reason, condition) for pod in pods[start : start + _AT_ONCE])
+        for start in range(0, len(pods), _BATCH):
+            failures = await all_of(self._delete(pod, reason, condition) for pod in pods[start : start + _BATCH])
             for failure in failures:
                 log.warning("%s: cannot delete a pod (%s): %s", NAME, reason, failure)
 
-    async def _end(self, pod: Json, reason: str, condition: Json | None) -> None:
+    async def _delete(self, pod: Json, reason: str, condition: Json | None) -> None:
         metadata = pod["metadata"]
         self._deletions.inc(metadata["namespace"], reason)
         try:
@@ -133,7 +134,7 @@ class PodGarbage(ControllerComponent):
                 raise
 
     async def _fail(self, pod: Json, condition: Json | None) -> None:
-        """Nobody else would say that it has ended."""
+        """Set the pod to Failed, because no kubelet reports its end."""
         metadata, status = pod["metadata"], {"phase": "Failed"}
         observed = {"observedGeneration": metadata.get("generation", 0)} if self._observed else {}
         if condition is not None:

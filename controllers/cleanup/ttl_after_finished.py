@@ -1,6 +1,4 @@
-"""Finished Jobs with `spec.ttlSecondsAfterFinished` are deleted when that time has passed. Facts: upstream's
-pkg/controller/ttlafterfinished.
-"""
+"""Deletes finished Jobs after `spec.ttlSecondsAfterFinished`. Facts: upstream's pkg/controller/ttlafterfinished."""
 
 from __future__ import annotations
 
@@ -21,12 +19,12 @@ _FINISHED = frozenset({"Complete", "Failed"})
 
 
 def build(client: Client, informers: Informers, options: Options) -> TtlAfterFinished:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return TtlAfterFinished(client, informers, options)
 
 
 class TtlAfterFinished(ControllerComponent):
-    """The component. Keys are those of Jobs."""
+    """The TTL controller. Keys are those of Jobs."""
 
     name = NAME
 
@@ -35,41 +33,41 @@ class TtlAfterFinished(ControllerComponent):
         self._jobs = informers.of(JOBS)
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="ttl_jobs_to_delete")
         self._controller.follow(self._jobs)
-        self._late = Histogram(
+        self._delays = Histogram(
             "ttl_after_finished_controller_job_deletion_duration_seconds",
-            "How long after its time a Job was deleted.",
+            "Delay of a Job's deletion after its due time.",
             (),
             exponential(0.1, 2, 14),
         )
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return (*super().metrics, self._late)
+        return (*super().metrics, self._delays)
 
     async def reconcile(self, key: str) -> timedelta | None:
         job = self._jobs.get(key)
-        if job is None or (left := _left(job)) is None:
+        if job is None or (left := _remaining(job)) is None:
             return None
         if left > timedelta():
             return left
         metadata = job["metadata"]
         try:
-            # The informer may be behind: somebody may have given the Job more time.
+            # The informer may lag: the TTL may have been extended.
             fresh = await self._client.get(JOBS, metadata["name"], metadata["namespace"])
-            if fresh["metadata"]["uid"] != metadata["uid"] or (left := _left(fresh)) is None or left > timedelta():
+            if fresh["metadata"]["uid"] != metadata["uid"] or (left := _remaining(fresh)) is None or left > timedelta():
                 return left
             await self._client.delete(
                 JOBS, metadata["name"], metadata["namespace"], uid=metadata["uid"], propagation="Foreground"
             )
-            self._late.observe(-left.total_seconds())
+            self._delays.observe(-left.total_seconds())
         except Exception as error:
             if not is_reason(error, "NotFound", "Conflict"):
                 raise
         return None
 
 
-def _left(job: Json) -> timedelta | None:
-    """How long a Job has to stay; None for one that stays or is being deleted."""
+def _remaining(job: Json) -> timedelta | None:
+    """Return the remaining time of a Job; None without TTL or while it is being deleted."""
     seconds = job["spec"].get("ttlSecondsAfterFinished")
     finished = _finished_at(job)
     if seconds is None or finished is None or "deletionTimestamp" in job["metadata"]:

@@ -1,6 +1,4 @@
-"""Aggregated cluster roles hold the rules of all cluster roles that they select. Facts: upstream's
-pkg/controller/clusterroleaggregation.
-"""
+"""Aggregates the rules of selected cluster roles. Facts: upstream's pkg/controller/clusterroleaggregation."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ _INDEX = "aggregated"
 
 
 def build(client: Client, informers: Informers, options: Options) -> ClusterRoles:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return ClusterRoles(client, informers)
 
 
 class ClusterRoles(ControllerComponent):
-    """The component. Keys are names of aggregated roles; any change of a role may concern each of them."""
+    """The aggregation controller. Keys are names of aggregated roles; any role's change enqueues all."""
 
     name = NAME
 
@@ -39,7 +37,7 @@ class ClusterRoles(ControllerComponent):
         role = self._roles.get(name)
         if role is None or not role.get("aggregationRule"):
             return
-        rules = gathered(role, self._all.get(""))
+        rules = aggregate_rules(role, self._all.get(""))
         if rules != (role.get("rules") or []):
             body = {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -50,8 +48,8 @@ class ClusterRoles(ControllerComponent):
             await self._client.patch(CLUSTER_ROLES, name, body, type="apply", field_manager=NAME, force=True)
 
 
-def gathered(role: Json, roles: Iterable[Json]) -> list[Json]:
-    """The rules that a role aggregates, each once: by selector, then by name."""
+def aggregate_rules(role: Json, roles: Iterable[Json]) -> list[Json]:
+    """Return the distinct rules of the selected roles, ordered by selector, then by role name."""
     rules: list[Json] = []
     ordered = sorted(roles, key=lambda each: str(each["metadata"]["name"]))
     for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies are told what is wrong with the types in their expressions: `status.typeChecking`.
+"""Type checking of ValidatingAdmissionPolicies, reported in `status.typeChecking`.
 
 Facts: upstream's pkg/controller/validatingadmissionpolicystatus.
 """
@@ -15,21 +15,21 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import VALIDATING_ADMISSION_POLICIES, Json
 
 if TYPE_CHECKING:
-    from controllers.cluster.policy_types import Checked
+    from controllers.cluster.policy_types import CheckedKind
 
 NAME = "validatingadmissionpolicy-status-controller"
-#: Of no consequence: what is stored may use all libraries.
+#: Has no effect: stored expressions may use all libraries.
 _RELEASE = (1, 36)
 _PREFIX = "compilation failed: "
 
 
 def build(client: Client, informers: Informers, options: Options) -> PolicyStatus:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return PolicyStatus(client, informers, options)
 
 
 class PolicyStatus(ControllerComponent):
-    """The component. Keys are those of policies."""
+    """The policy status controller. Keys are those of policies."""
 
     name = NAME
 
@@ -48,11 +48,11 @@ class PolicyStatus(ControllerComponent):
         metadata, status = policy["metadata"], policy.get("status") or {}
         if metadata.get("generation", 0) <= status.get("observedGeneration", 0):
             return
-        # What checks types brings in CEL.
+        # Imported late because it loads CEL.
         from controllers.cluster.policy_types import Types
 
         types = Types(self._client)
-        about = await types.about(policy)
+        about = await types.of_policy(policy)
         kind = policy["spec"].get("paramKind")
         params = None
         if kind is not None:
@@ -86,21 +86,23 @@ def _type_checking(warnings: list[Json]) -> Json:
     return {"expressionWarnings": warnings} if warnings else {}
 
 
-def _warnings(policy: Json, about: list[Checked], params: Checked | None) -> Iterator[Json]:
-    """What is wrong with each expression, against each type that it may see."""
+def _warnings(policy: Json, about: list[CheckedKind], params: CheckedKind | None) -> Iterator[Json]:
+    """Yield the type errors of each expression, against each matched type."""
     for index, rule in enumerate(policy["spec"].get("validations") or ()):
         for field in ("expression", "messageExpression"):
             if not rule.get(field):
                 continue
             found = [
-                f"{one.shown}: {text}\n" for one in about if (text := _wrong(policy, rule[field], one, params)) != ""
+                f"{one.text}: {text}\n"
+                for one in about
+                if (text := _find_type_error(policy, rule[field], one, params)) != ""
             ]
             if found:
                 yield {"fieldRef": f"spec.validations[{index}].{field}", "warning": "\n".join(found)}
 
 
-def _wrong(policy: Json, expression: str, about: Checked, params: Checked | None) -> str:
-    """What is wrong with the types of an expression about objects of a type; "" for nothing."""
+def _find_type_error(policy: Json, expression: str, about: CheckedKind, params: CheckedKind | None) -> str:
+    """Return the type error of an expression about objects of a type, or ""."""
     from apiserver.cel.engine import Compiled, NotCompiled
     from apiserver.cel.environments.admission import (
         ANY_RESULT,

@@ -1,4 +1,4 @@
-"""The types of what policies are about, as expressions would see them: the server's OpenAPI as declarations of CEL.
+"""CEL declarations of the kinds matched by a policy, from the server's OpenAPI.
 
 Facts: upstream's apiserver, pkg/admission/plugin/policy/validating/typechecking.go.
 """
@@ -12,17 +12,17 @@ from apiserver.api.errors.status import StatusError
 from apiserver.cel.checking.schemas import Declared, declared
 from controllers.runtime.client import Client, is_reason
 
-__all__ = ["Checked", "Types", "resolved", "rules_of"]
+__all__ = ["CheckedKind", "Types", "resolve", "rules_of"]
 
 Json = dict[str, Any]
 
-#: How many types a policy is checked against at most.
-_MOST: Final = 10
+#: Maximum number of types checked per policy.
+_MAX_TYPES: Final = 10
 _REFERENCE: Final = "#/components/schemas/"
 
 
-class Checked(NamedTuple):
-    """A kind that a policy is about, and its type."""
+class CheckedKind(NamedTuple):
+    """A kind matched by a policy, with its type."""
 
     group: str
     version: str
@@ -30,32 +30,32 @@ class Checked(NamedTuple):
     type: Declared
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         return f"{self.group}/{self.version}, Kind={self.kind}"
 
 
 class _Recursive(Exception):
-    """A schema that holds itself: CEL has no such types."""
+    """A schema contains itself; CEL has no such types."""
 
 
-def resolved(schema: Json, schemas: Json, seen: tuple[str, ...] = ()) -> Json:
-    """A schema with those that it refers to in their places. Raises _Recursive."""
+def resolve(schema: Json, schemas: Json, seen: tuple[str, ...] = ()) -> Json:
+    """Return a schema with all references inlined. Raise _Recursive."""
     reference = next(_references(schema), None)
     if reference is not None:
         name = reference.removeprefix(_REFERENCE)
         if name in seen:
             raise _Recursive(name)
-        return resolved(schemas.get(name) or {}, schemas, (*seen, name))
+        return resolve(schemas.get(name) or {}, schemas, (*seen, name))
     made = dict(schema)
     if schema.get("format") == "int-or-string":
         made["x-kubernetes-int-or-string"] = True
     if schema.get("properties"):
         made["properties"] = {
-            name: resolved(part, schemas, seen) for name, part in schema["properties"].items() if isinstance(part, dict)
+            name: resolve(part, schemas, seen) for name, part in schema["properties"].items() if isinstance(part, dict)
         }
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
-            made[name] = resolved(schema[name], schemas, seen)
+            made[name] = resolve(schema[name], schemas, seen)
     return made
 
 
@@ -67,7 +67,7 @@ def _references(schema: Json) -> Iterator[str]:
 
 
 def rules_of(policy: Json) -> Iterator[tuple[str, str, str]]:
-    """Groups, versions and resources that a policy names one by one, as (group, version, resource)."""
+    """Yield (group, version, resource) for each resource that a policy names without wildcards."""
     match = policy["spec"].get("matchConstraints") or {}
     for rule in match.get("resourceRules") or ():
         groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
@@ -80,36 +80,36 @@ def rules_of(policy: Json) -> Iterator[tuple[str, str, str]]:
 
 
 class Types:
-    """Asks a server for the types of kinds."""
+    """Reads the types of kinds from the server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def about(self, policy: Json) -> list[Checked]:
-        """What a policy is about, as far as it names it, in order."""
+    async def of_policy(self, policy: Json) -> list[CheckedKind]:
+        """Return the types of the resources named by a policy, in order."""
         kinds: set[tuple[str, str, str]] = set()
         for group, version, resource in rules_of(policy):
             listing = await self._get(f"/apis/{group}/{version}" if group else f"/api/{version}")
             kinds |= {
                 (group, version, item["kind"]) for item in listing.get("resources") or () if item["name"] == resource
             }
-            if len(kinds) >= _MOST:
+            if len(kinds) >= _MAX_TYPES:
                 break
-        found = [await self.of(*kind) for kind in sorted(kinds)[:_MOST]]
+        found = [await self.of(*kind) for kind in sorted(kinds)[:_MAX_TYPES]]
         return [item for item in found if item is not None]
 
-    async def of(self, group: str, version: str, kind: str) -> Checked | None:
-        """The type of a kind; None where there is none."""
+    async def of(self, group: str, version: str, kind: str) -> CheckedKind | None:
+        """Return the type of a kind; None if it is unknown or recursive."""
         document = await self._get(f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}")
         schemas = (document.get("components") or {}).get("schemas") or {}
         wanted = {"group": group, "version": version, "kind": kind}
         for schema in schemas.values():
             if wanted in (schema.get("x-kubernetes-group-version-kind") or ()):
                 try:
-                    made = declared(resolved(schema, schemas), kind)
+                    made = declared(resolve(schema, schemas), kind)
                 except _Recursive:
                     return None
-                return None if made is None else Checked(group, version, kind, made)
+                return None if made is None else CheckedKind(group, version, kind, made)
         return None
 
     async def _get(self, path: str) -> Json:

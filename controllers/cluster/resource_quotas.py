@@ -1,7 +1,7 @@
-"""ResourceQuotas: what they limit and what of it is used stands in their status, where the server reads it.
+"""The ResourceQuota controller: computes limits and usage into the status, which the API server enforces.
 
-What is new the server counts itself, before it is there. What goes, and pods that end, are seen here: a quota is then
-counted anew, as it is when it changes and every five minutes. Facts: upstream's pkg/controller/resourcequota.
+The server itself adds new objects before they exist. Usage is recomputed here after deletions, when pods end, when a
+quota changes, and every five minutes. Facts: upstream's pkg/controller/resourcequota.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def build(client: Client, informers: Informers, options: Options) -> ResourceQuotas:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return ResourceQuotas(client, informers, options)
 
 
 class ResourceQuotas(ControllerComponent):
-    """The component. Keys are those of quotas."""
+    """The quota controller. Keys are those of quotas."""
 
     name = NAME
 
@@ -43,34 +43,34 @@ class ResourceQuotas(ControllerComponent):
             NAME, self.reconcile, workers=options.workers(NAME), queue="resourcequota_primary"
         )
         self._controller.require(self._quotas)
-        self._quotas.on(self._add, self._changed, lambda _: None)
+        self._quotas.on(self._add, self._quota_updated, lambda _: None)
 
     def _add(self, quota: Json) -> None:
         self._controller.queue.add(key_of(quota))
 
-    def _changed(self, old: Json, quota: Json) -> None:
-        """Only what is limited is followed: what is used the server writes, too, ahead of what it writes."""
+    def _quota_updated(self, old: Json, quota: Json) -> None:
+        """Enqueue a quota whose limits have changed. Usage is ignored: the server writes it, too."""
         if quota["spec"] != old["spec"] or _hard(quota) != (quota["spec"].get("hard") or {}):
             self._add(quota)
 
-    def _gone(self, obj: Json) -> None:
+    def _enqueue_namespace(self, obj: Json) -> None:
         namespace = obj["metadata"].get("namespace", "")
         for quota in self._quotas.objects.values():
             if quota["metadata"]["namespace"] == namespace:
                 self._add(quota)
 
-    def _pod_changed(self, old: Json, pod: Json) -> None:
+    def _pod_updated(self, old: Json, pod: Json) -> None:
         if _phase(pod) in _ENDED and _phase(old) not in _ENDED:
-            self._gone(pod)
+            self._enqueue_namespace(pod)
         elif pod["spec"] != old["spec"]:
-            self._other_changed((PODS.group, PODS.plural), old, pod)
+            self._object_updated((PODS.group, PODS.plural), old, pod)
 
-    def _other_changed(self, key: tuple[str, str], old: Json, obj: Json) -> None:
-        """Quotas are counted anew that an object has left, or uses less or more of."""
+    def _object_updated(self, key: tuple[str, str], old: Json, obj: Json) -> None:
+        """Enqueue the quotas whose usage by the object has changed."""
         namespace = obj["metadata"].get("namespace", "")
         for quota in self._quotas.objects.values():
             spec = quota["spec"]
-            if quota["metadata"]["namespace"] == namespace and _share(key, spec, old) != _share(key, spec, obj):
+            if quota["metadata"]["namespace"] == namespace and _usage_of(key, spec, old) != _usage_of(key, spec, obj):
                 self._add(quota)
 
     async def reconcile(self, key: str) -> timedelta | None:
@@ -78,7 +78,7 @@ class ResourceQuotas(ControllerComponent):
         if quota is None:
             return None
         hard = quota["spec"].get("hard") or {}
-        used = {name: str(amount) for name, amount in (await self._used(quota, hard)).items()}
+        used = {name: str(amount) for name, amount in (await self._compute_usage(quota, hard)).items()}
         status = {"hard": hard, "used": used}
         if (quota.get("status") or {}) != status:
             try:
@@ -88,8 +88,8 @@ class ResourceQuotas(ControllerComponent):
                     raise
         return Resync(minutes=5)
 
-    async def _used(self, quota: Json, hard: Json) -> Quantities:
-        """What of each limited thing the namespace uses; of what nobody measures here what was known before."""
+    async def _compute_usage(self, quota: Json, hard: Json) -> Quantities:
+        """Return the usage of each limited resource; unmeasured resources keep their last value."""
         known = (quota.get("status") or {}).get("used") or {}
         used = {name: Quantity.parse(str(known.get(name, "0"))) for name in hard}
         namespace = quota["metadata"]["namespace"]
@@ -97,10 +97,10 @@ class ResourceQuotas(ControllerComponent):
             names = measured((kind.group, kind.plural), hard) if kind.namespaced else []
             if names:
                 self._follow(kind)
-                used |= await self._counted(kind, namespace, quota["spec"], names)
+                used |= await self._count(kind, namespace, quota["spec"], names)
         return used
 
-    async def _counted(self, kind: Kind, namespace: str, spec: Json, names: list[str]) -> Quantities:
+    async def _count(self, kind: Kind, namespace: str, spec: Json, names: list[str]) -> Quantities:
         key = (kind.group, kind.plural)
         total = {name: Quantity.of(0) for name in names}
         for obj in (await self._client.list(kind, namespace)).get("items") or ():
@@ -114,12 +114,12 @@ class ResourceQuotas(ControllerComponent):
         if kind not in self._followed:
             self._followed.add(kind)
             key = (kind.group, kind.plural)
-            changed = self._pod_changed if key == (PODS.group, PODS.plural) else partial(self._other_changed, key)
-            self._informers.of(kind).on(lambda _: None, changed, self._gone)
+            changed = self._pod_updated if key == (PODS.group, PODS.plural) else partial(self._object_updated, key)
+            self._informers.of(kind).on(lambda _: None, changed, self._enqueue_namespace)
 
 
-def _share(key: tuple[str, str], spec: Json, obj: Json) -> Quantities:
-    """What an object uses of a quota."""
+def _usage_of(key: tuple[str, str], spec: Json, obj: Json) -> Quantities:
+    """Return an object's usage of a quota."""
     return usage(key, obj) if belongs(key, spec, obj) else {}
 
 

@@ -1,5 +1,6 @@
-"""Every namespace has the ConfigMap kube-root-ca.crt, by which pods know the API server's certificate. Without https
-there is none to know. Facts: pkg/controller/certificates/rootcacertpublisher.
+"""Publishes the ConfigMap kube-root-ca.crt, the API server's CA bundle, in every namespace.
+
+Does nothing if the server has no TLS. Facts: pkg/controller/certificates/rootcacertpublisher.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from controllers.runtime.kinds import CONFIG_MAPS, NAMESPACES
 
 NAME: Final = "root-ca-certificate-publisher-controller"
 CONFIG_MAP: Final = "kube-root-ca.crt"
-_ABOUT: Final = "kubernetes.io/description"
+_DESCRIPTION: Final = "kubernetes.io/description"
 _TEXT: Final = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the"
     " internal service IP or kubernetes.default.svc."
@@ -29,22 +30,22 @@ Json = dict[str, Any]
 
 
 def build(client: Client, informers: Informers, options: Options) -> RootCertificates:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return RootCertificates(client, informers, options.root_ca)
 
 
 class RootCertificates(ControllerComponent):
-    """The component. Keys are namespaces."""
+    """The CA publisher. Keys are namespaces."""
 
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, root_ca: str) -> None:
         self._client, self._data = client.named("root-ca-cert-publisher"), {"ca.crt": root_ca}
         self._controller = Controller(NAME, self.reconcile, queue="root_ca_cert_publisher")
-        self._looks = Counter("root_ca_cert_publisher_sync_total", "Looks at namespaces.", ("code",))
+        self._syncs = Counter("root_ca_cert_publisher_sync_total", "Reconciled namespaces.", ("code",))
         self._durations = Histogram(
             "root_ca_cert_publisher_sync_duration_seconds",
-            "Time that a look at a namespace takes.",
+            "Duration of reconciling a namespace.",
             ("code",),
             exponential(0.001, 2, 15),
         )
@@ -57,7 +58,7 @@ class RootCertificates(ControllerComponent):
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return (*super().metrics, self._looks, self._durations)
+        return (*super().metrics, self._syncs, self._durations)
 
     async def reconcile(self, namespace: str) -> None:
         elapsed, code = clock.stopwatch(), 500
@@ -69,7 +70,7 @@ class RootCertificates(ControllerComponent):
             code = error.code
             raise
         finally:
-            self._looks.inc(str(code))
+            self._syncs.inc(str(code))
             self._durations.observe(elapsed() - began, str(code))
 
     async def _publish(self, namespace: str) -> None:
@@ -79,11 +80,11 @@ class RootCertificates(ControllerComponent):
         found = self._maps.get(f"{namespace}/{CONFIG_MAP}")
         try:
             if found is None:
-                metadata = {"name": CONFIG_MAP, "namespace": namespace, "annotations": {_ABOUT: _TEXT}}
+                metadata = {"name": CONFIG_MAP, "namespace": namespace, "annotations": {_DESCRIPTION: _TEXT}}
                 body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": self._data}
                 await self._client.create(CONFIG_MAPS, body)
-            elif found.get("data") != self._data or not (found["metadata"].get("annotations") or {}).get(_ABOUT):
-                annotations = {**(found["metadata"].get("annotations") or {}), _ABOUT: _TEXT}
+            elif found.get("data") != self._data or not (found["metadata"].get("annotations") or {}).get(_DESCRIPTION):
+                annotations = {**(found["metadata"].get("annotations") or {}), _DESCRIPTION: _TEXT}
                 metadata = {**found["metadata"], "annotations": annotations}
                 await self._client.update(CONFIG_MAPS, {**found, "metadata": metadata, "data": self._data})
         except Exception as error:

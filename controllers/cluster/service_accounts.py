@@ -1,4 +1,4 @@
-"""Every living namespace has a service account `default`. Facts: upstream's pkg/controller/serviceaccount."""
+"""Creates the service account `default` in every namespace. Facts: upstream's pkg/controller/serviceaccount."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _DEFAULT = "default"
 
 
 def build(client: Client, informers: Informers, options: Options) -> ServiceAccounts:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return ServiceAccounts(client, informers)
 
 
 class ServiceAccounts(ControllerComponent):
-    """The component. Keys are namespaces."""
+    """The service account controller. Keys are namespaces."""
 
     name = NAME
 

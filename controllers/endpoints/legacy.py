@@ -1,4 +1,4 @@
-"""endpoints-controller: Endpoints of services that select pods, for those who do not read slices yet."""
+"""endpoints-controller: the Endpoints of services with a selector, for clients that do not read slices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from apiserver.api.errors.status import StatusError
 from controllers.endpoints.services import HEADLESS, TRIGGER, ServicePods, TriggerTimes, has_address, selector_of
-from controllers.endpoints.subsets import CAPACITY, count, repacked, subsets_of, truncated
+from controllers.endpoints.subsets import CAPACITY, count, repack, subsets_of, truncate
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
@@ -19,27 +19,27 @@ NAME = "endpoints-controller"
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"
 _OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
-#: What Endpoints that elect a leader are known by.
+#: Annotation of Endpoints used for leader election.
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 
 
 def build(client: Client, informers: Informers, options: Options) -> LegacyEndpoints:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return LegacyEndpoints(client, informers, options)
 
 
 class LegacyEndpoints(Workload):
-    """The component. Keys are those of services."""
+    """The Endpoints controller. Keys are those of services."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(NAME, client, informers, options, SERVICES, source="endpoint-controller", queue="endpoint")
         self._endpoints = self.need(informers.of(ENDPOINTS))
         self._pods = ServicePods(self.owners, self.need(informers.of(PODS)), self.queue)
         self._triggers = TriggerTimes()
-        self._endpoints.on(self._left_over, deleted=lambda each: self.queue(key_of(each)))
+        self._endpoints.on(self._enqueue_leftover, deleted=lambda each: self.queue(key_of(each)))
 
-    def _left_over(self, each: Json) -> None:
-        """Those that are there at the start may have lost their service meanwhile."""
+    def _enqueue_leftover(self, each: Json) -> None:
+        """Enqueue Endpoints present at the start: their service may be gone."""
         if _LEADER not in (each["metadata"].get("annotations") or {}) and self._is_ours(each):
             self.queue(key_of(each))
 
@@ -49,12 +49,12 @@ class LegacyEndpoints(Workload):
 
     async def reconcile(self, key: str) -> timedelta | None:
         if self.owners.get(key) is None:
-            self._triggers.forget(key)
+            self._triggers.remove(key)
             await self._delete(key)
         return await super().reconcile(key)
 
     async def _delete(self, key: str) -> None:
-        """A service takes its Endpoints with it."""
+        """Delete the Endpoints of a deleted service."""
         if self._endpoints.get(key) is None:
             return
         namespace, name = split_key(key)
@@ -70,9 +70,9 @@ class LegacyEndpoints(Workload):
         pods = self._pods.of(owner)
         trigger, subsets = self._triggers.of(owner, pods), subsets_of(owner, pods)
         current = self._endpoints.get(key)
-        if current is not None and _is_so(current, owner, subsets):
+        if current is not None and _is_current(current, owner, subsets):
             return None
-        wanted = _wanted(current, owner, subsets, trigger)
+        wanted = _build(current, owner, subsets, trigger)
         try:
             if current is None:
                 written = await self.client.create(ENDPOINTS, wanted)
@@ -89,11 +89,11 @@ class LegacyEndpoints(Workload):
         return None
 
 
-def _is_so(current: Json, service: Json, subsets: list[Json]) -> bool:
+def _is_current(current: Json, service: Json, subsets: list[Json]) -> bool:
     metadata = current["metadata"]
     found = current.get("subsets") or []
     over = _OVER_CAPACITY in (metadata.get("annotations") or {})
-    same = repacked(found) == subsets and not over and count(found) <= CAPACITY
+    same = repack(found) == subsets and not over and count(found) <= CAPACITY
     return same and (metadata.get("labels") or {}) == _labels(service)
 
 
@@ -102,7 +102,7 @@ def _labels(service: Json) -> dict[str, str]:
     return {**labels, **({} if has_address(service) else {HEADLESS: ""}), MANAGED_BY: MANAGER}
 
 
-def _wanted(current: Json | None, service: Json, subsets: list[Json], trigger: str) -> Json:
+def _build(current: Json | None, service: Json, subsets: list[Json], trigger: str) -> Json:
     metadata = service["metadata"]
     made: Json = {"name": metadata["name"], "namespace": metadata["namespace"]}
     made = dict(current["metadata"]) if current is not None else made
@@ -112,7 +112,7 @@ def _wanted(current: Json | None, service: Json, subsets: list[Json], trigger: s
         annotations[TRIGGER] = trigger
     if count(subsets) > CAPACITY:
         annotations[_OVER_CAPACITY] = "truncated"
-        subsets = truncated(subsets)
+        subsets = truncate(subsets)
     made |= {"labels": _labels(service), "annotations": annotations or None}
     kind = {"apiVersion": ENDPOINTS.api_version, "kind": ENDPOINTS.kind}
     return {**kind, "metadata": made, "subsets": subsets}

@@ -1,4 +1,4 @@
-"""What the controllers of EndpointSlices count, with upstream's names."""
+"""The metrics of the EndpointSlice controllers, with upstream's names."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, exponen
 
 
 class SliceMetrics:
-    """Of one controller. `most` endpoints may be in a slice; without any there are `least` slices."""
+    """The metrics of one controller: at most `most` endpoints per slice, at least `least` slices."""
 
     def __init__(self, subsystem: str, most: int, least: int) -> None:
         self.subsystem, self._most, self._least = subsystem, most, least
-        self.added = self.per_look("endpoints_added", "Endpoints that a look added.")
-        self.removed = self.per_look("endpoints_removed", "Endpoints that a look removed.")
-        #: By owner and part of its endpoints: how many slices there are, and how many endpoints by ports.
+        self.added = self.per_sync("endpoints_added", "Endpoints added per sync.")
+        self.removed = self.per_sync("endpoints_removed", "Endpoints removed per sync.")
+        #: Numbers of slices, and of endpoints per set of ports, by owner and part of its endpoints.
         self._held: dict[str, dict[str, tuple[int, Sequence[int]]]] = {}
         self._gauges = (
-            Gauge(f"{subsystem}_endpoints_desired", "Endpoints that there should be.", (), self._endpoints),
-            Gauge(f"{subsystem}_num_endpoint_slices", "Slices that there are.", (), self._slices),
-            Gauge(f"{subsystem}_desired_endpoint_slices", "Slices that would do if all were full.", (), self._needed),
+            Gauge(f"{subsystem}_endpoints_desired", "Desired endpoints.", (), self._endpoints),
+            Gauge(f"{subsystem}_num_endpoint_slices", "Existing slices.", (), self._slices),
+            Gauge(
+                f"{subsystem}_desired_endpoint_slices", "Minimum number of slices if all were full.", (), self._needed
+            ),
         )
 
-    def per_look(self, name: str, help: str, labels: Sequence[str] = ()) -> Histogram:
-        """How many of something a look at an owner changes."""
+    def per_sync(self, name: str, help: str, labels: Sequence[str] = ()) -> Histogram:
+        """Build a histogram of changes per sync."""
         return Histogram(f"{self.subsystem}_{name}_per_sync", help, labels, exponential(2, 2, 15))
 
-    def hold(self, owner: str, part: str, slices: int, endpoints: Sequence[int]) -> None:
-        """A part of an owner's endpoints (those of a family of addresses) stands in so many slices."""
+    def set_slices(self, owner: str, part: str, slices: int, endpoints: Sequence[int]) -> None:
+        """Record the slices and endpoints of one part (address family) of an owner."""
         self._held.setdefault(owner, {})[part] = (slices, endpoints)
 
-    def forget(self, owner: str) -> None:
+    def remove(self, owner: str) -> None:
         self._held.pop(owner, None)
 
     @property
@@ -52,30 +54,30 @@ class SliceMetrics:
 
 
 class ServiceSliceMetrics(SliceMetrics):
-    """Of the slices of services with a selector."""
+    """The metrics of slices of services with a selector."""
 
     def __init__(self, most: int) -> None:
         super().__init__("endpoint_slice_controller", most, 1)
-        self.looks = Counter(f"{self.subsystem}_syncs", "Looks at services.", ("result",))
-        self.changed = self.per_look(
-            "endpointslices_changed", "Slices that a look changed.", ("topology", "traffic_distribution")
+        self.syncs = Counter(f"{self.subsystem}_syncs", "Service syncs.", ("result",))
+        self.changed = self.per_sync(
+            "endpointslices_changed", "Slices changed per sync.", ("topology", "traffic_distribution")
         )
-        #: By service; "" where it has none that counts.
+        #: The traffic distribution by service; "" without a supported one.
         self.distributions: dict[str, str] = {}
         self._by_distribution = Gauge(
             f"{self.subsystem}_services_count_by_traffic_distribution",
-            "Services that say where their traffic should go.",
+            "Services by traffic distribution.",
             ("traffic_distribution",),
             self._distributed,
         )
 
-    def forget(self, owner: str) -> None:
-        super().forget(owner)
+    def remove(self, owner: str) -> None:
+        super().remove(owner)
         self.distributions.pop(owner, None)
 
     @property
     def families(self) -> tuple[Family, ...]:
-        return (*super().families, self.looks, self.changed, self._by_distribution)
+        return (*super().families, self.syncs, self.changed, self._by_distribution)
 
     def _distributed(self) -> dict[tuple[str, ...], float]:
         numbers: dict[tuple[str, ...], float] = {}
@@ -86,14 +88,14 @@ class ServiceSliceMetrics(SliceMetrics):
 
 
 class MirrorMetrics(SliceMetrics):
-    """Of the slices that mirror Endpoints."""
+    """The metrics of slices that mirror Endpoints."""
 
     def __init__(self, most: int) -> None:
         super().__init__("endpoint_slice_mirroring_controller", most, 0)
-        self.updated = self.per_look("endpoints_updated", "Endpoints that a look changed.")
-        self.skipped = self.per_look("addresses_skipped", "Addresses that a look left out.")
+        self.updated = self.per_sync("endpoints_updated", "Endpoints updated per sync.")
+        self.skipped = self.per_sync("addresses_skipped", "Addresses skipped per sync.")
         self.duration = Histogram(
-            f"{self.subsystem}_endpoints_sync_duration", "Time that a look takes.", (), exponential(0.001, 2, 15)
+            f"{self.subsystem}_endpoints_sync_duration", "Duration of a sync.", (), exponential(0.001, 2, 15)
         )
 
     @property

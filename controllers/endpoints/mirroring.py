@@ -1,4 +1,4 @@
-"""endpointslice-mirroring-controller: slices of the Endpoints of services without a selector, which somebody writes."""
+"""endpointslice-mirroring-controller: the slices of Endpoints of services without a selector."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from controllers.endpoints.slices import (
     Endpoints,
     Plan,
     PortsKey,
+    is_same_endpoint,
     key_of_endpoint,
     key_of_ports,
-    looks_same,
 )
 from controllers.endpoints.slicewrites import SliceWriter
-from controllers.endpoints.subsets import repacked
+from controllers.endpoints.subsets import repack
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
@@ -33,7 +33,7 @@ from controllers.workloads.common.templates import pod_prefix
 
 NAME = "endpointslice-mirroring-controller"
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
-#: Addresses of a subset that are mirrored.
+#: Maximum number of mirrored addresses per subset.
 MOST: Final = 1000
 _SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
@@ -43,12 +43,12 @@ Key = tuple[str, PortsKey]
 
 
 def build(client: Client, informers: Informers, options: Options) -> Mirroring:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return Mirroring(client, informers, options)
 
 
 class Mirroring(Workload):
-    """The component. Keys are those of Endpoints, which are those of their services."""
+    """The mirroring controller. Keys are those of Endpoints and of their services."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(
@@ -85,7 +85,7 @@ class Mirroring(Workload):
 
     async def _reconcile(self, key: str) -> timedelta | None:
         if self.owners.get(key) is None:
-            self._metrics.forget(key)
+            self._metrics.remove(key)
             await self._writer.write(Plan(delete=self._mirrored.get(key)), f"Endpoints {key}", lambda _: None)
         return await super().reconcile(key)
 
@@ -99,7 +99,7 @@ class Mirroring(Workload):
             or _LEADER in (metadata.get("annotations") or {})
         ):
             plan = Plan(delete=existing)
-            self._metrics.forget(key)
+            self._metrics.remove(key)
         else:
             plan = self._plan(key, owner, existing)
             plan.recycle()
@@ -115,34 +115,34 @@ class Mirroring(Workload):
         for each in existing:
             groups.setdefault((each["addressType"], key_of_ports(each.get("ports"))), []).append(each)
         plan, changed, numbers, slices = Plan(), 0, list[int](), 0
-        for key, (ports, wanted) in self._wanted(endpoints).items():
+        for key, (ports, wanted) in self._desired(endpoints).items():
             known = groups.pop(key, [])
             before = {key_of_endpoint(each): each for each in (known[0].get("endpoints") or () if known else ())}
             plan.added += len(wanted.keys() - before.keys())
             plan.removed += len(before.keys() - wanted.keys())
-            changed += sum(not looks_same(wanted[one], each) for one, each in before.items() if one in wanted)
+            changed += sum(not is_same_endpoint(wanted[one], each) for one, each in before.items() if one in wanted)
             numbers.append(len(wanted))
             slices += 1
             made = _slice_of(endpoints, key[0], ports, list(wanted.values()))
             plan.delete += known[1:]
             if not known:
                 plan.create.append(made)
-            elif not _is_so(known[0], made, wanted):
+            elif not _is_current(known[0], made, wanted):
                 name = known[0]["metadata"]["name"]
                 fields = {field: value for field, value in made["metadata"].items() if field != "generateName"}
                 plan.update.append({**made, "metadata": {**fields, "name": name}})
         for left in groups.values():
             plan.delete += left
-        self._metrics.hold(owner, "", slices, numbers)
+        self._metrics.set_slices(owner, "", slices, numbers)
         self._metrics.added.observe(plan.added)
         self._metrics.updated.observe(changed)
         self._metrics.removed.observe(plan.removed)
         return plan
 
-    def _wanted(self, endpoints: Json) -> dict[Key, tuple[list[Json], Endpoints]]:
+    def _desired(self, endpoints: Json) -> dict[Key, tuple[list[Json], Endpoints]]:
         found: dict[Key, tuple[list[Json], Endpoints]] = {}
         invalid = skipped = 0
-        for subset in repacked(endpoints.get("subsets") or ()):
+        for subset in repack(endpoints.get("subsets") or ()):
             ports, added = subset.get("ports") or [], 0
             for address, ready in _addresses(subset):
                 if added >= MOST:
@@ -181,7 +181,7 @@ def _addresses(subset: Json) -> Iterator[tuple[Json, bool]]:
 
 
 def _endpoint(address: Json, ready: bool) -> Json | None:
-    """None where the address is none."""
+    """Build an endpoint; None if the address is invalid."""
     try:
         ip = str(ipaddress.ip_address(address["ip"]))
     except ValueError:
@@ -191,7 +191,7 @@ def _endpoint(address: Json, ready: bool) -> Json | None:
     return made | {name: value for name, value in more.items() if value}
 
 
-def _copied(annotations: Json | None) -> dict[str, str]:
+def _copy_annotations(annotations: Json | None) -> dict[str, str]:
     return {name: text for name, text in (annotations or {}).items() if name not in _NOT_COPIED}
 
 
@@ -204,18 +204,18 @@ def _slice_of(endpoints: Json, family: str, ports: list[Json], held: list[Json])
         "labels": labels,
         "ownerReferences": [controller_reference(endpoints, ENDPOINTS)],
     }
-    if annotations := _copied(metadata.get("annotations")):
+    if annotations := _copy_annotations(metadata.get("annotations")):
         made["annotations"] = annotations
     kind = {"apiVersion": ENDPOINT_SLICES.api_version, "kind": ENDPOINT_SLICES.kind}
     named = [{"name": "", "protocol": "TCP", **port} for port in ports]
     return {**kind, "metadata": made, "addressType": family, "ports": named, "endpoints": held}
 
 
-def _is_so(known: Json, made: Json, wanted: Endpoints) -> bool:
-    """Whether the slice is as it should be already."""
+def _is_current(known: Json, made: Json, wanted: Endpoints) -> bool:
+    """Return whether the slice needs no update."""
     held = known.get("endpoints") or []
     same = len(held) == len(wanted) and all(
-        (other := wanted.get(key_of_endpoint(each))) is not None and looks_same(each, other) for each in held
+        (other := wanted.get(key_of_endpoint(each))) is not None and is_same_endpoint(each, other) for each in held
     )
     old, new = known["metadata"], made["metadata"]
     uids = [owner["uid"] for owner in old.get("ownerReferences") or ()]

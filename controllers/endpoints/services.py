@@ -1,4 +1,4 @@
-"""The pods of services: which belong to which, with which ports, and since when."""
+"""The pods of services: selection, ports, and trigger times."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from controllers.runtime.kinds import Json, key_of
 from controllers.runtime.times import parse_time
 from controllers.workloads.common.pod_states import is_deleted, is_ready, is_terminal, ready_condition
 
-#: On Endpoints and slices: the time of the change that they follow from.
+#: On Endpoints and slices: the time of the change that caused the write.
 TRIGGER: Final = "endpoints.kubernetes.io/last-change-trigger-time"
-#: On those of services without an address.
+#: On Endpoints and slices of services without a cluster IP.
 HEADLESS: Final = "service.kubernetes.io/headless"
 
 
 def selector_of(service: Json) -> LabelSelector | None:
-    """None for a service whose endpoints are somebody else's business."""
+    """Return a service's selector; None if its endpoints are managed elsewhere."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName" or not spec.get("selector"):
         return None
@@ -27,7 +27,7 @@ def selector_of(service: Json) -> LabelSelector | None:
 
 
 class ServicePods:
-    """Follows services and pods; `changed` gets the keys of services whose endpoints may be others now."""
+    """Watches services and pods. `changed` is called with the key of each service with changed endpoints."""
 
     def __init__(self, services: Informer, pods: Informer, changed: Callable[[str], None]) -> None:
         self._services, self._changed = services, changed
@@ -36,7 +36,7 @@ class ServicePods:
         pods.on(self._pod_changed, self._pod_updated, self._pod_changed)
 
     def of(self, service: Json) -> list[Json]:
-        """The pods that a service selects, by age."""
+        """Return the pods selected by a service, oldest first."""
         selector = selector_of(service)
         if selector is None:
             return []
@@ -51,13 +51,13 @@ class ServicePods:
                 self._changed(key_of(service))
 
     def _pod_updated(self, before: Json, pod: Json) -> None:
-        if self._services_in.count(pod["metadata"]["namespace"]) and _seen(before) != _seen(pod):
+        if self._services_in.count(pod["metadata"]["namespace"]) and _endpoint_fields(before) != _endpoint_fields(pod):
             self._pod_changed(before)
             self._pod_changed(pod)
 
 
-def _seen(pod: Json) -> tuple[object, ...]:
-    """What of a pod its endpoints show."""
+def _endpoint_fields(pod: Json) -> tuple[object, ...]:
+    """Return the parts of a pod that affect endpoints."""
     spec, status = pod["spec"], pod.get("status") or {}
     labels = pod["metadata"].get("labels")
     name = spec.get("hostname"), spec.get("subdomain")
@@ -65,25 +65,25 @@ def _seen(pod: Json) -> tuple[object, ...]:
 
 
 def has_endpoint(pod: Json, *, terminating: bool) -> bool:
-    """Whether a pod is to be found at all; one that is being deleted only with `terminating`."""
+    """Return whether a pod has an endpoint. Terminating pods count only with `terminating`."""
     status = pod.get("status") or {}
     has_address = bool(status.get("podIP") or status.get("podIPs"))
     return has_address and not is_terminal(pod) and (terminating or not is_deleted(pod))
 
 
 def addresses(pod: Json, *, ipv6: bool) -> list[str]:
-    """The pod's addresses of one family."""
+    """Return the pod's addresses of one family."""
     return [each["ip"] for each in (pod.get("status") or {}).get("podIPs") or () if (":" in each["ip"]) == ipv6]
 
 
 def hostname(service: Json, pod: Json) -> str:
-    """The name under which a pod is known in the service's domain; "" where it has none."""
+    """Return the pod's name in the service's domain; "" if it has none."""
     spec = pod["spec"]
     return str(spec.get("hostname") or "") if spec.get("subdomain") == service["metadata"]["name"] else ""
 
 
 def target(pod: Json) -> Json:
-    """The reference to a pod."""
+    """Build the reference to a pod."""
     return {"kind": "Pod", **{name: pod["metadata"][name] for name in ("namespace", "name", "uid")}}
 
 
@@ -92,15 +92,15 @@ def has_address(service: Json) -> bool:
 
 
 def ports(service: Json, pod: Json) -> Iterator[tuple[Json, int]]:
-    """The service's ports with their numbers in a pod; those whose name the pod does not know are passed over."""
+    """Yield the service's ports with their numbers in a pod, without ports whose name the pod lacks."""
     for port in service["spec"].get("ports") or ():
         wanted = port.get("targetPort") or port["port"]
-        number = wanted if isinstance(wanted, int) else _named(pod, wanted, port.get("protocol", "TCP"))
+        number = wanted if isinstance(wanted, int) else _find_port(pod, wanted, port.get("protocol", "TCP"))
         if number is not None:
             yield port, number
 
 
-def _named(pod: Json, name: str, protocol: str) -> int | None:
+def _find_port(pod: Json, name: str, protocol: str) -> int | None:
     spec = pod["spec"]
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     for container in [*spec["containers"], *sidecars]:
@@ -111,13 +111,13 @@ def _named(pod: Json, name: str, protocol: str) -> int | None:
 
 
 class TriggerTimes:
-    """To which change the endpoints of a service go back: the earliest since they were last looked at."""
+    """The earliest change of a service's endpoints since the last call, by service."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, datetime]] = {}
 
     def of(self, service: Json, pods: Iterable[Json]) -> str:
-        """As the annotation has it; "" where nothing is known to have changed."""
+        """Return the time in the annotation's format; "" without a known change."""
         key, made = key_of(service), parse_time(service["metadata"]["creationTimestamp"])
         times = {"": made}
         for pod in pods:
@@ -131,7 +131,7 @@ class TriggerTimes:
         changed = [time for name, time in times.items() if name not in before or time > before[name]]
         return _text(min(changed)) if changed else ""
 
-    def forget(self, key: str) -> None:
+    def remove(self, key: str) -> None:
         self._known.pop(key, None)
 
 

@@ -1,4 +1,4 @@
-"""endpointslice-controller: the slices of services that select pods."""
+"""endpointslice-controller: the slices of services with a selector."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from controllers.endpoints.slices import (
     PortsKey,
     address_types,
     endpoint_of,
-    hint,
     key_of_endpoint,
     key_of_ports,
     plan_family,
     ports_of,
+    set_hints,
 )
 from controllers.endpoints.slicewrites import SliceWriter
-from controllers.endpoints.zonehints import ZONE, Told, ZoneHints, is_ready, shares_of
+from controllers.endpoints.zonehints import ZONE, Event, ZoneHints, is_ready, shares_of
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
@@ -34,20 +34,20 @@ from controllers.workloads.common.component import Workload
 
 NAME = "endpointslice-controller"
 MANAGER: Final = "endpointslice-controller.k8s.io"
-#: Slices that changed are looked at together.
+#: Delay that batches changes of slices.
 _BATCH: Final = timedelta(seconds=1)
-#: Annotations that ask for hints by the number of processors in each zone; the first that there is counts.
+#: Annotations that enable hints by CPU share of zones; the first one present counts.
 _TOPOLOGY_AWARE: Final = ("service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode")
 _DISTRIBUTIONS: Final = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
 
 
 def build(client: Client, informers: Informers, options: Options) -> EndpointSlices:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return EndpointSlices(client, informers, options)
 
 
 class EndpointSlices(Workload):
-    """The component. Keys are those of services."""
+    """The EndpointSlice controller. Keys are those of services."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(
@@ -70,7 +70,7 @@ class EndpointSlices(Workload):
         return (*super().metrics, self._writer.changes, *self._metrics.families)
 
     def _slice_changed(self, each: Json) -> None:
-        """Somebody may have changed what is ours."""
+        """Enqueue the service of a managed slice, which another client may have changed."""
         labels = each["metadata"].get("labels") or {}
         if labels.get(MANAGED_BY) == MANAGER and labels.get(SERVICE):
             key = f"{each['metadata']['namespace']}/{labels[SERVICE]}"
@@ -81,28 +81,28 @@ class EndpointSlices(Workload):
             self._nodes_changed()
 
     def _nodes_changed(self) -> None:
-        for key in self._zones.overloaded(self._nodes.objects.values()):
+        for key in self._zones.find_overloaded(self._nodes.objects.values()):
             self.queue(key)
 
     def gone(self, key: str) -> None:
-        self._zones.forget(key)
-        self._triggers.forget(key)
-        self._metrics.forget(key)
+        self._zones.remove_service(key)
+        self._triggers.remove(key)
+        self._metrics.remove(key)
 
     def too_early(self, behind: Kind) -> None:
-        self._metrics.looks.inc("stale")
+        self._metrics.syncs.inc("stale")
 
     async def sync(self, key: str, owner: Json) -> timedelta | None:
         result = "error"
         try:
-            await self._bring(key, owner)
+            await self._write_slices(key, owner)
             result = "success"
         finally:
-            self._metrics.looks.inc(result)
+            self._metrics.syncs.inc(result)
         return None
 
-    async def _bring(self, key: str, owner: Json) -> None:
-        """Makes the slices so as the service and its pods are."""
+    async def _write_slices(self, key: str, owner: Json) -> None:
+        """Write the slices of a service and its pods."""
         if selector_of(owner) is None:
             return
         pods = self._pods.of(owner)
@@ -116,10 +116,10 @@ class EndpointSlices(Workload):
             for family in families:
                 mine = [each for each in existing if each["addressType"] == family]
                 plan = self._plan(owner, family, pods, mine)
-                told = self._hint(owner, family, plan, mine)
+                event = self._set_hints(owner, family, plan, mine)
                 await self._write(owner, plan, trigger)
-                if told is not None:
-                    self.recorder.record(owner, *told)
+                if event is not None:
+                    self.recorder.record(owner, *event)
             await self._write(owner, others, trigger)
         except StatusError as error:
             text = f"Error updating Endpoint Slices for Service {key}: {error}"
@@ -146,22 +146,22 @@ class EndpointSlices(Workload):
             len(existing) + len(plan.create) - len(plan.delete),
             [len(each) for _, each in desired.values()],
         )
-        self._metrics.hold(key_of(service), family, slices, numbers)
+        self._metrics.set_slices(key_of(service), family, slices, numbers)
         return plan
 
-    def _hint(self, service: Json, family: str, plan: Plan, existing: list[Json]) -> Told | None:
-        """For whom endpoints are meant stands in them; what is to be told of it."""
+    def _set_hints(self, service: Json, family: str, plan: Plan, existing: list[Json]) -> Event | None:
+        """Set the hints of endpoints. Return an event to record, if any."""
         if _is_topology_aware(service):
             shares = shares_of(self._nodes.objects.values())
-            return self._zones.add(key_of(service), family, plan, existing, shares)
-        told = self._zones.remove(key_of(service), family)
-        hint(plan, existing, _distribution(service))
-        return told
+            return self._zones.enable(key_of(service), family, plan, existing, shares)
+        event = self._zones.disable(key_of(service), family)
+        set_hints(plan, existing, _distribution(service))
+        return event
 
     async def _write(self, service: Json, plan: Plan, trigger: str) -> None:
         plan.recycle()
-        plan.create = [_triggered(each, trigger) for each in plan.create]
-        plan.update = [_triggered(each, trigger) for each in plan.update]
+        plan.create = [_with_trigger(each, trigger) for each in plan.create]
+        plan.update = [_with_trigger(each, trigger) for each in plan.update]
 
         def wrote(each: Json) -> Any:
             return self.wrote(service, ENDPOINT_SLICES, each)
@@ -174,7 +174,7 @@ class EndpointSlices(Workload):
 
 
 def _distribution(service: Json) -> str:
-    """Where the traffic of a service should go, if it says so in a word that counts, and not by annotation."""
+    """Return a service's supported traffic distribution; "" if hints are enabled by annotation."""
     given = service["spec"].get("trafficDistribution") or ""
     return given if given in _DISTRIBUTIONS and not _is_topology_aware(service) else ""
 
@@ -196,7 +196,7 @@ def _service_and_manager(each: Json) -> Sequence[str]:
     return (f"{each['metadata']['namespace']}/{service}/{manager}",) if service and manager else ()
 
 
-def _triggered(each: Json, trigger: str) -> Json:
+def _with_trigger(each: Json, trigger: str) -> Json:
     metadata = each["metadata"]
     kept = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != TRIGGER}
     annotations = {**kept, **({TRIGGER: trigger} if trigger else {})}

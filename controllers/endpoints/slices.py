@@ -1,7 +1,7 @@
-"""What has to become of the slices of a service, so that they hold its endpoints. Pure.
+"""Plans the EndpointSlices of a service. Pure.
 
-Slices whose endpoints all have the same ports stand together; endpoints stay where they are, new ones go where room is,
-and as few slices as possible change. Where there is nothing at all to show, one empty slice says so.
+Endpoints with the same ports share slices. Existing endpoints stay in place, new ones fill free places, and as few
+slices as possible change. A service without endpoints has one empty slice.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from controllers.workloads.common.templates import pod_prefix
 SERVICE: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 _RESERVED: Final = frozenset({SERVICE, MANAGED_BY, HEADLESS})
-#: What of an endpoint counts besides what tells it from others.
-_SHOWN: Final = ("nodeName", "zone", "conditions", "targetRef")
+#: Fields of an endpoint outside its key that require an update.
+_COMPARED: Final = ("nodeName", "zone", "conditions", "targetRef")
 
-#: Endpoints by what tells them from others.
+#: Endpoints by key (`key_of_endpoint`).
 Endpoints = dict[tuple[Any, ...], Json]
 PortsKey = tuple[tuple[Any, ...], ...]
 
 
 @dataclass(slots=True)
 class Plan:
-    """Slices as they have to be written; those to create have no name yet. `added` and `removed` are numbers of
-    endpoints.
-    """
+    """The slices to write. Slices to create have no name. `added` and `removed` count endpoints."""
 
     create: list[Json] = field(default_factory=list)
     update: list[Json] = field(default_factory=list)
@@ -47,7 +45,7 @@ class Plan:
         self.removed += other.removed
 
     def recycle(self) -> None:
-        """A slice that is made takes the place of one that goes."""
+        """Turn pairs of creation and deletion into updates."""
         left = []
         for old in self.delete:
             if self.create:
@@ -59,7 +57,7 @@ class Plan:
 
 
 def address_types(service: Json) -> list[str]:
-    """The families that a service has endpoints of."""
+    """Return the address families of a service's endpoints."""
     families, address = service["spec"].get("ipFamilies") or (), service["spec"].get("clusterIP")
     if families:
         return list(dict.fromkeys(families))
@@ -69,20 +67,20 @@ def address_types(service: Json) -> list[str]:
 
 
 def key_of_ports(given: Iterable[Json] | None) -> PortsKey:
-    """The same for the same ports in any order."""
+    """Return a key of ports that does not depend on their order."""
     names = ("name", "port", "protocol", "appProtocol")
     return tuple(sorted(tuple(str(port.get(name) or "") for name in names) for port in given or ()))
 
 
 def key_of_endpoint(endpoint: Json) -> tuple[Any, ...]:
-    """What tells an endpoint from others: addresses, name and the object behind it."""
+    """Return the key of an endpoint: addresses, hostname and target."""
     reference = endpoint.get("targetRef") or {}
     where = tuple(sorted(endpoint["addresses"])), endpoint.get("hostname") or ""
     return (*where, reference.get("namespace"), reference.get("name"))
 
 
 def endpoint_of(service: Json, pod: Json, node: Json | None, family: str) -> Json | None:
-    """None for a pod without an address of the family."""
+    """Build the endpoint of a pod; None without an address of the family."""
     found = addresses(pod, ipv6=family == "IPv6")
     if not found:
         return None
@@ -111,7 +109,7 @@ def ports_of(service: Json, pod: Json) -> list[Json]:
 
 
 def labels_of(service: Json, manager: str) -> dict[str, str]:
-    """The labels of a service's slices: its own, and whose slices they are."""
+    """Return the labels of a service's slices: the service's own ones and the manager."""
     own = {key: value for key, value in (service["metadata"].get("labels") or {}).items() if key not in _RESERVED}
     headless = {} if has_address(service) else {HEADLESS: ""}
     return {**own, **headless, SERVICE: service["metadata"]["name"], MANAGED_BY: manager}
@@ -149,7 +147,10 @@ def plan_family(
     manager: str,
     most: int,
 ) -> Plan:
-    """For one family of addresses: `desired` has the endpoints by their ports, `most` may be in a slice."""
+    """Plan the slices of one address family.
+
+    `desired` has the endpoints by their ports. A slice has at most `most` endpoints.
+    """
     plan = Plan(delete=[each for each in existing if not is_owned(each, service)])
     groups: dict[PortsKey, list[Json]] = {}
     for each in existing:
@@ -161,12 +162,12 @@ def plan_family(
     for left in groups.values():
         plan.delete += left
     if len(plan.delete) == len(existing) and not plan.create:
-        _leave_one(plan, new_slice(service, [], family, manager))
+        _ensure_one(plan, new_slice(service, [], family, manager))
     return plan
 
 
-def _leave_one(plan: Plan, empty: Json) -> None:
-    """There is always a slice, if only an empty one."""
+def _ensure_one(plan: Plan, empty: Json) -> None:
+    """Keep or create an empty slice, because a service always has one."""
     if len(plan.delete) == 1 and _is_same(plan.delete[0], empty):
         plan.delete = []
     else:
@@ -183,7 +184,7 @@ def _is_same(existing: Json, empty: Json) -> bool:
 
 
 def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: int) -> Plan:
-    """For endpoints with the same ports. `fresh` is a new slice for them."""
+    """Plan the slices of endpoints with the same ports. `fresh` is a template for new slices."""
     plan, wanted = Plan(), dict(endpoints)
     unchanged: list[Json] = []
     labels = fresh["metadata"]["labels"]
@@ -191,7 +192,11 @@ def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: i
         held = [wanted.pop(key) for one in each.get("endpoints") or () if (key := key_of_endpoint(one)) in wanted]
         before = each.get("endpoints") or []
         plan.removed += len(before) - len(held)
-        if len(held) == len(before) and all(map(looks_same, held, before)) and each["metadata"]["labels"] == labels:
+        if (
+            len(held) == len(before)
+            and all(map(is_same_endpoint, held, before))
+            and each["metadata"]["labels"] == labels
+        ):
             unchanged.append(each)
         elif not held and before:
             plan.delete.append(each)
@@ -214,9 +219,9 @@ def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: i
     return plan
 
 
-def looks_same(one: Json, other: Json) -> bool:
-    """Whether two endpoints with the same key differ in nothing that shows."""
-    return all((one.get(name) or None) == (other.get(name) or None) for name in _SHOWN)
+def is_same_endpoint(one: Json, other: Json) -> bool:
+    """Return whether two endpoints with the same key need no update."""
+    return all((one.get(name) or None) == (other.get(name) or None) for name in _COMPARED)
 
 
 def _with(existing: Json, endpoints: list[Json], labels: Json) -> Json:
@@ -224,26 +229,26 @@ def _with(existing: Json, endpoints: list[Json], labels: Json) -> Json:
 
 
 def _fill(each: Json, wanted: Endpoints, most: int) -> None:
-    """Endpoints that are wanted still, as long as there is room."""
+    """Move endpoints from `wanted` into a slice until it is full."""
     while wanted and len(each["endpoints"]) < most:
         each["endpoints"].append(wanted.pop(next(iter(wanted))))
 
 
-def hint(plan: Plan, existing: list[Json], distribution: str) -> None:
-    """Endpoints say for whom they are meant, as a service's `trafficDistribution` wants it: its zone, or its node."""
+def set_hints(plan: Plan, existing: list[Json], distribution: str) -> None:
+    """Set the endpoints' hints (zone or node) for a service's `trafficDistribution`."""
     planned = {each["metadata"].get("name") for each in (*plan.update, *plan.delete)}
     left = [each for each in existing if each["metadata"]["name"] not in planned]
     for slices in (plan.create, plan.update, left):
         for number, each in enumerate(slices):
             before = each.get("endpoints") or []
-            endpoints = [_hinted(endpoint, distribution) for endpoint in before]
+            endpoints = [_with_hints(endpoint, distribution) for endpoint in before]
             if slices is left and endpoints != before:
                 plan.update.append({**each, "endpoints": endpoints})
             elif slices is not left:
                 slices[number] = {**each, "endpoints": endpoints}
 
 
-def _hinted(endpoint: Json, distribution: str) -> Json:
+def _with_hints(endpoint: Json, distribution: str) -> Json:
     rest = {name: value for name, value in endpoint.items() if name != "hints"}
     if not distribution:
         return rest

@@ -1,4 +1,4 @@
-"""Carries out what was planned for slices."""
+"""Writes planned EndpointSlices."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from controllers.workloads.common.pod_control import in_terminating_namespace
 
 
 class SliceWriter:
-    """`wrote` is told of each slice that was written."""
+    """Writes the slices of one controller and counts the changes."""
 
     def __init__(self, client: Client, subsystem: str) -> None:
         self._client = client
-        self.changes = Counter(f"{subsystem}_changes", "Slices that were written, by what was done.", ("operation",))
+        self.changes = Counter(f"{subsystem}_changes", "Written slices, by operation.", ("operation",))
 
     async def write(self, plan: Plan, whose: str, wrote: Callable[[Json], object], *, create: bool = True) -> None:
-        """Raises StatusError, which names `whose` slice it is."""
+        """Write a plan, calling `wrote` with each written slice. Raise StatusError naming `whose` slice."""
         for each in plan.create if create else ():
             try:
                 wrote(await self._client.create(ENDPOINT_SLICES, each))
             except StatusError as error:
                 if in_terminating_namespace(error):
                     return
-                raise _told(error, f"failed to create EndpointSlice for {whose}") from error
+                raise _wrap_error(error, f"failed to create EndpointSlice for {whose}") from error
             self.changes.inc("create")
         for each in plan.update:
             name = each["metadata"]["name"]
             try:
                 wrote(await self._client.update(ENDPOINT_SLICES, each))
             except StatusError as error:
-                raise _told(error, f"failed to update {name} EndpointSlice for {whose}") from error
+                raise _wrap_error(error, f"failed to update {name} EndpointSlice for {whose}") from error
             self.changes.inc("update")
         for each in plan.delete:
             await self._delete(each, whose)
@@ -45,9 +45,9 @@ class SliceWriter:
         except StatusError as error:
             if is_reason(error, "NotFound"):
                 return
-            raise _told(error, f"failed to delete {metadata['name']} EndpointSlice for {whose}") from error
+            raise _wrap_error(error, f"failed to delete {metadata['name']} EndpointSlice for {whose}") from error
         self.changes.inc("delete")
 
 
-def _told(error: StatusError, what: str) -> StatusError:
+def _wrap_error(error: StatusError, what: str) -> StatusError:
     return StatusError(error.code, error.reason, f"{what}: {error}", error.details, error.headers)

@@ -1,6 +1,6 @@
-"""The subsets of Endpoints: addresses that have the same ports and the same readiness at each stand together. Pure.
+"""The subsets of Endpoints: addresses with the same ports and readiness per port share a subset. Pure.
 
-Ports, and subsets, stand in the order of their hashes, as upstream's. Facts: upstream's pkg/api/v1/endpoints.
+Ports and subsets are ordered by upstream's hashes. Facts: upstream's pkg/api/v1/endpoints.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_ready
 from controllers.workloads.common.templates import dumped
 
-#: Addresses that Endpoints may have.
+#: Maximum number of addresses in Endpoints.
 CAPACITY: Final = 1000
 Address = tuple[str, str]
-#: Of FNV-1a with 128 bits.
+#: Parameters of 128-bit FNV-1a.
 _BASIS: Final = 0x6C62272E07BB014262B821756295C58D
 _PRIME: Final = (1 << 88) + 0x13B
 
 
 def subsets_of(service: Json, pods: Iterable[Json]) -> list[Json]:
-    """The subsets of a service with these pods."""
+    """Return the subsets of a service with the given pods."""
     spec = service["spec"]
     unready_too = bool(spec.get("publishNotReadyAddresses"))
     found = []
@@ -39,7 +39,7 @@ def subsets_of(service: Json, pods: Iterable[Json]) -> list[Json]:
                 found.append({field: [address]})
             continue
         found += [{field: [address], "ports": [_port(port, number)]} for port, number in ports(service, pod)]
-    return repacked(found)
+    return repack(found)
 
 
 def _address(service: Json, pod: Json) -> Json | None:
@@ -61,8 +61,8 @@ def _port(port: Json, number: int) -> Json:
     return {name: value for name, value in (made | {"appProtocol": port.get("appProtocol")}).items() if value}
 
 
-def repacked(subsets: Iterable[Json]) -> list[Json]:
-    """The same with as few subsets as possible, in an order that depends on nothing else."""
+def repack(subsets: Iterable[Json]) -> list[Json]:
+    """Merge subsets into as few as possible, in a canonical order."""
     known: dict[Address, Json] = {}
     ready_at: dict[tuple[Any, ...], dict[Address, bool]] = {}
     for subset in subsets:
@@ -112,8 +112,8 @@ def count(subsets: Iterable[Json]) -> int:
     return sum(len(each.get("addresses") or ()) + len(each.get("notReadyAddresses") or ()) for each in subsets)
 
 
-def truncated(subsets: list[Json]) -> list[Json]:
-    """At most as many addresses as there may be, of each subset its share; ready ones come first."""
+def truncate(subsets: list[Json]) -> list[Json]:
+    """Limit the addresses to the capacity, each subset to its share; ready addresses come first."""
     ready = sum(len(each.get("addresses") or ()) for each in subsets)
     field, total, room = "notReadyAddresses", count(subsets) - ready, CAPACITY - ready
     if ready > CAPACITY:

@@ -1,8 +1,7 @@
-"""Hints by processors: endpoints are meant for zones so that each zone has its share of them, the share that it has of
-all processors of the nodes that are ready. Services ask for it by annotation.
+"""Topology-aware hints: assigns endpoints to zones in proportion to the zones' CPUs on ready nodes.
 
-Endpoints stay in their own zone as far as that goes; what a zone has too many of goes to those that lack some. Where no
-zone could be kept from a fifth more than its share there are no hints, and an event says why.
+Services enable them by annotation. Endpoints are assigned to their own zone where possible; surplus endpoints go to
+zones with too few. If the overload of some zone would exceed a fifth there are no hints, and an event names the reason.
 Facts: upstream's staging/src/k8s.io/endpointslice/topologycache.
 """
 
@@ -15,26 +14,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.api.values.quantity import Quantity
-from controllers.endpoints.slices import Plan, hint
+from controllers.endpoints.slices import Plan, set_hints
 from controllers.runtime.conditions import condition_of
 from controllers.runtime.events import EventType
 from controllers.runtime.kinds import Json
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-#: How much more than its share an endpoint may get, as a part of it.
+#: Maximum overload of an endpoint, relative to its share.
 _OVERLOAD: Final = 0.2
-#: (type, reason, message) of an event.
-Told = tuple[EventType, str, str]
+#: Type, reason and message of an event.
+Event = tuple[EventType, str, str]
 
 
 class _NoHintsError(Exception):
-    """There can be no hints, and the text says why."""
+    """Hints are impossible; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Allocation:
-    """How many endpoints a zone should have, and has to have at least and at most."""
+    """The wanted, minimum and maximum numbers of endpoints of a zone."""
 
     least: int
     most: int
@@ -42,7 +41,7 @@ class _Allocation:
 
 
 def shares_of(nodes: Iterable[Json]) -> dict[str, float]:
-    """The share of all processors by zone; none where that is not known of every ready node, or all are in one zone."""
+    """Return each zone's share of CPUs; empty if a ready node lacks data, or with a single zone."""
     processors: Counter[str] = Counter()
     for node in nodes:
         labels = node["metadata"].get("labels") or {}
@@ -63,19 +62,19 @@ def is_ready(node: Json) -> bool:
 
 
 class ZoneHints:
-    """The services that have hints: how many endpoints each zone was given, by service and family."""
+    """The services with hints: numbers of assigned endpoints per zone, by service and family."""
 
     def __init__(self) -> None:
         self._given: dict[str, dict[str, Counter[str]]] = {}
-        self._told: set[str] = set()
+        self._enabled: set[str] = set()
 
-    def forget(self, service: str) -> None:
-        """A service is gone."""
+    def remove_service(self, service: str) -> None:
+        """Drop a deleted service."""
         self._given.pop(service, None)
-        self._told.discard(service)
+        self._enabled.discard(service)
 
-    def overloaded(self, nodes: Iterable[Json]) -> list[str]:
-        """Services of which a zone has too few endpoints, now that the nodes are these."""
+    def find_overloaded(self, nodes: Iterable[Json]) -> list[str]:
+        """Return the services with too few endpoints in some zone for these nodes."""
         if not self._given:
             return []
         shares = shares_of(nodes)
@@ -85,26 +84,26 @@ class ZoneHints:
             if any(_is_overloaded(given, shares) for given in families.values())
         ]
 
-    def remove(self, service: str, family: str) -> Told | None:
-        """A service does not ask for hints any more."""
-        told = service in self._told
+    def disable(self, service: str, family: str) -> Event | None:
+        """Drop a service without the annotation. Return an event if it had hints."""
+        event = service in self._enabled
         self._drop(service, family)
-        return _disabled("Topology Aware Hints has been disabled", family) if told else None
+        return _disabled_event("Topology Aware Hints has been disabled", family) if event else None
 
-    def add(
+    def enable(
         self, service: str, family: str, plan: Plan, existing: list[Json], shares: Mapping[str, float]
-    ) -> Told | None:
-        """Puts hints into the slices that are planned, and plans further ones where theirs have to change."""
+    ) -> Event | None:
+        """Set the hints in a plan's slices, and plan updates of existing slices. Return an event, if any."""
         try:
             given = _distribute(plan, existing, shares)
         except _NoHintsError as error:
             self._drop(service, family)
-            hint(plan, existing, "")
-            return _disabled(str(error), family)
+            set_hints(plan, existing, "")
+            return _disabled_event(str(error), family)
         self._given.setdefault(service, {})[family] = given
-        if service in self._told:
+        if service in self._enabled:
             return None
-        self._told.add(service)
+        self._enabled.add(service)
         return "Normal", "TopologyAwareHintsEnabled", f"Topology Aware Hints has been enabled, addressType: {family}"
 
     def _drop(self, service: str, family: str) -> None:
@@ -112,22 +111,22 @@ class ZoneHints:
         families.pop(family, None)
         if not families:
             self._given.pop(service, None)
-        self._told.discard(service)
+        self._enabled.discard(service)
 
 
-def _disabled(why: str, family: str) -> Told:
+def _disabled_event(why: str, family: str) -> Event:
     return "Warning", "TopologyAwareHintsDisabled", f"{why}, addressType: {family}"
 
 
 def _distribute(plan: Plan, existing: list[Json], shares: Mapping[str, float]) -> Counter[str]:
-    """How many endpoints each zone has in the end. Raises _NoHintsError."""
+    """Assign the endpoints. Return the number of endpoints per zone. Raise _NoHintsError."""
     planned = {each["metadata"].get("name") for each in (*plan.update, *plan.delete)}
     left = [each for each in existing if each["metadata"]["name"] not in planned]
     number = sum(1 for each in (*plan.create, *plan.update, *left) for _ in _ready(each))
     allocations = _allocations(number, shares)
     given: Counter[str] = Counter()
     for each in left:
-        hinted = _hinted(each)
+        hinted = _count_hints(each)
         if hinted is not None and all(
             zone in allocations and given[zone] + more <= allocations[zone].most for zone, more in hinted.items()
         ):
@@ -142,13 +141,13 @@ def _distribute(plan: Plan, existing: list[Json], shares: Mapping[str, float]) -
         if not endpoint.get("zone"):
             raise _NoHintsError("One or more endpoints do not have a zone specified")
         given[endpoint["zone"]] += 1
-        _mean(endpoint, endpoint["zone"])
-    giving, receiving = _moves(allocations, given)
+        _set_hint(endpoint, endpoint["zone"])
+    giving, receiving = _plan_moves(allocations, given)
     for endpoint in endpoints:
         zone = endpoint["zone"]
         if giving[zone] > 0:
             to = min(+receiving)
-            _mean(endpoint, to)
+            _set_hint(endpoint, to)
             giving[zone] -= 1
             receiving[to] -= 1
             given[zone] -= 1
@@ -156,7 +155,7 @@ def _distribute(plan: Plan, existing: list[Json], shares: Mapping[str, float]) -
     return given
 
 
-def _mean(endpoint: Json, zone: str) -> None:
+def _set_hint(endpoint: Json, zone: str) -> None:
     endpoint["hints"] = {"forZones": [{"name": zone}]}
 
 
@@ -164,8 +163,8 @@ def _ready(each: Json) -> Iterator[Json]:
     return (one for one in each.get("endpoints") or () if (one.get("conditions") or {}).get("ready"))
 
 
-def _hinted(each: Json) -> Counter[str] | None:
-    """The hints of a slice by zone; None where an endpoint has none."""
+def _count_hints(each: Json) -> Counter[str] | None:
+    """Return the number of hints per zone in a slice; None if an endpoint lacks hints."""
     found: Counter[str] = Counter()
     for endpoint in _ready(each):
         zones = (endpoint.get("hints") or {}).get("forZones")
@@ -193,8 +192,8 @@ def _allocations(number: int, shares: Mapping[str, float]) -> dict[str, _Allocat
     }
 
 
-def _moves(allocations: Mapping[str, _Allocation], given: Counter[str]) -> tuple[Counter[str], Counter[str]]:
-    """How many endpoints zones give away, and get: as many in all."""
+def _plan_moves(allocations: Mapping[str, _Allocation], given: Counter[str]) -> tuple[Counter[str], Counter[str]]:
+    """Return the numbers of endpoints given and received by zones; both have the same total."""
     too_many = {zone: given[zone] - each.wanted for zone, each in allocations.items() if given[zone] > each.wanted}
     too_few = {zone: each.wanted - given[zone] for zone, each in allocations.items() if given[zone] < each.wanted}
     giving: Counter[str] = Counter()
@@ -202,7 +201,7 @@ def _moves(allocations: Mapping[str, _Allocation], given: Counter[str]) -> tuple
     while too_many and too_few:
         giver, getter = max(sorted(too_many), key=too_many.__getitem__), max(sorted(too_few), key=too_few.__getitem__)
         amounts = too_many[giver], too_few[getter]
-        # What is left is less than a whole endpoint.
+        # The remainder is less than one endpoint.
         if max(amounts) < 1 or min(amounts) < 0.5:
             break
         giving[giver] += 1

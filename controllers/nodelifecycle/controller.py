@@ -1,9 +1,8 @@
-"""Nodes that are not heard of become Unknown, and what is wrong with a node stands in its taints, so that the scheduler
-keeps pods off it and the taint eviction controller takes them away.
+"""The node lifecycle controller: sets silent nodes to Unknown and mirrors node conditions in taints.
 
-NoSchedule taints follow a node's conditions at once (`reconcile`). Every five seconds all nodes are looked at
-(`zones`): those that are not heard of, and NoExecute taints, which nodes of a zone get one after the other. Pods of a
-node that is not ready are not ready either. Facts: upstream's pkg/controller/nodelifecycle.
+NoSchedule taints follow the conditions immediately (`reconcile`). Every five seconds all nodes are checked (`zones`)
+for heartbeats and NoExecute taints; the nodes of a zone are tainted one after the other. Pods of unready nodes are set
+unready. Facts: upstream's pkg/controller/nodelifecycle.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from datetime import timedelta
 from typing import Final
 
 from apiserver.runtime.metrics import Family
-from controllers.nodelifecycle.taints import OURS, swap_taints, wanted_taints
+from controllers.nodelifecycle.taints import OURS, required_taints, swap_taints
 from controllers.nodelifecycle.zones import NodeMonitor
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -25,20 +24,20 @@ from controllers.runtime.kinds import NODES, PODS, Json, key_of
 from controllers.workloads.common.pod_states import is_ready
 
 NAME = "node-lifecycle-controller"
-#: How many nodes and pods are worked on at the same time, as upstream.
+#: Numbers of workers, as upstream.
 _NODE_WORKERS: Final = 8
 _POD_WORKERS: Final = 4
-#: Labels that older clients look at, by the label that they follow.
+#: Deprecated copies of labels, by the current label.
 _LABELS: Final = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 
 
 def build(client: Client, informers: Informers, options: Options) -> NodeLifecycle:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return NodeLifecycle(client, informers, options)
 
 
 class NodeLifecycle(ComponentOfSeveral):
-    """The component. Keys are node names, those of pods and of zones."""
+    """The node lifecycle controller. Keys are names of nodes, keys of pods, and names of zones."""
 
     name = NAME
 
@@ -47,14 +46,18 @@ class NodeLifecycle(ComponentOfSeveral):
         self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
         self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
         self._recorder = CoreEventRecorder(self._client, "node-controller")
-        self._tainting = Controller(NAME, self.reconcile, workers=_NODE_WORKERS, queue="node_lifecycle_controller")
-        self._tainting.follow(self._nodes)
-        self._marking = Controller(NAME, self.mark, workers=_POD_WORKERS, queue="node_lifecycle_controller_pods")
-        self._marking.require(self._nodes)
-        self._marking.require(self._pods)
+        self._node_controller = Controller(
+            NAME, self.reconcile, workers=_NODE_WORKERS, queue="node_lifecycle_controller"
+        )
+        self._node_controller.follow(self._nodes)
+        self._pod_controller = Controller(
+            NAME, self.set_unready, workers=_POD_WORKERS, queue="node_lifecycle_controller_pods"
+        )
+        self._pod_controller.require(self._nodes)
+        self._pod_controller.require(self._pods)
         self._pods.on(self._pod_changed, self._pod_updated)
-        self._monitor = NodeMonitor(NAME, self._client, informers, self._recorder, options, self._unready)
-        self._controllers = (self._tainting, self._marking, *self._monitor.controllers)
+        self._monitor = NodeMonitor(NAME, self._client, informers, self._recorder, options, self._enqueue_pods)
+        self._controllers = (self._node_controller, self._pod_controller, *self._monitor.controllers)
         self._beside = (self._recorder.run,)
 
     @property
@@ -67,9 +70,9 @@ class NodeLifecycle(ComponentOfSeveral):
             return
         taints = node.get("spec", {}).get("taints") or []
         present = {taint["key"] for taint in taints if taint["key"] in OURS and taint["effect"] == "NoSchedule"}
-        wanted = wanted_taints({"spec": {}, **node})
+        required = required_taints({"spec": {}, **node})
         try:
-            await swap_taints(self._client, node, wanted - present, present - wanted, "NoSchedule")
+            await swap_taints(self._client, node, required - present, present - required, "NoSchedule")
             await self._label(node)
         except Exception as error:
             if not is_reason(error, "NotFound"):
@@ -81,15 +84,13 @@ class NodeLifecycle(ComponentOfSeveral):
         if missing:
             await self._client.patch(NODES, node["metadata"]["name"], {"metadata": {"labels": missing}})
 
-    # Pods of nodes that are not ready.
-
     def _pod_changed(self, pod: Json) -> None:
         name = pod["spec"].get("nodeName")
         if name and (name not in self._nodes.objects or self._is_unready(name)):
-            self._marking.queue.add(key_of(pod))
+            self._pod_controller.queue.add(key_of(pod))
 
     def _is_unready(self, name: str) -> bool:
-        """Whether a node is known and says that it is not ready."""
+        """Return whether a node is known and reports that it is not ready."""
         node = self._nodes.get(name)
         ready = condition_of(node, "Ready") if node is not None else None
         return ready is not None and ready["status"] != "True"
@@ -98,13 +99,13 @@ class NodeLifecycle(ComponentOfSeveral):
         if pod["spec"].get("nodeName") != before["spec"].get("nodeName"):
             self._pod_changed(pod)
 
-    def _unready(self, node: str) -> None:
-        """A node is not ready any more."""
+    def _enqueue_pods(self, node: str) -> None:
+        """Enqueue the pods of a node that has become unready."""
         for key in self._on_node.keys(node):
-            self._marking.queue.add(key)
+            self._pod_controller.queue.add(key)
 
-    async def mark(self, key: str) -> timedelta | None:
-        """A pod on a node that is not ready is not ready."""
+    async def set_unready(self, key: str) -> timedelta | None:
+        """Set a pod unready if its node is unready."""
         pod = self._pods.get(key)
         if pod is None or not self._is_unready(pod["spec"].get("nodeName", "")) or not is_ready(pod):
             return None

@@ -1,7 +1,7 @@
-"""Whether nodes are heard of, and how many of a zone are not. Pure.
+"""The heartbeats of nodes, and the disruption state of zones. Pure.
 
-A node is heard of when the heartbeat of its Ready condition or the time of its lease changes; what counts is when that
-was seen here, so that clocks need not agree. Facts: upstream's pkg/controller/nodelifecycle.
+A node's heartbeat is a change of its Ready condition's lastHeartbeatTime or of its lease's renewTime. The local time of
+the observation counts, so that clocks need not agree. Facts: upstream's pkg/controller/nodelifecycle.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ _REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 NORMAL: Final = "Normal"
 PARTIAL: Final = "PartialDisruption"
 FULL: Final = "FullDisruption"
-#: Fewer nodes that are not ready are no disruption of a zone.
-_FEW: Final = 2
+#: Maximum number of unready nodes without disruption of the zone.
+_MAX_UNREADY: Final = 2
 
 
 @dataclass(slots=True)
 class Health:
-    """When a node was last heard of, and by what."""
+    """The last heartbeat of a node, with the observed condition and renewTime."""
 
-    heard: datetime
+    last_seen: datetime
     ready: Json | None = None
     renewed: str = ""
 
     @classmethod
     def of(cls, node: Json, now: datetime) -> Health:
-        """A node that is looked at for the first time; one that has said nothing yet counts from when it was made."""
+        """Create the health of a new node. A node without status counts from its creation."""
         ready = condition_of(node, "Ready")
         made = parse_time(node["metadata"]["creationTimestamp"])
         return cls(now if ready is not None else made, ready)
 
-    def hear(self, node: Json, lease: Json | None, now: datetime) -> None:
-        """Looks at the node again."""
+    def update(self, node: Json, lease: Json | None, now: datetime) -> None:
+        """Update the health with the current node and lease."""
         ready = condition_of(node, "Ready")
         if (ready is None) != (self.ready is None) or _heartbeat(ready) != _heartbeat(self.ready):
-            self.heard = now
+            self.last_seen = now
         self.ready = ready
         renewed = ((lease or {}).get("spec") or {}).get("renewTime") or ""
         if renewed and (not self.renewed or parse_time(renewed) > parse_time(self.renewed)):
-            self.heard, self.renewed = now, renewed
+            self.last_seen, self.renewed = now, renewed
 
 
 def _heartbeat(ready: Json | None) -> str:
@@ -54,7 +54,7 @@ def _heartbeat(ready: Json | None) -> str:
 
 
 def silent_conditions(node: Json, now: datetime) -> list[Json]:
-    """The conditions of a node that is not heard of."""
+    """Return the conditions of a node without heartbeat."""
     conditions: list[Json] = list((node.get("status") or {}).get("conditions") or ())
     for kind in _REPORTED:
         known = condition_of(node, kind)
@@ -75,7 +75,7 @@ def silent_conditions(node: Json, now: datetime) -> list[Json]:
 
 
 def zone_of(node: Json) -> str:
-    """Region and zone of a node as one name; "" where it has neither."""
+    """Return region and zone of a node as one name; "" if it has neither."""
     labels = node["metadata"].get("labels") or {}
     names = ("failure-domain.beta.kubernetes.io", "topology.kubernetes.io")
     zone, region = (
@@ -86,25 +86,25 @@ def zone_of(node: Json) -> str:
 
 
 def zone_state(ready: Sequence[bool], threshold: float) -> str:
-    """How a zone is, by which of its nodes are ready."""
+    """Return the disruption state of a zone from the readiness of its nodes."""
     missing = len(ready) - sum(ready)
     if missing and missing == len(ready):
         return FULL
-    return PARTIAL if missing > _FEW and missing / len(ready) >= threshold else NORMAL
+    return PARTIAL if missing > _MAX_UNREADY and missing / len(ready) >= threshold else NORMAL
 
 
 @dataclass(slots=True)
 class Limiter:
-    """Lets so many nodes through per second, one at once."""
+    """Limits the rate of tainted nodes, in nodes per second and without burst."""
 
     rate: float
     again: datetime | None = None
 
     def wait(self, now: datetime) -> timedelta | None:
-        """How long until the next one; None where none may pass at all."""
+        """Return the delay until the next node; None if no node may pass."""
         if self.rate <= 0:
             return None
         return max(timedelta(), self.again - now) if self.again is not None else timedelta()
 
-    def passed(self, now: datetime) -> None:
+    def record(self, now: datetime) -> None:
         self.again = now + timedelta(seconds=1 / self.rate)

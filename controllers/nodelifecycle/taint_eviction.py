@@ -1,7 +1,7 @@
-"""Pods go from nodes with NoExecute taints that they do not tolerate, at once or when the shortest toleration ends.
+"""The taint eviction controller: deletes pods that do not tolerate a NoExecute taint of their node.
 
-A time that was set stays while the taints are tolerated: it runs from when they were first seen here. Facts: upstream's
-pkg/controller/tainteviction.
+A pod is deleted immediately or when its shortest toleration ends. The deadline stays while the taints are tolerated; it
+counts from the first observation. Facts: upstream's pkg/controller/tainteviction.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
 def build(client: Client, informers: Informers, options: Options) -> TaintEviction:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return TaintEviction(client, informers, options)
 
 
 def no_execute(node: Json) -> list[Json]:
-    """The taints of a node that evict."""
+    """Return a node's NoExecute taints."""
     return [taint for taint in node.get("spec", {}).get("taints") or () if taint["effect"] == "NoExecute"]
 
 
 class _Due(NamedTuple):
     uid: str
     when: datetime
-    #: It has been deleted, and is not a second time.
+    #: Set after the deletion, which happens only once.
     done: bool = False
 
 
 class TaintEviction(ControllerComponent):
-    """The component. Keys are those of pods."""
+    """The taint eviction controller. Keys are those of pods."""
 
     name = NAME
 
@@ -64,10 +64,12 @@ class TaintEviction(ControllerComponent):
         self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
         self._due: dict[str, _Due] = {}
         self._deletions = Counter(
-            "taint_eviction_controller_pod_deletions_total", "Pods that were deleted because of taints of nodes."
+            "taint_eviction_controller_pod_deletions_total", "Pods deleted because of node taints."
         )
         name = "taint_eviction_controller_pod_deletion_duration_seconds"
-        self._latencies = Histogram(name, "Time from when a taint evicts to the deletion of the pod.", (), _BUCKETS)
+        self._latencies = Histogram(
+            name, "Time between the due time of an eviction and the deletion of the pod.", (), _BUCKETS
+        )
         self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="noexec_taint_pod")
         self._controller.alongside(self._recorder.run)
         self._controller.require(self._pods)
@@ -88,7 +90,10 @@ class TaintEviction(ControllerComponent):
             self._node_changed(node)
 
     def _pod_changed(self, pod: Json) -> None:
-        """Nothing is due of nearly all pods, and nothing evicts them; a node that comes later queues its pods."""
+        """Enqueue a pod that has a deadline or is on a tainted node; nearly all others are skipped.
+
+        A node that appears later enqueues its own pods.
+        """
         key, node = key_of(pod), self._nodes.get(pod["spec"].get("nodeName", ""))
         if key in self._due or (node is not None and no_execute(node)):
             self._controller.queue.add(key)
@@ -114,7 +119,7 @@ class TaintEviction(ControllerComponent):
             return None
         node = self._nodes.get(pod["spec"].get("nodeName", ""))
         taints, tolerations = no_execute(node) if node is not None else (), pod["spec"].get("tolerations") or ()
-        tolerated = _tolerated_for(taints, tolerations, self._compares)
+        tolerated = _toleration_time(taints, tolerations, self._compares)
         if tolerated is None:
             self._cancel(key)
             return None
@@ -130,10 +135,10 @@ class TaintEviction(ControllerComponent):
     def _cancel(self, key: str) -> None:
         due = self._due.pop(key, None)
         if due is not None and not due.done:
-            self._recorder.record(_referred(key), "Normal", _REASON, f"Cancelling deletion of Pod {key}")
+            self._recorder.record(_involved_object(key), "Normal", _REASON, f"Cancelling deletion of Pod {key}")
 
     async def _evict(self, key: str, pod: Json, due: _Due) -> None:
-        self._recorder.record(_referred(key), "Normal", _REASON, f"Marking for deletion Pod {key}")
+        self._recorder.record(_involved_object(key), "Normal", _REASON, f"Marking for deletion Pod {key}")
         namespace, name = split_key(key)
         try:
             fresh = await self._client.get(PODS, name, namespace)
@@ -153,8 +158,8 @@ class TaintEviction(ControllerComponent):
         self._latencies.observe((clock.now() - due.when).total_seconds())
 
 
-def _tolerated_for(taints: Iterable[Json], tolerations: Sequence[Json], comparing: bool) -> timedelta | None:
-    """How long all the taints are tolerated; None where they are for ever."""
+def _toleration_time(taints: Iterable[Json], tolerations: Sequence[Json], comparing: bool) -> timedelta | None:
+    """Return how long all taints are tolerated; None means forever."""
     seconds: list[int] = []
     for taint in taints:
         value, effect = taint.get("value") or "", taint["effect"]
@@ -166,7 +171,7 @@ def _tolerated_for(taints: Iterable[Json], tolerations: Sequence[Json], comparin
     return go_seconds(min(seconds)) if seconds else None
 
 
-def _referred(key: str) -> Json:
-    """What events say of a pod: its name alone."""
+def _involved_object(key: str) -> Json:
+    """Build the involved object of an event: the pod's name without uid."""
     namespace, name = split_key(key)
     return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": {"namespace": namespace, "name": name}}

@@ -1,4 +1,4 @@
-"""The taints of a node that say how it is: which it should have, and how they are changed."""
+"""The taints that reflect a node's condition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controllers.runtime.times import go_time
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-#: Condition type → status → the taint's key.
+#: Taint key by condition type and status.
 _TAINTS: Final[dict[str, dict[str, str]]] = {
     "Ready": {"False": NOT_READY, "Unknown": UNREACHABLE},
     "MemoryPressure": {"True": "node.kubernetes.io/memory-pressure"},
@@ -24,9 +24,11 @@ _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 OURS: Final = frozenset({_UNSCHEDULABLE, *(key for by_status in _TAINTS.values() for key in by_status.values())})
 
 
-def wanted_taints(node: Json) -> set[str]:
-    """Keys of the NoSchedule taints that a node's conditions and spec.unschedulable ask for. Without a Ready condition
-    nothing is known of the node, and the taint that it was created with stays."""
+def required_taints(node: Json) -> set[str]:
+    """Return the keys of the NoSchedule taints for a node's conditions and spec.unschedulable.
+
+    Without a Ready condition the node's state is unknown, and its initial taint stays.
+    """
     conditions = {c["type"]: c["status"] for c in node.get("status", {}).get("conditions") or ()}
     keys = {key for kind, by_status in _TAINTS.items() if (key := by_status.get(conditions.get(kind, "")))}
     if "Ready" not in conditions:
@@ -42,8 +44,9 @@ def has_taint(node: Json, key: str, effect: str) -> bool:
 
 
 async def swap_taints(client: Client, node: Json, add: Collection[str], remove: Collection[str], effect: str) -> None:
-    """Adds and removes taints of one effect, by key, where that changes anything. Raises StatusError: Conflict where
-    somebody else has changed the node meanwhile.
+    """Add and remove taints of one effect by key, if needed.
+
+    Raise StatusError, with Conflict if the node has changed meanwhile.
     """
     if not add and not remove:
         return

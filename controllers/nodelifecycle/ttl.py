@@ -1,5 +1,6 @@
-"""How long kubelets may keep ConfigMaps and Secrets: the annotation `node.alpha.kubernetes.io/ttl` of each node, in
-seconds, which grows with the number of nodes. Facts: upstream's pkg/controller/ttl.
+"""The TTL controller: sets `node.alpha.kubernetes.io/ttl`, the seconds for which kubelets may cache objects.
+
+It grows with the number of nodes. Facts: upstream's pkg/controller/ttl.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from controllers.runtime.kinds import NODES, Json, key_of
 NAME = "ttl-controller"
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 _WORKERS: Final = 5
-#: From how many nodes and to how many each step holds, and its seconds. They overlap, so that a cluster at an edge does
-#: not change all its nodes again and again.
+#: Minimum and maximum number of nodes of each step, and its TTL in seconds. Steps overlap, so that a cluster at an edge
+#: does not rewrite all nodes repeatedly.
 _STEPS = ((0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, None, 300))
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 def build(client: Client, informers: Informers, options: Options) -> NodeTtl:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return NodeTtl(client, informers)
 
 
 class NodeTtl(ControllerComponent):
-    """The component. Keys are names of nodes."""
+    """The TTL controller. Keys are names of nodes."""
 
     name = NAME
 
@@ -39,18 +40,19 @@ class NodeTtl(ControllerComponent):
         self._count, self._step = 0, 0
         self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="ttlcontroller")
         self._controller.require(self._nodes)
-        self._nodes.on(added=self._added, updated=self._updated, deleted=lambda _: self._counted(-1))
+        self._nodes.on(added=self._node_added, updated=self._node_updated, deleted=lambda _: self._change_count(-1))
 
-    def _added(self, node: Json) -> None:
-        self._counted(1)
+    def _node_added(self, node: Json) -> None:
+        self._change_count(1)
         self._controller.queue.add(key_of(node))
 
-    def _updated(self, _: Json, node: Json) -> None:
+    def _node_updated(self, _: Json, node: Json) -> None:
         self._controller.queue.add(key_of(node))
 
-    def _counted(self, more: int) -> None:
-        """One node more or less. All nodes are looked at where that makes another step hold: upstream comes to each at
-        its next heartbeat.
+    def _change_count(self, more: int) -> None:
+        """Update the number of nodes. A new step enqueues all nodes.
+
+        Upstream waits for the next heartbeat of each node instead.
         """
         self._count += more
         least, most, _ = _STEPS[self._step]
@@ -66,7 +68,7 @@ class NodeTtl(ControllerComponent):
     async def reconcile(self, key: str) -> timedelta | None:
         node = self._nodes.get(key)
         seconds = _STEPS[self._step][2]
-        if node is None or _said(node) == seconds:
+        if node is None or _parse_annotation(node) == seconds:
             return None
         body = {"metadata": {"annotations": {ANNOTATION: str(seconds)}}}
         try:
@@ -77,7 +79,7 @@ class NodeTtl(ControllerComponent):
         return None
 
 
-def _said(node: Json) -> int | None:
-    """The annotation's number; None where there is none."""
+def _parse_annotation(node: Json) -> int | None:
+    """Return the annotation's number; None if absent or invalid."""
     text = (node["metadata"].get("annotations") or {}).get(ANNOTATION, "")
     return int(text) if _NUMBER.fullmatch(text) else None

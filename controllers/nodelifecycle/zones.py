@@ -1,8 +1,8 @@
-"""Looks at all nodes again and again: which are not heard of, and which get NoExecute taints.
+"""Checks all nodes periodically: their heartbeats and NoExecute taints.
 
-In a zone where all is well the nodes that are not ready are tainted one by one, ten seconds apart; in one where many
-are not ready more slowly, or not at all where it is small; and where no node of any zone is ready none is, because then
-it is probably us who do not hear. Facts: upstream's pkg/controller/nodelifecycle.
+In a healthy zone unready nodes are tainted one by one, ten seconds apart. In a zone with many unready nodes the rate is
+lower, or zero in a small zone. If no node of any zone is ready, none is tainted, because the fault is probably on this
+side. Facts: upstream's pkg/controller/nodelifecycle.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class _Zone:
-    """`waiting`: nodes that will be tainted, in order."""
+    """The state of one zone. `waiting` has the nodes to taint, in order."""
 
     def __init__(self, rate: float) -> None:
         self.state = ""
@@ -47,7 +47,7 @@ class _Zone:
 
 
 class NodeMonitor:
-    """`unready` is told of nodes that are not ready any more."""
+    """The periodic check. `unready` is called with each node that becomes unready."""
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class NodeMonitor:
         self._health: dict[str, Health] = {}
         self._known: dict[str, Json] = {}
         self._zones: dict[str, _Zone] = {}
-        self._looking = Controller(name, self.look, queue="node_lifecycle_controller_health")
-        self._looking.require(self._nodes)
-        self._looking.require(self._leases)
-        self._looking.queue.add("")
-        self._tainting = Controller(name, self.taint, queue="node_lifecycle_controller_taints")
-        self._tainting.require(self._nodes)
-        self.controllers = (self._looking, self._tainting)
+        self._health_controller = Controller(name, self.check_all, queue="node_lifecycle_controller_health")
+        self._health_controller.require(self._nodes)
+        self._health_controller.require(self._leases)
+        self._health_controller.queue.add("")
+        self._taint_controller = Controller(name, self.taint, queue="node_lifecycle_controller_taints")
+        self._taint_controller.require(self._nodes)
+        self.controllers = (self._health_controller, self._taint_controller)
         label = ("zone",)
-        self._evictions = Counter("node_collector_evictions_total", "Nodes that were tainted NoExecute.", label)
-        prefix, updating = "node_collector_update_", "Time that it takes to look at"
+        self._evictions = Counter("node_collector_evictions_total", "Nodes tainted NoExecute.", label)
+        prefix, updating = "node_collector_update_", "Duration of checking"
         self._one_node = Histogram(
             f"{prefix}node_health_duration_seconds", f"{updating} a node.", (), exponential(0.001, 4, 8)
         )
@@ -83,33 +83,34 @@ class NodeMonitor:
         )
         self.metrics: Sequence[Family] = (
             self._evictions, self._one_node, self._all_nodes,
-            Gauge("node_collector_zone_size", "Nodes by zone.", label, lambda: self._measured(len)),
-            Gauge("node_collector_zone_health", "Nodes that are ready by zone, in percent.", label,
-                lambda: self._measured(lambda ready: 100 * sum(ready) / len(ready) if ready else 100)),
-            Gauge("node_collector_unhealthy_nodes_in_zone", "Nodes that are not ready by zone.", label,
-                lambda: self._measured(lambda ready: len(ready) - sum(ready))),
+            Gauge("node_collector_zone_size", "Nodes by zone.", label, lambda: self._measure(len)),
+            Gauge("node_collector_zone_health", "Ready nodes by zone, in percent.", label,
+                lambda: self._measure(lambda ready: 100 * sum(ready) / len(ready) if ready else 100)),
+            Gauge("node_collector_unhealthy_nodes_in_zone", "Unready nodes by zone.", label,
+                lambda: self._measure(lambda ready: len(ready) - sum(ready))),
         )  # fmt: skip
 
-    def _measured(self, measure: Callable[[list[bool]], float]) -> Mapping[Labels, float]:
+    def _measure(self, measure: Callable[[list[bool]], float]) -> Mapping[Labels, float]:
         return {(name,): measure(zone.ready) for name, zone in self._zones.items()}
 
     @staticmethod
     def now() -> str:
         return go_time(clock.now())
 
-    async def look(self, _: str) -> timedelta:
-        """One round over all nodes, between which others get their turn: there may be thousands, and all may have
-        fallen silent.
+    async def check_all(self, _: str) -> timedelta:
+        """Check all nodes, yielding to other tasks in between.
+
+        There may be thousands of nodes, and all may have fallen silent.
         """
         elapsed = clock.stopwatch()
         began = elapsed()
         nodes = list(self._nodes.objects.values())
-        await self._meet(nodes)
+        await self._register(nodes)
         ready: dict[str, list[bool]] = {}
         async for node in in_turns(nodes):
             since = elapsed()
             try:
-                found = await self._look_at(node)
+                found = await self._check(node)
             except StatusError as error:
                 log.info("%s: node %s: %s", self._name, node["metadata"]["name"], error)
                 continue
@@ -117,58 +118,58 @@ class NodeMonitor:
                 self._one_node.observe(elapsed() - since)
             if found is not None and _EXCLUDED not in (node["metadata"].get("labels") or {}):
                 ready.setdefault(zone_of(node), []).append(found)
-        await self._judge_zones(ready)
-        # Only now is it known whether any may be tainted.
+        await self._update_zones(ready)
+        # The rates of the zones are only known now.
         for name, zone in self._zones.items():
             if zone.waiting:
-                self._tainting.queue.add(name)
+                self._taint_controller.queue.add(name)
         self._all_nodes.observe(elapsed() - began)
         return PERIOD
 
-    async def _meet(self, nodes: list[Json]) -> None:
-        """Nodes that came and went."""
+    async def _register(self, nodes: list[Json]) -> None:
+        """Register new nodes and drop deleted ones."""
         async for node in in_turns(nodes):
             name = node["metadata"]["name"]
             self._zones.setdefault(zone_of(node), _Zone(self._limits.eviction_rate))
             if name not in self._known:
                 self._known[name] = node
-                self._tell(node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
+                self._record(node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
         for name in self._known.keys() - self._nodes.objects.keys():
             node = self._known.pop(name)
             self._health.pop(name, None)
-            self._tell(node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
+            self._record(node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
 
-    def _tell(self, node: Json, reason: str, message: str) -> None:
+    def _record(self, node: Json, reason: str, message: str) -> None:
         metadata = {name: node["metadata"][name] for name in ("name", "uid")}
         about = {"apiVersion": NODES.api_version, "kind": NODES.kind, "metadata": metadata}
         self._recorder.record(about, "Normal", reason, message)
 
-    async def _look_at(self, node: Json) -> bool | None:
-        """Whether the node is ready; None where it does not count. Raises StatusError."""
+    async def _check(self, node: Json) -> bool | None:
+        """Check one node. Return whether it is ready, or None if it is ignored. Raise StatusError."""
         name, now = node["metadata"]["name"], clock.now()
         health = self._health.get(name)
         if health is None:
             health = self._health[name] = Health.of(node, now)
-        health.hear(node, self._leases.get(f"{_LEASES}/{name}"), now)
+        health.update(node, self._leases.get(f"{_LEASES}/{name}"), now)
         observed = condition_of(node, "Ready")
         current = observed
         grace = self._limits.startup_grace if observed is None else self._limits.monitor_grace
-        if now > health.heard + grace and (observed is None or observed["status"] != "Unknown"):
+        if now > health.last_seen + grace and (observed is None or observed["status"] != "Unknown"):
             status = {**(node.get("status") or {}), "conditions": silent_conditions(node, now)}
             node = await self._client.update_status(NODES, {**node, "status": status})
             current = health.ready = condition_of(node, "Ready")
         if current is not None:
-            await self._taint_or_release(node, current["status"])
+            await self._taint_or_untaint(node, current["status"])
             if current["status"] != "True" and observed is not None and observed["status"] == "True":
-                self._tell(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+                self._record(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
                 self._unready(name)
         return current is not None and current["status"] == "True"
 
-    async def _taint_or_release(self, node: Json, ready: str) -> None:
+    async def _taint_or_untaint(self, node: Json, ready: str) -> None:
         zone = self._zones[zone_of(node)]
         name = node["metadata"]["name"]
         if ready == "True":
-            await self._release(node)
+            await self._untaint(node)
             return
         wanted, other = _TAINT[ready]
         if has_taint(node, other, _EFFECT):
@@ -177,14 +178,14 @@ class NodeMonitor:
         elif not has_taint(node, wanted, _EFFECT) and name not in zone.waiting:
             zone.waiting[name] = None
 
-    async def _release(self, node: Json) -> None:
-        """Takes the taints away, and the node out of the queue."""
+    async def _untaint(self, node: Json) -> None:
+        """Remove the node's NoExecute taints and its queue entry."""
         self._zones[zone_of(node)].waiting.pop(node["metadata"]["name"], None)
         keys = [key for key in (NOT_READY, UNREACHABLE) if has_taint(node, key, _EFFECT)]
         await swap_taints(self._client, node, (), keys, _EFFECT)
 
     async def taint(self, name: str) -> timedelta | None:
-        """Taints the next node of a zone, if one may be; how long until the one after that."""
+        """Taint the next node of a zone if the rate allows it. Return the delay until the next one."""
         zone = self._zones[name]
         while zone.waiting:
             wait = zone.limiter.wait(clock.now())
@@ -198,11 +199,11 @@ class NodeMonitor:
                 remove = (other,) if has_taint(node, other, _EFFECT) else ()
                 await swap_taints(self._client, node, (wanted,), remove, _EFFECT)
                 self._evictions.inc(name)
-                zone.limiter.passed(clock.now())
+                zone.limiter.record(clock.now())
             zone.waiting.pop(first, None)
         return None
 
-    async def _judge_zones(self, ready: dict[str, list[bool]]) -> None:
+    async def _update_zones(self, ready: dict[str, list[bool]]) -> None:
         states = {name: zone_state(found, self._limits.unhealthy_zone_threshold) for name, found in ready.items()}
         for name, zone in self._zones.items():
             zone.ready = ready.get(name, [])
@@ -212,26 +213,26 @@ class NodeMonitor:
             return
         if all_down:
             async for node in in_turns(list(self._nodes.objects.values())):
-                await self._try_release(node)
+                await self._try_untaint(node)
             for name in states:
                 self._set_state(name, FULL, 0.0)
             return
         if were_all_down:
-            # Nobody could be heard: everybody gets time to be heard again.
+            # All nodes were silent: each gets a full grace period.
             for health in self._health.values():
-                health.heard = clock.now()
+                health.last_seen = clock.now()
         for name, state in states.items():
             if state != self._zones[name].state:
                 self._set_state(name, state, self._rate(state, len(ready[name])))
 
-    async def _try_release(self, node: Json) -> None:
+    async def _try_untaint(self, node: Json) -> None:
         try:
-            await self._release(node)
+            await self._untaint(node)
         except StatusError as error:
             log.info("%s: node %s: %s", self._name, node["metadata"]["name"], error)
 
     def _rate(self, state: str, size: int) -> float:
-        """Nodes per second that may be tainted."""
+        """Return the taint rate of a zone in nodes per second."""
         limits = self._limits
         if state == PARTIAL:
             return limits.secondary_eviction_rate if size > limits.large_cluster_size_threshold else 0.0

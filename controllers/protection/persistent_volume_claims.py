@@ -1,7 +1,7 @@
-"""Protection of claims on volumes: a deleted claim stays while a pod that has a node uses it.
+"""PVC protection: a deleted claim stays while a pod with a node uses it.
 
-Facts: upstream's pkg/controller/volume/pvcprotection. The pods of the claim's namespace are asked of the server: the
-informer may not know yet of the pod that was bound a moment ago.
+Facts: upstream's pkg/controller/volume/pvcprotection. Pods are listed from the server, because the informer may lack a
+pod that was just bound.
 """
 
 from __future__ import annotations
@@ -18,35 +18,38 @@ FINALIZER = "kubernetes.io/pvc-protection"
 
 
 def build(client: Client, informers: Informers, options: Options) -> VolumeClaimProtection:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return VolumeClaimProtection(client, informers)
 
 
 class VolumeClaimProtection(Protection):
-    """The component."""
+    """The PVC protection controller."""
 
     def __init__(self, client: Client, informers: Informers) -> None:
         super().__init__(NAME, VOLUME_CLAIMS, FINALIZER, client, informers, queue="pvcprotection")
         pods = informers.of(PODS)
         self._controller.require(pods)
-        pods.on(updated=lambda _, pod: self._shut_down(pod), deleted=self._gone)
+        pods.on(updated=lambda _, pod: self._pod_updated(pod), deleted=self._pod_gone)
 
-    def _shut_down(self, pod: Json) -> None:
+    def _pod_updated(self, pod: Json) -> None:
         if _is_shut_down(pod):
-            self._gone(pod)
+            self._pod_gone(pod)
 
-    def _gone(self, pod: Json) -> None:
+    def _pod_gone(self, pod: Json) -> None:
         namespace = pod["metadata"]["namespace"]
         for name, _ in pod_claims(pod):
             self._controller.queue.add(f"{namespace}/{name}")
 
-    async def in_use(self, key: str, obj: Json) -> bool:
+    async def is_in_use(self, key: str, obj: Json) -> bool:
         pods = await self._client.list(PODS, obj["metadata"]["namespace"])
         return any(_uses(pod, obj) for pod in pods["items"])
 
 
 def _uses(pod: Json, claim: Json) -> bool:
-    """A pod without a node will not start any more with a claim that is deleted, so it does not count."""
+    """Return whether a pod uses the claim.
+
+    A pod without a node does not count: it can no longer start with a deleted claim.
+    """
     if not pod["spec"].get("nodeName"):
         return False
     for name, made_for_pod in pod_claims(pod):
@@ -58,6 +61,6 @@ def _uses(pod: Json, claim: Json) -> bool:
 
 
 def _is_shut_down(pod: Json) -> bool:
-    """Its node is done with it, or nobody waits for that: only finalizers keep it."""
+    """Return whether only finalizers keep the pod."""
     metadata = pod["metadata"]
     return bool(metadata.get("deletionTimestamp")) and metadata.get("deletionGracePeriodSeconds") == 0

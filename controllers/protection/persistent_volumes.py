@@ -1,6 +1,4 @@
-"""Protection of volumes: a deleted volume stays while it is bound to a claim. Facts: upstream's
-pkg/controller/volume/pvprotection.
-"""
+"""PV protection: a deleted volume stays while it is bound. Facts: upstream's pkg/controller/volume/pvprotection."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ FINALIZER = "kubernetes.io/pv-protection"
 
 
 def build(client: Client, informers: Informers, options: Options) -> VolumeProtection:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return VolumeProtection(NAME, VOLUMES, FINALIZER, client, informers, queue="pvprotection")
 
 
 class VolumeProtection(Protection):
-    """The component."""
+    """The PV protection controller."""
 
-    async def in_use(self, key: str, obj: Json) -> bool:
+    async def is_in_use(self, key: str, obj: Json) -> bool:
         return (obj.get("status") or {}).get("phase") == "Bound"

@@ -1,6 +1,6 @@
-"""Protection of what is in use: a deleted object stays until nobody uses it any more.
+"""Protection of objects in use: a deleted object stays until it is no longer used.
 
-The API server's admission gives new objects a finalizer; components of this kind take it away.
+Admission in the API server adds the finalizer to new objects; these controllers remove it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from controllers.runtime.kinds import Json, Kind
 
 
 class Protection(ControllerComponent):
-    """The component; it does nothing where it is not enabled. Keys are those of the protected objects: whoever stops
-    using one adds its key to the queue.
+    """The base of protection controllers; idle if not enabled.
+
+    Keys are those of the protected objects. Subclasses enqueue the key of an object that is no longer used.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class Protection(ControllerComponent):
         enabled: bool = True,
         adds: bool = False,
     ) -> None:
-        """`adds`: objects that came without the finalizer get it."""
+        """Create the controller. `adds` also adds the finalizer to existing objects without it."""
         self.name, self._enabled, self._adds = name, enabled, adds
         self._client, self._kind, self._finalizer = client.named(name), kind, finalizer
         self._controller = Controller(name, self.reconcile, queue=queue)
@@ -44,8 +45,8 @@ class Protection(ControllerComponent):
         else:
             await asyncio.Event().wait()
 
-    async def in_use(self, key: str, obj: Json) -> bool:
-        """Whether the object has to stay."""
+    async def is_in_use(self, key: str, obj: Json) -> bool:
+        """Return whether the object must stay."""
         raise NotImplementedError
 
     async def reconcile(self, key: str) -> None:
@@ -57,7 +58,7 @@ class Protection(ControllerComponent):
             return
         if self._adds and not has and not deleted:
             wanted = [*finalizers, self._finalizer]
-        elif deleted and has and not await self.in_use(key, obj):
+        elif deleted and has and not await self.is_in_use(key, obj):
             wanted = [name for name in finalizers if name != self._finalizer]
         else:
             return

@@ -1,4 +1,4 @@
-"""Protection of VolumeAttributesClasses: a deleted class stays while a volume or a claim names it.
+"""VolumeAttributesClass protection: a deleted class stays while a volume or a claim names it.
 
 Facts: upstream's pkg/controller/volume/vacprotection.
 """
@@ -15,17 +15,17 @@ from controllers.runtime.kinds import VOLUME_ATTRIBUTES_CLASSES, VOLUME_CLAIMS, 
 
 NAME = "volumeattributesclass-protection-controller"
 FINALIZER = "kubernetes.io/vac-protection"
-#: Its kind is in storage.k8s.io/v1 from this release on.
+#: First release with the kind in storage.k8s.io/v1.
 _SINCE = (1, 34)
 
 
 def build(client: Client, informers: Informers, options: Options) -> VolumeAttributesClassProtection:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return VolumeAttributesClassProtection(client, informers, options)
 
 
 class VolumeAttributesClassProtection(Protection):
-    """The component. A class that came without the finalizer gets it."""
+    """The protection controller. Adds the finalizer to classes created without it."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         features = options.features
@@ -40,18 +40,18 @@ class VolumeAttributesClassProtection(Protection):
         for informer in (informers.of(VOLUMES), informers.of(VOLUME_CLAIMS)):
             self._controller.require(informer)
             self._users.append(informer.index("attributes class", _classes))
-            informer.on(updated=lambda before, _: self._left(before), deleted=self._left)
+            informer.on(updated=lambda before, _: self._enqueue_classes(before), deleted=self._enqueue_classes)
 
-    def _left(self, obj: Json) -> None:
+    def _enqueue_classes(self, obj: Json) -> None:
         for name in _classes(obj):
             self._controller.queue.add(name)
 
-    async def in_use(self, key: str, obj: Json) -> bool:
+    async def is_in_use(self, key: str, obj: Json) -> bool:
         return any(users.get(key) for users in self._users)
 
 
 def _classes(obj: Json) -> Iterator[str]:
-    """The classes that a volume or a claim has, is to have, or is on its way to."""
+    """Yield the current, requested and target classes of a volume or claim."""
     status = obj.get("status") or {}
     names = {
         obj["spec"].get("volumeAttributesClassName"),

@@ -1,1 +1,1 @@
-"""The authority that signs certificates, its options, and the purposes that it signs for."""
+"""The authority that signs certificates, its options, and its signers' rules."""

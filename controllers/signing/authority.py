@@ -1,6 +1,6 @@
-"""An authority that signs certificates: its own certificate and key.
+"""A certificate authority: a certificate with its key.
 
-What a signed certificate is like (subject, extensions, validity) is upstream's pkg/controller/certificates/authority.
+Subject, extensions and validity of signed certificates follow upstream's pkg/controller/certificates/authority.
 `cryptography` is loaded with the first certificate.
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["AlternativeNames", "Authority", "AuthorityError", "Pair"]
 
-#: How long before its signing a certificate begins to be valid, so that clocks may differ.
+#: Backdating of certificates, which allows for clock skew.
 _BACKDATE: Final = timedelta(minutes=5)
-#: One that is valid for less than this keeps its full time from now on.
+#: Certificates with a shorter lifetime have it in full from now on.
 _SHORT: Final = timedelta(hours=8)
-#: The parts of a subject that are signed, in their order; of those in `_LAST` the last one, of others all.
+#: The signed parts of a subject in order. Of parts in `_LAST` only the last value is signed, of others all.
 _SUBJECT: Final = (
     "2.5.4.6", "2.5.4.10", "2.5.4.11", "2.5.4.7", "2.5.4.8", "2.5.4.9", "2.5.4.17", "2.5.4.3", "2.5.4.5",
 )  # fmt: skip
@@ -44,7 +44,7 @@ _EXTENDED: Final = {
     "microsoft sgc": "1.3.6.1.4.1.311.10.3.3",
     "netscape sgc": "2.16.840.1.113730.4.1",
 }
-#: Arguments of the library by usage.
+#: Argument of `x509.KeyUsage` by usage.
 _BASIC: Final = {
     "signing": "digital_signature",
     "digital signature": "digital_signature",
@@ -60,17 +60,17 @@ _BASIC: Final = {
 
 
 class AuthorityError(ValueError):
-    """What is wrong with an authority, in one line."""
+    """An authority is unusable. The text is one line."""
 
 
 class Pair(NamedTuple):
-    """The files of an authority, in PEM."""
+    """The PEM files of an authority."""
 
     certificate: Path
     key: Path
 
     def read(self) -> Authority:
-        """The authority as the files have it now. Raises AuthorityError."""
+        """Load the authority from its files. Raise AuthorityError."""
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -91,7 +91,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlternativeNames:
-    """What a request says that its certificate is for, beside the subject."""
+    """The subject alternative names of a request."""
 
     dns: tuple[str, ...] = ()
     emails: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class AlternativeNames:
 
     @staticmethod
     def of(request: x509.CertificateSigningRequest) -> AlternativeNames:
-        """Those of a request."""
+        """Return the names of a request."""
         from cryptography import x509
 
         try:
@@ -118,7 +118,7 @@ class AlternativeNames:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate and its key."""
+    """A certificate with its key."""
 
     certificate: x509.Certificate
     key: CertificateIssuerPrivateKeyTypes
@@ -126,7 +126,7 @@ class Authority:
     def sign(
         self, request: x509.CertificateSigningRequest, usages: Iterable[str], lifetime: timedelta, now: datetime
     ) -> bytes:
-        """The certificate in PEM. Raises AuthorityError where this authority's own time is over."""
+        """Return a signed certificate in PEM. Raise AuthorityError if the authority has expired."""
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -144,7 +144,7 @@ class Authority:
         for extension, critical in (
             *_usages(frozenset(usages)),
             (x509.BasicConstraints(ca=False, path_length=None), True),
-            *self._known_by(),
+            *self._key_identifier(),
             *_names(AlternativeNames.of(request), critical=not subject.rdns),
         ):
             builder = builder.add_extension(extension, critical)
@@ -157,8 +157,8 @@ class Authority:
         rest = lifetime - (timedelta() if lifetime < _SHORT else _BACKDATE)
         return now - _BACKDATE, now + min(last - now, rest)
 
-    def _known_by(self) -> Iterable[tuple[x509.ExtensionType, bool]]:
-        """The authority's key, where it has an identifier."""
+    def _key_identifier(self) -> Iterable[tuple[x509.ExtensionType, bool]]:
+        """Yield the authority key identifier, if the authority has one."""
         from cryptography import x509
 
         try:
@@ -195,7 +195,7 @@ def _usages(usages: frozenset[str]) -> Iterable[tuple[x509.ExtensionType, bool]]
 
     basic = dict.fromkeys(_BASIC.values(), False) | {_BASIC[usage]: True for usage in usages if usage in _BASIC}
     if not basic["key_agreement"]:
-        # Without it the two mean nothing (RFC 5280), and the library does not take them.
+        # Without key agreement both are undefined (RFC 5280), and the library rejects them.
         basic["encipher_only"] = basic["decipher_only"] = False
     if any(basic.values()):
         yield x509.KeyUsage(**basic), True

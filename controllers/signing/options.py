@@ -1,4 +1,4 @@
-"""What signs for which signer: kube-controller-manager's flags, and the authority that a server makes for itself."""
+"""The signing options: kube-controller-manager's flags, or the server's own authority."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _OWN_FLAGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SigningOptions:
-    """`pairs`: the files by signer; a signer that has none signs nothing. `own` instead makes or finds the files of one
-    authority for all, with the first certificate. No certificate is valid for longer than `duration`.
+    """The authorities of signers.
+
+    `pairs` has the files by signer. `own` returns the files of one authority for all signers, created with the first
+    certificate. `duration` is the longest lifetime of a certificate.
     """
 
     pairs: Mapping[str, Pair] = field(default_factory=dict)
@@ -35,41 +37,43 @@ class SigningOptions:
     duration: timedelta = timedelta(days=365)
 
     def pair(self, signer: str) -> Pair | None:
-        """The files that sign for a signer. Raises OSError where its own cannot be made."""
+        """Return the files of a signer. Raise OSError if the own authority cannot be created."""
         return self.pairs.get(signer) or (None if self.own is None else Pair(*self.own()))
 
-    def signs(self, signer: str) -> bool:
-        """Whether there is something that signs for a signer."""
+    def can_sign(self, signer: str) -> bool:
+        """Return whether a signer has an authority."""
         return self.own is not None or signer in self.pairs
 
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
-    """kube-controller-manager's."""
+    """Add kube-controller-manager's flags."""
     names = ("", *(f"-{name}" for name in _OWN_FLAGS))
     for name in names:
-        signer = f"for {_OWN_FLAGS[name[1:]]} only" if name else "for all four kubernetes.io signers"
+        signer = f"of {_OWN_FLAGS[name[1:]]}" if name else "of all four kubernetes.io signers"
         group.add_argument(
-            f"--{_FLAG}{name}-cert-file", type=Path, metavar="FILE", help=f"CA certificate {signer} (PEM)"
+            f"--{_FLAG}{name}-cert-file", type=Path, metavar="FILE", help=f"CA certificate {signer}, in PEM"
         )
-        group.add_argument(f"--{_FLAG}{name}-key-file", type=Path, metavar="FILE", help="private key of this CA (PEM)")
+        group.add_argument(
+            f"--{_FLAG}{name}-key-file", type=Path, metavar="FILE", help="private key of that certificate, in PEM"
+        )
     group.add_argument(
         f"--{_FLAG}-duration", default="8760h", metavar="DURATION",
-        help="maximum validity of signed certificates (default 8760h)",
+        help="longest lifetime of a certificate (default 8760h)",
     )  # fmt: skip
 
 
 def read_signing(given: argparse.Namespace) -> SigningOptions:
-    """What the flags say. Raises ValueError, in one line that names the flag."""
+    """Parse the signing flags. Raise ValueError naming the bad flag in one line."""
     try:
         duration = parse_duration(given.cluster_signing_duration)
     except ValueError:
         text = f'"{given.cluster_signing_duration}" is not a duration such as 8760h'
         raise ValueError(f"--{_FLAG}-duration: {text}") from None
     every = _pair(given, "")
-    alone = {signer: pair for name, signer in _OWN_FLAGS.items() if (pair := _pair(given, f"-{name}"))}
-    if every and alone:
-        raise ValueError(f"--{_FLAG}-cert-file does not go with the flags of single signers (--{_FLAG}-NAME-cert-file)")
-    pairs = alone if every is None else dict.fromkeys(_OWN_FLAGS.values(), every)
+    single = {signer: pair for name, signer in _OWN_FLAGS.items() if (pair := _pair(given, f"-{name}"))}
+    if every and single:
+        raise ValueError(f"--{_FLAG}-cert-file cannot be combined with --{_FLAG}-NAME-cert-file")
+    pairs = single if every is None else dict.fromkeys(_OWN_FLAGS.values(), every)
     return SigningOptions(pairs, None, duration)
 
 
@@ -80,7 +84,7 @@ def _pair(given: argparse.Namespace, name: str) -> Pair | None:
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        raise ValueError(f"--{flag}-cert-file and --{flag}-key-file go together")
+        raise ValueError(f"--{flag}-cert-file and --{flag}-key-file must be set together")
     pair = Pair(certificate, key)
     try:
         pair.read()

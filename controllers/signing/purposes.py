@@ -1,5 +1,6 @@
-"""What a request has to be like for each of the signers of kube-controller-manager. Texts are upstream's
-(pkg/apis/certificates/helpers.go, pkg/controller/certificates/signer).
+"""The rules of kube-controller-manager's signers for requests.
+
+Texts are upstream's (pkg/apis/certificates/helpers.go, pkg/controller/certificates/signer).
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _ENCIPHERMENT: Final = "key encipherment"
 _CLIENT_AUTH: Final = "client auth"
 _SERVER_AUTH: Final = "server auth"
 
-#: What keeps a signer from signing; "" where nothing does.
+#: Returns the reason to reject a request; "" if it is valid.
 Problem = Callable[["x509.CertificateSigningRequest", Collection[str]], str]
 
 
 def common_name(request: x509.CertificateSigningRequest) -> str:
-    """The last one of the subject."""
+    """Return the last common name of the subject."""
     from cryptography.x509.oid import NameOID
 
     found = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -39,35 +40,40 @@ def common_name(request: x509.CertificateSigningRequest) -> str:
 
 
 def kubelet_client_problem(request: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
-    """What keeps a request from being one for a node as a client."""
+    """Return the reason why a request is not for a node's client certificate, or ""."""
     names = AlternativeNames.of(request)
     found = (("DNS", names.dns), ("Email", names.emails), ("IP", names.addresses), ("URI", names.uris))
     unwanted = (f"{kind} subjectAltNames are not allowed" for kind, values in found if values)
-    return _no_node(request) or next(unwanted, "") or _no_node_name(request) or _not_for(_CLIENT_AUTH, usages)
+    return (
+        _check_organization(request)
+        or next(unwanted, "")
+        or _check_common_name(request)
+        or _check_usages(_CLIENT_AUTH, usages)
+    )
 
 
 def _kubelet_serving_problem(request: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
     names = AlternativeNames.of(request)
-    if problem := _no_node(request):
+    if problem := _check_organization(request):
         return problem
     if not names.dns and not names.addresses:
         return "DNS or IP subjectAltName is required"
     for kind, values in (("Email", names.emails), ("URI", names.uris)):
         if values:
             return f"{kind} subjectAltNames are not allowed"
-    return _not_for(_SERVER_AUTH, usages) or _no_node_name(request)
+    return _check_usages(_SERVER_AUTH, usages) or _check_common_name(request)
 
 
-def _no_node(request: x509.CertificateSigningRequest) -> str:
+def _check_organization(request: x509.CertificateSigningRequest) -> str:
     return "" if organizations(request) == _NODES else "subject organization is not system:nodes"
 
 
-def _no_node_name(request: x509.CertificateSigningRequest) -> str:
+def _check_common_name(request: x509.CertificateSigningRequest) -> str:
     return "" if common_name(request).startswith(_NODE) else "subject common name does not begin with system:node:"
 
 
-def _not_for(purpose: str, usages: Collection[str]) -> str:
-    """Nodes ask for exactly this purpose; those with other keys than RSA's encipher none."""
+def _check_usages(purpose: str, usages: Collection[str]) -> str:
+    """Check the usages of a node's certificate: exactly this purpose, key encipherment only with RSA keys."""
     if {*usages, _ENCIPHERMENT} == {_SIGNATURE, _ENCIPHERMENT, purpose} and {_SIGNATURE, purpose} <= set(usages):
         return ""
     return f"usages did not match [{' '.join(sorted((_SIGNATURE, _ENCIPHERMENT, purpose)))}]"
@@ -80,7 +86,7 @@ def _client_problem(request: x509.CertificateSigningRequest, usages: Collection[
     return "" if _CLIENT_AUTH in usages else f"missing required usage for client certificate: {_CLIENT_AUTH}"
 
 
-def _no_problem(request: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
+def _accept(request: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
     return ""
 
 
@@ -88,5 +94,5 @@ SIGNERS: Final[Mapping[str, Problem]] = {
     KUBELET_SERVING: _kubelet_serving_problem,
     KUBELET_CLIENT: kubelet_client_problem,
     CLIENT: _client_problem,
-    LEGACY: _no_problem,
+    LEGACY: _accept,
 }

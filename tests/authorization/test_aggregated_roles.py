@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from controllers.cluster.cluster_roles import gathered
+from controllers.cluster.cluster_roles import aggregate_rules
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 
@@ -19,7 +19,9 @@ def role(name: str, *rules: dict[str, Any], **labels: str) -> dict[str, Any]:
 def test_rules_are_gathered_by_label_in_order_of_names_and_each_once() -> None:
     one, two = {"verbs": ["get"], "nonResourceURLs": ["/1"]}, {"verbs": ["get"], "nonResourceURLs": ["/2"]}
     whole = {**role("all", a="b"), "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
-    assert gathered(whole, [whole, role("z", one, a="b"), role("b", two, one, a="b"), role("c", two, a="c")]) == [
+    assert aggregate_rules(
+        whole, [whole, role("z", one, a="b"), role("b", two, one, a="b"), role("c", two, a="c")]
+    ) == [
         two,
         one,
     ]

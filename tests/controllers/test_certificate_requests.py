@@ -286,7 +286,10 @@ def test_files_that_sign_nothing_are_told_by_their_flag(tmp_path: Path) -> None:
     other = str(own_authority(tmp_path / "two")[1])
     flag = "--cluster-signing"
     for given, text in (
-        ([f"{flag}-cert-file={certificate}"], "--cluster-signing-cert-file and --cluster-signing-key-file go together"),
+        (
+            [f"{flag}-cert-file={certificate}"],
+            "--cluster-signing-cert-file and --cluster-signing-key-file must be set together",
+        ),
         ([f"{flag}-cert-file={certificate}", f"{flag}-key-file={other}"], f"{other}: not the key of {certificate}"),
         ([f"{flag}-cert-file={key}", f"{flag}-key-file={key}"], f"{key}: not a certificate in PEM"),
         ([f"{flag}-duration=long"], '--cluster-signing-duration: "long" is not a duration such as 8760h'),
@@ -296,4 +299,4 @@ def test_files_that_sign_nothing_are_told_by_their_flag(tmp_path: Path) -> None:
         assert text in str(refused.value)
     alone = [f"{flag}-kubelet-serving-cert-file={certificate}", f"{flag}-kubelet-serving-key-file={key}"]
     signing = read(["--server=http://127.0.0.1:1", *alone]).options.signing
-    assert (signing.signs(SERVING), signing.signs(CLIENT)) == (True, False)
+    assert (signing.can_sign(SERVING), signing.can_sign(CLIENT)) == (True, False)

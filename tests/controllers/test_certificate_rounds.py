@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from apiserver.api.errors.status import StatusError
 from apiserver.tls.self_signed import own_authority
-from controllers.certificates.approving import Approving
-from controllers.certificates.cleaning import Cleaning, _ends
+from controllers.certificates.approving import Approver
+from controllers.certificates.cleaning import Cleaner, _deletion_times
 from controllers.certificates.requests import condition, with_condition
-from controllers.certificates.signing import Signing
+from controllers.certificates.signing import Signer
 from controllers.certificates.trustbundle import SIGNER, TrustBundle
 from controllers.cluster.root_ca import CONFIG_MAP, RootCertificates
 from controllers.options.options import Options
@@ -76,7 +76,7 @@ def node_request(*conditions: Json, username: str = "joiner", **more: Any) -> Js
 def approve(found: Json | None, client: Noted) -> None:
     selector = {"field_selector": f"spec.signerName={KUBELET_CLIENT}"}
     informers = imagined(SIGNING_REQUESTS, *([found] if found else []), **selector)
-    asyncio.run(Approving(client, informers).reconcile("r"))  # type: ignore[arg-type]
+    asyncio.run(Approver(client, informers).reconcile("r"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def sign(found: Json, signing: SigningOptions, client: Noted | None = None) -> J
     client = client or Noted()
 
     async def scenario() -> None:
-        component = Signing(client, imagined(SIGNING_REQUESTS, found), Options(signing=signing))  # type: ignore[arg-type]
+        component = Signer(client, imagined(SIGNING_REQUESTS, found), Options(signing=signing))  # type: ignore[arg-type]
         await component.reconcile("r")
         await component.reconcile("another")
 
@@ -237,7 +237,7 @@ def test_files_that_cannot_be_read_are_tried_again_and_a_request_that_is_gone_is
 def test_a_certificate_is_valid_for_as_long_as_asked_between_ten_minutes_and_the_longest(
     seconds: int | None, minutes: int, pair: Pair
 ) -> None:
-    signing = Signing(
+    signing = Signer(
         Noted(), imagined(SIGNING_REQUESTS), Options(signing=SigningOptions({}, None, dt.timedelta(hours=2)))
     )  # type: ignore[arg-type]
     assert signing._lifetime({} if seconds is None else {"expirationSeconds": seconds}) == dt.timedelta(minutes=minutes)
@@ -274,13 +274,13 @@ START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     ],
 )
 def test_a_request_may_go_when_a_reason_says_so(found: Json, hours: list[int]) -> None:
-    assert list(_ends(found)) == [START + dt.timedelta(hours=each) for each in hours]
+    assert list(_deletion_times(found)) == [START + dt.timedelta(hours=each) for each in hours]
 
 
 def test_a_request_goes_when_its_time_has_come() -> None:
     async def scenario() -> None:
         client = Noted()
-        cleaning = Cleaning(client, imagined(SIGNING_REQUESTS, known(DENIED)))  # type: ignore[arg-type]
+        cleaning = Cleaner(client, imagined(SIGNING_REQUESTS, known(DENIED)))  # type: ignore[arg-type]
         assert await cleaning.reconcile("r") == dt.timedelta(hours=1)
         assert client.writes == []
         await asyncio.sleep(3600)
@@ -296,7 +296,7 @@ def test_a_request_goes_when_its_time_has_come() -> None:
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         for found in (going, endless):
             quiet = Noted()
-            assert await Cleaning(quiet, imagined(SIGNING_REQUESTS, found)).reconcile("r") is None  # type: ignore[arg-type]
+            assert await Cleaner(quiet, imagined(SIGNING_REQUESTS, found)).reconcile("r") is None  # type: ignore[arg-type]
             assert quiet.writes == []
         assert await cleaning.reconcile("another") is None
 

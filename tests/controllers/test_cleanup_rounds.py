@@ -10,9 +10,9 @@ import pytest
 
 from apiserver.api.errors.status import StatusError
 from controllers.cleanup.namespaces import Findings
-from controllers.cluster.cluster_roles import ClusterRoles, gathered
+from controllers.cluster.cluster_roles import ClusterRoles, aggregate_rules
 from controllers.cluster.service_accounts import ServiceAccounts
-from controllers.cluster.service_cidrs import FINALIZER, ServiceRanges, _usable
+from controllers.cluster.service_cidrs import FINALIZER, ServiceRanges, _is_usable
 from controllers.options.options import Options
 from controllers.protection.persistent_volume_claims import _uses
 from controllers.protection.persistent_volumes import build as volume_protection
@@ -44,8 +44,8 @@ NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z"
 def test_conditions_of_a_namespace_say_what_keeps_it() -> None:
     findings = Findings(["b", "a"])
     held = [{"metadata": {"finalizers": ["x", "y"]}}, {"metadata": {"finalizers": ["x"]}}]
-    findings.remain(PODS, held)
-    findings.remain(JOBS, [{"metadata": {}}])
+    findings.add_remaining(PODS, held)
+    findings.add_remaining(JOBS, [{"metadata": {}}])
     kept = {"type": "Mine", "status": "True"}
     fine = {"type": "NamespaceDeletionDiscoveryFailure", "status": "False", "lastTransitionTime": BEFORE}
     turned = {"type": "NamespaceContentRemaining", "status": "False", "lastTransitionTime": BEFORE}
@@ -109,7 +109,7 @@ def test_every_living_namespace_has_a_service_account() -> None:
 def test_services_get_neither_the_first_address_of_a_range_nor_the_last_of_ipv4(
     address: str, network: str, usable: bool
 ) -> None:
-    assert _usable(ipaddress.ip_address(address), [ipaddress.ip_network(network)]) is usable
+    assert _is_usable(ipaddress.ip_address(address), [ipaddress.ip_network(network)]) is usable
 
 
 def range_(name: str, *cidrs: str, going: str = "", **more: Any) -> Json:
@@ -298,7 +298,7 @@ def test_a_role_has_the_rules_of_those_that_it_selects_each_once() -> None:
         role("x", "get", "put", labels={"b": "1"}),
     ]
     itself = role("all", "own", labels={"a": "1"})
-    found = gathered(both, [*others, itself, role("none", "drop")])
+    found = aggregate_rules(both, [*others, itself, role("none", "drop")])
     assert [rule["verbs"] for rule in found] == [["get"], ["put"], ["list"]]
 
     def look(known: Json) -> list[Any]:

@@ -118,7 +118,7 @@ def test_while_pods_are_there_nothing_else_is_deleted(monkeypatch: pytest.Monkey
     server.stubborn = {"pods"}
     waits = Ended(namespace(), server, monkeypatch)
     assert (waits.emptied, waits.finalized, waits.said) == (["pods"], [], {})
-    assert waits.again == module._AGAIN
+    assert waits.again == module._RETRY
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_stays_is_said_and_looked_at_again(left: Json, failures: int, monke
     server = Server(jobs=[left])
     server.stubborn = {"jobs"}
     waits = Ended(namespace(), server, monkeypatch)
-    assert (waits.again, waits.finalized) == (module._AGAIN, [])
+    assert (waits.again, waits.finalized) == (module._RETRY, [])
     assert "jobs.batch has 1 resource instances" in waits.said["ContentRemaining"]
     assert ("FinalizersRemaining" in waits.said) is ("finalizers" in left["metadata"])
     text = "unexpected items still remain in namespace: ns for gvr: batch/v1, Resource=jobs"
@@ -145,7 +145,7 @@ def test_a_kind_that_cannot_be_listed_is_said_and_the_others_go_on(monkeypatch: 
         server = Server(jobs=[OBJECT])
         server.fails = {plural}
         waits = Ended(namespace(), server, monkeypatch)
-        assert (waits.emptied, waits.again, waits.finalized) == (emptied, module._AGAIN, [])
+        assert (waits.emptied, waits.again, waits.finalized) == (emptied, module._RETRY, [])
         assert f"no {plural}" in waits.said["DeletionContentFailure"]
 
 

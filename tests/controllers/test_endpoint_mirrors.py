@@ -9,7 +9,7 @@ import pytest
 from apiserver.runtime.metrics import lines_of
 from controllers.endpoints import legacy, mirroring
 from controllers.endpoints.metrics import MirrorMetrics, ServiceSliceMetrics, SliceMetrics
-from controllers.endpoints.subsets import CAPACITY, count, repacked, subsets_of, truncated
+from controllers.endpoints.subsets import CAPACITY, count, repack, subsets_of, truncate
 from controllers.options.options import Options
 from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Kind, key_of
 from tests.controllers.oneround import Noted, Told, imagined
@@ -84,13 +84,13 @@ def test_the_family_of_addresses_is_the_services_first_one(spec: Json, ip: str) 
 
 def test_an_address_that_is_ready_at_one_port_alone_stands_in_two_subsets() -> None:
     one, a, b = {"ip": "10.0.0.1"}, {"name": "a", "port": 1}, {"name": "b", "port": 2}
-    found = repacked([{"addresses": [one], "ports": [a]}, {"notReadyAddresses": [one], "ports": [b]}])
+    found = repack([{"addresses": [one], "ports": [a]}, {"notReadyAddresses": [one], "ports": [b]}])
     assert sorted(found, key=str) == [{"addresses": [one], "ports": [a]}, {"notReadyAddresses": [one], "ports": [b]}]
-    assert repacked([{"addresses": [one], "ports": [a]}, {"notReadyAddresses": [one], "ports": [a]}]) == [
+    assert repack([{"addresses": [one], "ports": [a]}, {"notReadyAddresses": [one], "ports": [a]}]) == [
         {"notReadyAddresses": [one], "ports": [a]}
     ]
     twins = [{"ip": "10.0.0.1", "targetRef": {"uid": uid}} for uid in "xy"]
-    [both] = repacked([{"addresses": twins, "ports": [a]}])
+    [both] = repack([{"addresses": twins, "ports": [a]}])
     assert len(both["addresses"]) == 2
 
 
@@ -99,18 +99,18 @@ def test_what_is_too_much_is_cut_in_shares() -> None:
         return [{"ip": f"10.{net}.{n // 250}.{n % 250}"} for n in range(number)]
 
     two = [{"addresses": row(1, 900), "ports": PORTS}, {"addresses": row(2, 300)}]
-    assert [len(each["addresses"]) for each in truncated(two)] == [750, 250]
-    assert truncated(two)[0]["ports"] == PORTS
+    assert [len(each["addresses"]) for each in truncate(two)] == [750, 250]
+    assert truncate(two)[0]["ports"] == PORTS
     assert count(two) == 1200
     mixed = [
         {"addresses": row(1, 400), "notReadyAddresses": row(3, 600)},
         {"addresses": row(2, 400), "notReadyAddresses": row(4, 200)},
     ]
-    cut = truncated(mixed)
+    cut = truncate(mixed)
     assert [(len(each["addresses"]), len(each["notReadyAddresses"])) for each in cut] == [(400, 150), (400, 50)]
     assert count(cut) == CAPACITY
     full = [{"addresses": row(1, CAPACITY), "notReadyAddresses": row(2, 1)}]
-    assert [set(each) for each in truncated(full)] == [{"addresses"}]
+    assert [set(each) for each in truncate(full)] == [{"addresses"}]
 
 
 def test_endpoints_say_whose_they_are_and_what_was_cut() -> None:
@@ -118,35 +118,35 @@ def test_endpoints_say_whose_they_are_and_what_was_cut() -> None:
     web["metadata"]["labels"] = {"team": "a", HEADLESS: "mine"}
     ours = {"team": "a", "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
     subsets = [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]
-    made = legacy._wanted(None, web, subsets, "now")
+    made = legacy._build(None, web, subsets, "now")
     assert made["metadata"] == {"name": "web", "namespace": "ns", "labels": ours, "annotations": {TRIGGER: "now"}}
     assert made["subsets"] == subsets
     before = {**made, "metadata": {**made["metadata"], "uid": "kept", "annotations": {TRIGGER: "now", "mine": "x"}}}
-    after = legacy._wanted(before, web, subsets, "")
+    after = legacy._build(before, web, subsets, "")
     assert (after["metadata"]["uid"], after["metadata"]["annotations"]) == ("kept", {"mine": "x"})
-    assert legacy._wanted(None, web, subsets, "")["metadata"]["annotations"] is None
+    assert legacy._build(None, web, subsets, "")["metadata"]["annotations"] is None
     many = [{"addresses": [{"ip": f"10.0.{n // 250}.{n % 250}"} for n in range(CAPACITY + 1)], "ports": [{"port": 1}]}]
-    cut = legacy._wanted(None, web, many, "")
+    cut = legacy._build(None, web, many, "")
     assert (count(cut["subsets"]), cut["metadata"]["annotations"]) == (
         CAPACITY,
         {"endpoints.kubernetes.io/over-capacity": "truncated"},
     )
-    assert legacy._wanted(cut, web, subsets, "")["metadata"]["annotations"] is None
+    assert legacy._build(cut, web, subsets, "")["metadata"]["annotations"] is None
     assert legacy._labels(service(clusterIP="None"))[HEADLESS] == ""
 
 
 def test_endpoints_are_written_when_labels_addresses_or_the_mark_of_a_cut_differ() -> None:
     web, subsets = service(), [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]
-    current = legacy._wanted(None, web, subsets, "")
-    assert legacy._is_so(current, web, subsets)
-    assert not legacy._is_so(current, web, [])
-    assert not legacy._is_so({**current, "metadata": {**current["metadata"], "labels": {}}}, web, subsets)
+    current = legacy._build(None, web, subsets, "")
+    assert legacy._is_current(current, web, subsets)
+    assert not legacy._is_current(current, web, [])
+    assert not legacy._is_current({**current, "metadata": {**current["metadata"], "labels": {}}}, web, subsets)
     over = {"endpoints.kubernetes.io/over-capacity": "truncated"}
-    assert not legacy._is_so({**current, "metadata": {**current["metadata"], "annotations": over}}, web, subsets)
-    many = repacked(
+    assert not legacy._is_current({**current, "metadata": {**current["metadata"], "annotations": over}}, web, subsets)
+    many = repack(
         [{"addresses": [{"ip": f"10.0.{n // 250}.{n % 250}"} for n in range(CAPACITY + 1)], "ports": [{"port": 1}]}]
     )
-    assert not legacy._is_so({**current, "subsets": many}, web, many)
+    assert not legacy._is_current({**current, "subsets": many}, web, many)
     assert legacy.LegacyEndpoints._is_ours(current)
     assert not legacy.LegacyEndpoints._is_ours({"metadata": {}})
 
@@ -195,7 +195,7 @@ def test_a_mirror_has_the_labels_and_the_annotations_that_are_not_about_the_orig
 def test_a_mirror_is_written_when_something_of_it_differs() -> None:
     wanted = endpoints(1, 2)
     made = mirroring._slice_of(WRITTEN, "IPv4", [], list(wanted.values()))
-    assert mirroring._is_so(made, made, wanted)
+    assert mirroring._is_current(made, made, wanted)
     metadata = made["metadata"]
     for known in (
         {**made, "endpoints": list(endpoints(1).values())},
@@ -206,10 +206,10 @@ def test_a_mirror_is_written_when_something_of_it_differs() -> None:
         {**made, "metadata": {**metadata, "annotations": None}},
         {**made, "metadata": {**metadata, "ownerReferences": []}},
     ):
-        assert not mirroring._is_so(known, made, wanted)
+        assert not mirroring._is_current(known, made, wanted)
     bare = mirroring._slice_of({"metadata": {**WRITTEN["metadata"], "annotations": None}}, "IPv4", [], [])
-    assert mirroring._is_so(bare, bare, {})
-    assert mirroring._is_so({**bare, "metadata": {**bare["metadata"], "annotations": {}}}, bare, {})
+    assert mirroring._is_current(bare, bare, {})
+    assert mirroring._is_current({**bare, "metadata": {**bare["metadata"], "annotations": {}}}, bare, {})
 
 
 # --- what is counted
@@ -225,9 +225,9 @@ def test_slices_that_would_do_are_counted_by_ports_and_owner() -> None:
         }
 
     services = ServiceSliceMetrics(100)
-    services.hold("a", "IPv4", 3, [100, 101])
-    services.hold("a", "IPv6", 1, [])
-    services.hold("b", "IPv4", 1, [1])
+    services.set_slices("a", "IPv4", 3, [100, 101])
+    services.set_slices("a", "IPv6", 1, [])
+    services.set_slices("b", "IPv4", 1, [1])
     services.distributions |= {"a": "PreferSameZone", "b": "PreferSameZone", "c": "", "d": "PreferClose"}
     assert shown(services) == {
         "_endpoints_desired": 202,
@@ -237,10 +237,10 @@ def test_slices_that_would_do_are_counted_by_ports_and_owner() -> None:
         '_services_count_by_traffic_distribution{traffic_distribution="PreferSameZone"}': 2,
     }
     for owner in ("a", "b", "d", "never"):
-        services.forget(owner)
+        services.remove(owner)
     assert shown(services) == {"_endpoints_desired": 0, "_num_endpoint_slices": 0, "_desired_endpoint_slices": 0}
     mirrors = MirrorMetrics(1000)
-    mirrors.hold("a", "", 0, [])
+    mirrors.set_slices("a", "", 0, [])
     assert shown(mirrors) == {"_endpoints_desired": 0, "_num_endpoint_slices": 0, "_desired_endpoint_slices": 0}
     assert {family.name.removeprefix(mirrors.subsystem) for family in mirrors.families} == {
         "_endpoints_added_per_sync", "_endpoints_removed_per_sync", "_endpoints_desired", "_num_endpoint_slices",

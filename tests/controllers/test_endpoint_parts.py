@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from controllers.endpoints.services import TriggerTimes, has_address, has_endpoint
-from controllers.endpoints.slicecontroller import _service_and_manager, _triggered
+from controllers.endpoints.slicecontroller import _service_and_manager, _with_trigger
 from controllers.endpoints.slices import (
     Plan,
     endpoint_of,
-    hint,
     is_owned,
+    is_same_endpoint,
     key_of_endpoint,
     key_of_ports,
     labels_of,
-    looks_same,
     new_slice,
     plan_family,
     ports_of,
+    set_hints,
 )
 from tests.controllers.test_endpoints import OWNER, PORTS, a_slice, endpoints
 
@@ -89,8 +89,8 @@ def test_the_change_that_endpoints_go_back_to_is_the_earliest_since_they_were_lo
     assert times.of(web, [at("a", later), at("b", last), at("c", first)]) == first
     assert times.of(web, [at("a", last), at("b", last), at("c", first)]) == last
     assert times.of(web, [at("a", first), at("b", None), {**pod("d"), "status": {}}]) == ""
-    times.forget("ns/web")
-    times.forget("ns/web")
+    times.remove("ns/web")
+    times.remove("ns/web")
     assert times.of(web, []) == "2026-01-01T00:00:00Z"
 
 
@@ -154,8 +154,8 @@ def test_ports_and_endpoints_are_the_same_in_any_order() -> None:
     for more in ({"hostname": "h"}, {"targetRef": {"name": "p"}}, {"targetRef": {"namespace": "n"}}):
         assert key_of_endpoint({**plain, **more}) != key_of_endpoint(plain)
     for field in ("nodeName", "zone", "conditions", "targetRef"):
-        assert not looks_same({**plain, field: "x"}, plain)
-    assert looks_same(plain, {**plain, "hints": {}})
+        assert not is_same_endpoint({**plain, field: "x"}, plain)
+    assert is_same_endpoint(plain, {**plain, "hints": {}})
 
 
 def planned(existing: list[Json], *numbers: int, most: int = 3) -> Plan:
@@ -224,18 +224,18 @@ def test_slices_that_stay_are_written_again_only_where_hints_change() -> None:
     zoned["endpoints"][0]["zone"] = "z"
     hinted = {"forZones": [{"name": "z"}]}
     plan = Plan()
-    hint(plan, [zoned], "PreferSameZone")
+    set_hints(plan, [zoned], "PreferSameZone")
     assert [each["endpoints"][0]["hints"] for each in plan.update] == [hinted]
     again, there = Plan(), plan.update[0]
-    hint(again, [there], "PreferSameZone")
+    set_hints(again, [there], "PreferSameZone")
     assert again.update == []
-    hint(again, [there], "")
+    set_hints(again, [there], "")
     assert [each["endpoints"][0].get("hints") for each in again.update] == [None]
     gone = Plan(delete=[zoned])
-    hint(gone, [zoned], "PreferSameZone")
+    set_hints(gone, [zoned], "PreferSameZone")
     assert gone.update == []
     written = Plan(create=[zoned], update=[{**zoned, "metadata": {"name": "b"}}])
-    hint(written, [], "PreferSameZone")
+    set_hints(written, [], "PreferSameZone")
     assert [each["endpoints"][0]["hints"] for each in (*written.create, *written.update)] == [hinted, hinted]
 
 
@@ -245,7 +245,7 @@ def test_a_slice_is_found_by_service_and_manager_and_tells_what_it_follows_from(
         _service_and_manager({"metadata": {"namespace": "ns", "labels": {"kubernetes.io/service-name": "web"}}}) == ()
     )
     assert _service_and_manager({"metadata": {"namespace": "ns"}}) == ()
-    marked = _triggered({"metadata": {"annotations": {TRIGGER: "old", "mine": "x"}}}, "new")
+    marked = _with_trigger({"metadata": {"annotations": {TRIGGER: "old", "mine": "x"}}}, "new")
     assert marked["metadata"]["annotations"] == {TRIGGER: "new", "mine": "x"}
-    assert _triggered(marked, "")["metadata"]["annotations"] == {"mine": "x"}
-    assert _triggered({"metadata": {}}, "")["metadata"]["annotations"] is None
+    assert _with_trigger(marked, "")["metadata"]["annotations"] == {"mine": "x"}
+    assert _with_trigger({"metadata": {}}, "")["metadata"]["annotations"] is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.endpoints.services import ports
-from controllers.endpoints.slices import _hinted, address_types, endpoint_of
+from controllers.endpoints.slices import _with_hints, address_types, endpoint_of
 
 Json = dict[str, Any]
 
@@ -67,8 +67,8 @@ def test_a_service_has_endpoints_of_its_families_or_of_those_of_its_address(spec
 def test_hints_are_of_ready_endpoints_and_go_with_the_wish_for_them() -> None:
     one = {"conditions": {"ready": True}, "zone": "a", "nodeName": "n"}
     zone, node = [{"name": "a"}], [{"name": "n"}]
-    assert _hinted(one, "PreferSameZone") == {**one, "hints": {"forZones": zone}}
-    assert _hinted(one, "PreferSameNode") == {**one, "hints": {"forZones": zone, "forNodes": node}}
-    assert _hinted({**one, "hints": {"forZones": zone}}, "") == one
+    assert _with_hints(one, "PreferSameZone") == {**one, "hints": {"forZones": zone}}
+    assert _with_hints(one, "PreferSameNode") == {**one, "hints": {"forZones": zone, "forNodes": node}}
+    assert _with_hints({**one, "hints": {"forZones": zone}}, "") == one
     unready = {**one, "conditions": {"ready": False}}
-    assert _hinted(unready, "PreferSameZone") == unready
+    assert _with_hints(unready, "PreferSameZone") == unready

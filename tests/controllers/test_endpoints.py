@@ -15,7 +15,7 @@ from controllers.endpoints.slices import (
     new_slice,
     plan_family,
 )
-from controllers.endpoints.subsets import repacked, truncated
+from controllers.endpoints.subsets import repack, truncate
 from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
 from controllers.runtime.times import go_time
 from tests.scheduler.objects import a_pod
@@ -229,7 +229,7 @@ def test_endpoints_stay_in_their_slice_and_few_slices_change(
 def test_subsets_are_as_few_as_possible_and_ready_addresses_come_first() -> None:
     one, other = {"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}
     a, b = {"name": "a", "port": 1}, {"name": "b", "port": 2}
-    found = repacked(
+    found = repack(
         [
             {"addresses": [one], "ports": [a]}, {"addresses": [one], "ports": [b]},
             {"notReadyAddresses": [other], "ports": [a]}, {"notReadyAddresses": [other], "ports": [b]},
@@ -237,7 +237,7 @@ def test_subsets_are_as_few_as_possible_and_ready_addresses_come_first() -> None
     )  # fmt: skip
     assert found == [{"addresses": [one], "notReadyAddresses": [other], "ports": [a, b]}]
     many = [{"ip": f"10.{n // 250}.{n % 250}.1"} for n in range(990)]
-    (cut,) = truncated([{"addresses": many, "notReadyAddresses": many}])
+    (cut,) = truncate([{"addresses": many, "notReadyAddresses": many}])
     assert (len(cut["addresses"]), len(cut["notReadyAddresses"])) == (990, 10)
 
 
@@ -250,7 +250,7 @@ def test_ports_and_subsets_stand_in_the_order_of_upstreams_hashes() -> None:
     b = {"name": "b", "port": 81, "protocol": "UDP"}
     c = {"name": "c", "port": 82, "protocol": "TCP", "appProtocol": "http"}
     nameless = {"port": 1, "protocol": "TCP"}
-    found = repacked(
+    found = repack(
         [
             {"addresses": [one], "ports": [a, b, c]},
             {"addresses": [two], "notReadyAddresses": [three], "ports": [other_a, b]},

@@ -203,7 +203,7 @@ def test_a_kind_that_is_served_no_more_is_forgotten_and_its_objects_own_on() -> 
     collector = Collector(thing("owner", namespace=""), thing("a", ref("owner", NODES)))
     collector.sees(thing("node", namespace=""), kind=NODES)
     collector.sees(thing("b", ref("node", NODES)))
-    collector.component._forget(NODES)
+    collector.component._unfollow(NODES)
     assert collector.look("b") == []
     assert "u-node" in collector.component._graph
     assert collector.component._graph["u-node"].obj is None

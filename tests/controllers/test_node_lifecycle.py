@@ -197,7 +197,7 @@ def test_others_get_their_turn_while_all_nodes_are_looked_at(monkeypatch: pytest
             await passes(10)
             (component,) = world.manager.components
             assert isinstance(component, NodeLifecycle)
-            looked = asyncio.ensure_future(component._monitor.look(""))
+            looked = asyncio.ensure_future(component._monitor.check_all(""))
             others = 0
             while not looked.done():
                 others += 1

@@ -20,8 +20,8 @@ from controllers.nodelifecycle.health import (
     zone_of,
     zone_state,
 )
-from controllers.nodelifecycle.taint_eviction import TaintEviction, _tolerated_for
-from controllers.nodelifecycle.taints import has_taint, swap_taints, wanted_taints
+from controllers.nodelifecycle.taint_eviction import TaintEviction, _toleration_time
+from controllers.nodelifecycle.taints import has_taint, required_taints, swap_taints
 from controllers.options.options import Options
 from controllers.runtime.kinds import NODES, PODS
 from tests.controllers.oneround import Noted, Told, imagined
@@ -56,8 +56,8 @@ def lease(renewed: str | None) -> Json:
 
 
 def test_a_node_counts_from_when_it_was_first_seen_or_made() -> None:
-    assert Health.of(node("True"), START).heard == START
-    assert Health.of(node(), START).heard == datetime(2025, 12, 31, 23, tzinfo=UTC)
+    assert Health.of(node("True"), START).last_seen == START
+    assert Health.of(node(), START).last_seen == datetime(2025, 12, 31, 23, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_a_node_counts_from_when_it_was_first_seen_or_made() -> None:
 )
 def test_a_node_is_heard_of_when_its_heartbeat_changes(before: Json, after: Json, heard: bool) -> None:
     health, later = Health.of(before, START), START + timedelta(minutes=1)
-    was = health.heard
-    health.hear(after, None, later)
-    assert health.heard == (later if heard else was)
+    was = health.last_seen
+    health.update(after, None, later)
+    assert health.last_seen == (later if heard else was)
 
 
 def test_a_node_is_heard_of_when_its_lease_is_renewed() -> None:
@@ -84,11 +84,11 @@ def test_a_node_is_heard_of_when_its_lease_is_renewed() -> None:
         ((None, False), (LATER, True), (LATER, False), (NOW, False), ("2026-01-01T00:01:00.5Z", True))
     ):
         moment = START + timedelta(minutes=number + 1)
-        was = health.heard
-        health.hear(node("True"), lease(renewed), moment)
-        assert health.heard == (moment if heard else was)
-    health.hear(node("True"), {}, START)
-    assert health.heard == START + timedelta(minutes=5)
+        was = health.last_seen
+        health.update(node("True"), lease(renewed), moment)
+        assert health.last_seen == (moment if heard else was)
+    health.update(node("True"), {}, START)
+    assert health.last_seen == START + timedelta(minutes=5)
 
 
 def test_all_that_a_silent_node_reported_is_unknown() -> None:
@@ -137,7 +137,7 @@ def test_a_zone_is_disrupted_when_many_of_its_nodes_are_missing(ready: int, miss
 def test_so_many_pass_in_a_second() -> None:
     limiter = Limiter(0.5)
     assert limiter.wait(START) == timedelta()
-    limiter.passed(START)
+    limiter.record(START)
     assert limiter.wait(START) == timedelta(seconds=2)
     assert limiter.wait(START + timedelta(seconds=1)) == timedelta(seconds=1)
     assert limiter.wait(START + timedelta(seconds=9)) == timedelta()
@@ -172,7 +172,7 @@ READY, SILENT = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
     ],
 )
 def test_taints_follow_what_is_said_of_a_node(found: Json, keys: set[str]) -> None:
-    assert wanted_taints(found) == keys
+    assert required_taints(found) == keys
 
 
 def test_taints_of_one_effect_are_exchanged_and_others_stay() -> None:
@@ -238,7 +238,7 @@ def pod(ready: str | None = "True", on: str = "n", **spec: Any) -> Json:
 def test_a_pod_on_a_node_that_is_not_ready_is_not_ready() -> None:
     async def scenario() -> None:
         client = Noted()
-        await lifecycle(client, node("False"), pod()).mark("ns/p")
+        await lifecycle(client, node("False"), pod()).set_unready("ns/p")
         [(verb, _, written)] = client.writes
         ready, other = written["status"]["conditions"]
         assert (verb, ready["status"], other) == ("update/status", "False", {"type": "Other", "status": "True"})
@@ -248,13 +248,13 @@ def test_a_pod_on_a_node_that_is_not_ready_is_not_ready() -> None:
             (node("False"), pod(on="another")), (node("False"), pod(on="")),
         ):  # fmt: skip
             quiet = Noted()
-            await lifecycle(quiet, found, each).mark("ns/p")
+            await lifecycle(quiet, found, each).set_unready("ns/p")
             assert quiet.writes == []
         client.refuses["update/status"] = (404, "NotFound")
-        await lifecycle(client, node("Unknown"), pod()).mark("ns/p")
+        await lifecycle(client, node("Unknown"), pod()).set_unready("ns/p")
         client.refuses["update/status"] = (409, "Conflict")
         with pytest.raises(StatusError):
-            await lifecycle(client, node("Unknown"), pod()).mark("ns/p")
+            await lifecycle(client, node("Unknown"), pod()).set_unready("ns/p")
 
     run(scenario)
 
@@ -286,7 +286,7 @@ def tolerates(key: str, seconds: int | None = None, **more: Any) -> Json:
 def test_a_pod_stays_as_long_as_it_tolerates_all_taints(
     taints: str, tolerations: list[Json], seconds: int | None
 ) -> None:
-    found = _tolerated_for([taint(key, "NoExecute") for key in taints], tolerations, False)
+    found = _toleration_time([taint(key, "NoExecute") for key in taints], tolerations, False)
     assert found == (None if seconds is None else timedelta(seconds=seconds))
 
 

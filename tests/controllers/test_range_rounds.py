@@ -131,8 +131,8 @@ def test_an_address_has_the_deleted_ranges_looked_at_that_it_keeps() -> None:
 
     async def scenario() -> None:
         part = ServiceRanges(Noted(), imagined(SERVICE_CIDRS, *ranges))  # type: ignore[arg-type]
-        assert part._leaving(address("10.0.0.5")) == ["a"]
-        assert part._leaving(address("10.2.0.5")) == []
+        assert part._deleted_ranges_of(address("10.0.0.5")) == ["a"]
+        assert part._deleted_ranges_of(address("10.2.0.5")) == []
 
     run(scenario)
 

@@ -76,7 +76,7 @@ def test_what_a_zone_has_too_much_of_goes_to_those_that_lack_some(
     zones: str, shares: dict[str, float], numbers: dict[str, int]
 ) -> None:
     plan = Plan(create=[a_slice("", *zones)])
-    assert ZoneHints().add("ns/s", "IPv4", plan, [], shares) == (
+    assert ZoneHints().enable("ns/s", "IPv4", plan, [], shares) == (
         "Normal", "TopologyAwareHintsEnabled", "Topology Aware Hints has been enabled, addressType: IPv4",
     )  # fmt: skip
     assert Counter(hinted(plan.create[0])) == numbers
@@ -96,7 +96,7 @@ def test_without_what_it_takes_all_hints_go_and_an_event_says_why(
     zones: tuple[str, ...], shares: dict[str, float], why: str
 ) -> None:
     plan, old = Plan(create=[a_slice("", *zones)]), a_slice("old", "a", hints="a", ready=False)
-    told = ZoneHints().add("ns/s", "IPv6", plan, [old], shares)
+    told = ZoneHints().enable("ns/s", "IPv6", plan, [old], shares)
     assert told == ("Warning", "TopologyAwareHintsDisabled", f"{why}, addressType: IPv6")
     assert [hinted(each) for each in (*plan.create, *plan.update)] == ["-" * len(zones), "-"]
 
@@ -105,22 +105,22 @@ def test_slices_whose_hints_fit_stay_and_others_are_written() -> None:
     halves = {"a": 0.5, "b": 0.5}
     for before, written in (("ab", []), ("ac", ["ab"]), ("a", ["ab"]), ("aa", ["ab"])):
         plan = Plan()
-        ZoneHints().add("ns/s", "IPv4", plan, [a_slice("old", "a", "b", hints=before)], halves)
+        ZoneHints().enable("ns/s", "IPv4", plan, [a_slice("old", "a", "b", hints=before)], halves)
         assert [hinted(each) for each in plan.update] == written
 
 
 def test_services_are_looked_at_again_when_nodes_leave_a_zone_too_little() -> None:
     zones, halves = ZoneHints(), [a_node("a", "1"), a_node("b", "1")]
-    assert zones.overloaded(halves) == []
-    zones.add("ns/s", "IPv4", Plan(create=[a_slice("", *"aabb")]), [], shares_of(halves))
-    assert zones.overloaded(halves) == []
-    assert zones.overloaded([a_node("a", "9"), a_node("b", "1")]) == ["ns/s"]
-    assert zones.overloaded([*halves, a_node("c", "1")]) == ["ns/s"]
-    assert zones.overloaded([]) == ["ns/s"]
-    assert zones.remove("ns/s", "IPv4") == (
+    assert zones.find_overloaded(halves) == []
+    zones.enable("ns/s", "IPv4", Plan(create=[a_slice("", *"aabb")]), [], shares_of(halves))
+    assert zones.find_overloaded(halves) == []
+    assert zones.find_overloaded([a_node("a", "9"), a_node("b", "1")]) == ["ns/s"]
+    assert zones.find_overloaded([*halves, a_node("c", "1")]) == ["ns/s"]
+    assert zones.find_overloaded([]) == ["ns/s"]
+    assert zones.disable("ns/s", "IPv4") == (
         "Warning", "TopologyAwareHintsDisabled", "Topology Aware Hints has been disabled, addressType: IPv4",
     )  # fmt: skip
-    assert (zones.overloaded([]), zones.remove("ns/s", "IPv4")) == ([], None)
+    assert (zones.find_overloaded([]), zones.disable("ns/s", "IPv4")) == ([], None)
 
 
 def test_a_service_with_the_annotation_has_hints_until_a_zone_is_gone() -> None:
