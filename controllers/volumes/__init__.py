@@ -1,7 +1,7 @@
-"""Persistent volumes and claims on them: what the binder, the provisioner, protection and the scheduler share.
+"""Persistent volumes and claims: rules shared by the binder, the provisioner, protection and the scheduler.
 
-A claim and a volume are bound when each names the other and the claim says that it is completed. A class that waits for
-the first consumer leaves the choice of volume and place to the scheduler.
+A claim and a volume are bound when each names the other and the claim has the annotation bind-completed. With a class
+that waits for the first consumer, the scheduler chooses the volume and its place.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ Json = dict[str, Any]
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-#: Who is to make the volume of a claim, under the annotation's two names.
+#: Annotations that name the provisioner of a claim's volume.
 PROVISIONER: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
-#: The provisioner of classes whose volumes are made by hand.
+#: The provisioner of classes with manually created volumes.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAITS: Final = "WaitForFirstConsumer"
 
 
 class VolumeError(Exception):
-    """A claim or class that cannot be followed; the text says why."""
+    """A claim or class is invalid; the text gives the reason."""
 
 
 def annotations_of(obj: Json) -> Mapping[str, str]:
-    """Never None."""
+    """Return an object's annotations; never None."""
     return obj["metadata"].get("annotations") or {}
 
 
 def class_name(obj: Json) -> str:
-    """The storage class of a claim or volume, "" for none."""
+    """Return the storage class of a claim or volume, "" for none."""
     return class_of(obj) or ""
 
 
 def pod_claims(pod: Json) -> Iterator[tuple[str, bool]]:
-    """Names of the claims of a pod's volumes, and whether the claim is made for the pod."""
+    """Yield the names of the claims of a pod's volumes; the flag marks claims of ephemeral volumes."""
     for volume in pod["spec"].get("volumes") or ():
         if source := volume.get("persistentVolumeClaim"):
             yield source["claimName"], False
@@ -50,13 +50,13 @@ def pod_claims(pod: Json) -> Iterator[tuple[str, bool]]:
 
 
 def is_controlled_by(claim: Json, pod: Json) -> bool:
-    """Whether the claim was made for the pod."""
+    """Return whether the claim was created for the pod."""
     owners = claim["metadata"].get("ownerReferences") or ()
     return any(owner.get("controller") and owner["uid"] == pod["metadata"]["uid"] for owner in owners)
 
 
 def not_for_pod(pod: Json, claim: Json) -> str | None:
-    """Why the claim is not the one of the pod's ephemeral volume."""
+    """Return the reason why the claim is not that of the pod's ephemeral volume, or None."""
     if is_controlled_by(claim, pod):
         return None
     mine, its = pod["metadata"], claim["metadata"]
@@ -67,22 +67,22 @@ def not_for_pod(pod: Json, claim: Json) -> str | None:
 
 
 def storage(amounts: Mapping[str, str] | None) -> Quantity:
-    """The amount of storage in a list of resources; 0 where none is said."""
+    """Return the amount of storage in a resource list, 0 if missing."""
     return Quantity.parse((amounts or {}).get("storage", "0"))
 
 
 def requested(claim: Json) -> Quantity:
-    """How large the claim's volume has to be."""
+    """Return the minimum size of the claim's volume."""
     return storage((claim["spec"].get("resources") or {}).get("requests"))
 
 
 def is_fully_bound(claim: Json) -> bool:
-    """Whether the binder has finished with the claim."""
+    """Return whether the binder has finished with the claim."""
     return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in annotations_of(claim)
 
 
 def is_bound_to(volume: Json, claim: Json) -> bool:
-    """Whether the volume names the claim, with its uid or without any."""
+    """Return whether the volume names the claim, with its uid or without a uid."""
     ref = volume["spec"].get("claimRef")
     metadata = claim["metadata"]
     if ref is None or (ref.get("namespace"), ref.get("name")) != (metadata["namespace"], metadata["name"]):
@@ -91,8 +91,9 @@ def is_bound_to(volume: Json, claim: Json) -> bool:
 
 
 def bound(volume: Json, claim: Json) -> Json:
-    """The volume as it is once it names the claim; the same object where nothing is to change. The annotation tells
-    volumes that were bound for a claim from those that name one from the beginning.
+    """Return the volume with a reference to the claim; the same object if nothing changes.
+
+    The annotation bound-by-controller marks volumes that did not name the claim before.
     """
     metadata, ref = claim["metadata"], volume["spec"].get("claimRef") or {}
     named = tuple(ref.get(field) for field in ("namespace", "name", "uid"))
@@ -113,35 +114,33 @@ def bound(volume: Json, claim: Json) -> Json:
 
 
 def annotated(obj: Json, added: Mapping[str, str]) -> Json:
-    """The object with further annotations."""
+    """Return the object with additional annotations."""
     return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations_of(obj), **added}}}
 
 
 def without_annotation(obj: Json, name: str) -> Json:
-    """The object without one annotation."""
+    """Return the object without one annotation."""
     rest = {key: value for key, value in annotations_of(obj).items() if key != name}
     return {**obj, "metadata": {**obj["metadata"], "annotations": rest}}
 
 
 def mode(obj: Json) -> str:
-    """Whether a claim or volume is a file system or a block device."""
+    """Return the volume mode of a claim or volume: Filesystem or Block."""
     return str(obj["spec"].get("volumeMode") or "Filesystem")
 
 
 def attributes_class(obj: Json) -> str:
-    """The VolumeAttributesClass of a claim or volume, "" for none."""
+    """Return the VolumeAttributesClass of a claim or volume, "" for none."""
     return obj["spec"].get("volumeAttributesClassName") or ""
 
 
 def has_access_modes(volume: Json, claim: Json) -> bool:
-    """Whether the volume has all the access modes that the claim wants."""
+    """Return whether the volume has all access modes requested by the claim."""
     return set(claim["spec"].get("accessModes") or ()) <= set(volume["spec"].get("accessModes") or ())
 
 
 def reaches(volume: Json, node: Json) -> bool:
-    """Whether the volume can be used on the node: its node affinity, which sees labels alone. Raises
-    InvalidNodeSelector.
-    """
+    """Return whether the volume's node affinity matches the node's labels. Raise InvalidNodeSelector."""
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
     if required is None:
         return True
@@ -149,7 +148,7 @@ def reaches(volume: Json, node: Json) -> bool:
 
 
 def in_topologies(terms: Iterable[Json], labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels is in one of the topologies that a class allows."""
+    """Return whether a node with these labels is in a topology allowed by a class."""
     terms = list(terms)
     if not terms:
         return True
@@ -160,7 +159,7 @@ def in_topologies(terms: Iterable[Json], labels: Mapping[str, str]) -> bool:
 
 
 def waits(claim: Json, storage_class: Json | None) -> bool:
-    """Whether the claim waits for a consumer before it is bound. Raises VolumeError."""
+    """Return whether the claim waits for its first consumer. Raise VolumeError."""
     if not class_name(claim) or storage_class is None:
         return False
     binding = storage_class.get("volumeBindingMode")
@@ -178,11 +177,14 @@ def find_volume(
     node: Json | None = None,
     taken: Iterable[str] = (),
 ) -> Json | None:
-    """The volume for a claim: the one that names it already, else (not with `named_only`) the smallest that is
-    available and fits.
+    """Return the volume for a claim, or None. Raise VolumeError.
 
-    With a `node` the volume has to reach it; `taken` names volumes that are spoken for; `attributes` says whether
-    VolumeAttributesClasses count (the gate). Raises VolumeError.
+    A volume that names the claim comes first, then (unless `named_only`) the smallest available volume that fits.
+
+    Args:
+        attributes: Enables VolumeAttributesClasses.
+        node: The node that must be reachable.
+        taken: Names of volumes that are already assigned.
     """
     if attributes_class(claim) and not attributes:
         raise VolumeError(

@@ -1,9 +1,9 @@
-"""Binding claims on volumes to volumes, and what becomes of volumes whose claim is gone.
+"""The volume binder: binds claims to volumes, and reclaims volumes of deleted claims.
 
-A claim without a volume gets the one that names it, or the smallest that fits; if there is none, its class says whether
-to wait for a consumer or whom to ask for a new one (provisioners are programs of their own). Binding is four writes in
-upstream's order: the volume names the claim and is Bound, the claim names the volume and is Bound; whatever stops in
-between goes on with the next look. Facts: upstream's pkg/controller/volume/persistentvolume.
+A claim gets the volume that names it, or the smallest that fits. Without a volume its class decides whether to wait for
+a consumer or to request a new one from an external provisioner. Binding takes four writes in upstream's order: the
+volume names the claim and becomes Bound, then the claim names the volume and becomes Bound. An interrupted binding
+continues with the next pass. Facts: upstream's pkg/controller/volume/persistentvolume.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from controllers.volumes.metrics import VolumeMetrics
 from controllers.volumes.reclaiming import Fate, fate, policy
 
 NAME = "persistentvolume-binder-controller"
-#: As upstream's events say who recorded them.
+#: Source of events, as upstream's.
 _COMPONENT: Final = "persistentvolume-controller"
 _PRE_RESIZE: Final = "volume.alpha.kubernetes.io/pre-resize-capacity"
 
 
 def build(client: Client, informers: Informers, options: Options) -> VolumeBinder:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return VolumeBinder(client, informers, options)
 
 
 class VolumeBinder(ControllerComponent):
-    """The component. Keys are `claim:NAMESPACE/NAME` and `volume:NAME`."""
+    """The volume binder. Keys are `claim:NAMESPACE/NAME` and `volume:NAME`."""
 
     name = NAME
 
@@ -90,7 +90,7 @@ class VolumeBinder(ControllerComponent):
         return [f"claim:{key_of(claim)}", *(f"volume:{key_of(volume)}" for volume in self._of_claim.get(key_of(claim)))]
 
     def _keys_for_volume(self, volume: Json) -> list[str]:
-        """Its claim; while it is free, those that could have it."""
+        """Return the volume's key and that of its claim, or of all claims that may bind a free volume."""
         ref = volume["spec"].get("claimRef")
         if ref is not None:
             return [f"volume:{key_of(volume)}", f"claim:{ref['namespace']}/{ref['name']}"]
@@ -122,9 +122,6 @@ class VolumeBinder(ControllerComponent):
         elif (volume := self._volumes.get(name)) is not None:
             await self._settle(volume)
 
-    # Claims
-    # ------------------------------------------------------------------------------------------------------------
-
     async def _find_volume(self, claim: Json) -> None:
         if claim["spec"].get("volumeName"):
             await self._bind_named(claim)
@@ -153,7 +150,7 @@ class VolumeBinder(ControllerComponent):
             await self._claim_phase(claim, "Pending")
 
     def _best_volume(self, claim: Json, *, named_only: bool) -> Json | None:
-        """Among volumes with as few access modes as possible."""
+        """Return the best volume, preferring those with the fewest access modes."""
         groups: dict[frozenset[str], list[Json]] = {}
         for volume in self._volumes.of(list(self._volumes.informer.objects.values())):
             if has_access_modes(volume, claim):
@@ -165,7 +162,7 @@ class VolumeBinder(ControllerComponent):
         return None
 
     def _default_class(self) -> str | None:
-        """The newest of the classes that say so."""
+        """Return the newest default class."""
         classes = [item["metadata"] for item in self._classes.objects.values() if is_default_class(item)]
         newest = max((meta["creationTimestamp"] for meta in classes), default="")
         return min((str(meta["name"]) for meta in classes if meta["creationTimestamp"] == newest), default=None)
@@ -181,7 +178,7 @@ class VolumeBinder(ControllerComponent):
             self._recorder.record(claim, "Normal", "WaitForFirstConsumer", note)
 
     async def _provision(self, claim: Json, storage_class: Json | None) -> None:
-        """Asks the provisioner of the class for a volume; it watches claims for its name."""
+        """Request a volume from the class's provisioner, which watches claims for its name."""
         if storage_class is None:
             note = f'storageclass.storage.k8s.io "{class_name(claim)}" not found'
             self._recorder.record(claim, "Warning", "ProvisioningFailed", note)
@@ -203,7 +200,7 @@ class VolumeBinder(ControllerComponent):
         self._recorder.record(claim, "Normal", "ExternalProvisioning", note)
 
     async def _bind_named(self, claim: Json) -> None:
-        """A claim that names its volume, by its author or halfway through binding."""
+        """Bind a claim that names its volume, either set by its author or by an interrupted binding."""
         name = claim["spec"]["volumeName"]
         volume = self._volumes.get(name)
         if volume is None:
@@ -226,7 +223,7 @@ class VolumeBinder(ControllerComponent):
             await self._claim_phase(claim, "Pending")
 
     def _mismatch(self, volume: Json, claim: Json) -> str:
-        """Why the volume that a claim names cannot be its own; "" if it can."""
+        """Return the reason why the volume named by a claim cannot be bound, or ""."""
         if volume["metadata"].get("deletionTimestamp"):
             return f'the volume is marked for deletion "{volume["metadata"]["name"]}"'
         if storage(volume["spec"].get("capacity")).compare(requested(claim)) < 0:
@@ -261,7 +258,7 @@ class VolumeBinder(ControllerComponent):
             self._recorder.record(claim, "Warning", reason, note)
 
     async def _claim_phase(self, claim: Json, phase: str, volume: Json | None = None) -> None:
-        """The phase, and what of the volume stands in the claim's status."""
+        """Write the phase and the volume's fields into the claim's status."""
         before = claim.get("status") or {}
         status: dict[str, Any] = {**before, "phase": phase}
         if volume is None:
@@ -277,7 +274,7 @@ class VolumeBinder(ControllerComponent):
             self._claims.wrote(await self._client.update_status(VOLUME_CLAIMS, {**claim, "status": status}))
 
     async def _bind(self, volume: Json, claim: Json) -> None:
-        """The four writes, as far as they are not done."""
+        """Make the four writes of a binding, without those already made."""
         wanted = bound(volume, claim)
         if wanted is not volume:
             volume = self._volumes.wrote(await self._client.update(VOLUMES, wanted))
@@ -292,9 +289,6 @@ class VolumeBinder(ControllerComponent):
         if named is not claim:
             claim = self._claims.wrote(await self._client.update(VOLUME_CLAIMS, named))
         await self._claim_phase(claim, "Bound", volume)
-
-    # Volumes
-    # ------------------------------------------------------------------------------------------------------------
 
     async def _settle(self, volume: Json) -> None:
         ref = volume["spec"].get("claimRef")
@@ -312,7 +306,7 @@ class VolumeBinder(ControllerComponent):
         elif claim["spec"]["volumeName"] == volume["metadata"]["name"]:
             await self._volume_phase(volume, "Bound")
         elif PROVISIONED_BY in annotations_of(volume) and policy(volume) == "Delete":
-            # Made for a claim that was faster bound to another one.
+            # Provisioned for a claim that was bound to another volume first.
             await self._release(volume)
         else:
             await self._unbind(volume)
@@ -331,7 +325,10 @@ class VolumeBinder(ControllerComponent):
         self._recorder.record(claim, "Warning", "VolumeMismatch", note)
 
     async def _claim_of(self, ref: Json) -> Json | None:
-        """The claim that a volume names. That it is gone the server has to say: data may be deleted for it."""
+        """Return the claim named by a volume.
+
+        A missing claim is confirmed by the server, because data may be deleted as a result.
+        """
         claim = self._claims.get(f"{ref['namespace']}/{ref['name']}")
         if claim is None or claim["metadata"]["uid"] != ref["uid"]:
             try:
@@ -354,7 +351,7 @@ class VolumeBinder(ControllerComponent):
             self._recorder.record(volume, "Warning", reason, note)
 
     async def _unbind(self, volume: Json) -> None:
-        """Free again; a volume that its author meant for a claim keeps naming it."""
+        """Release the volume from a claim. A volume reserved by its author keeps the reference without uid."""
         spec = dict(volume["spec"])
         if BOUND_BY_CONTROLLER in annotations_of(volume):
             del spec["claimRef"]
@@ -373,7 +370,7 @@ class VolumeBinder(ControllerComponent):
 
 
 def _capacity(volume: Json, status: Json) -> Json:
-    """What the claim's status says of its size once it is bound."""
+    """Return the capacity in the status of a newly bound claim."""
     before = annotations_of(volume).get(_PRE_RESIZE)
     if before is not None:
         return {**(status.get("capacity") or {}), "storage": before}

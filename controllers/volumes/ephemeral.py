@@ -1,5 +1,6 @@
-"""Claims for the ephemeral volumes of pods, each named after its pod and volume. Facts: upstream's
-pkg/controller/volume/ephemeral.
+"""Creates the claims of ephemeral volumes, named after pod and volume.
+
+Facts: upstream's pkg/controller/volume/ephemeral.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ NAME = "ephemeral-volume-controller"
 
 
 def build(client: Client, informers: Informers, options: Options) -> EphemeralVolumes:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return EphemeralVolumes(client, informers, options)
 
 
 class EphemeralVolumes(ControllerComponent):
-    """The component. Keys are those of pods."""
+    """The ephemeral volume controller. Keys are those of pods."""
 
     name = NAME
 
@@ -33,8 +34,8 @@ class EphemeralVolumes(ControllerComponent):
         self._client = client.named(NAME)
         self._pods, self._claims = informers.of(PODS), informers.of(VOLUME_CLAIMS)
         self._recorder = CoreEventRecorder(self._client, NAME)
-        self._created = Counter("ephemeral_volume_controller_create_total", "Claims that were asked for.")
-        self._failed = Counter("ephemeral_volume_controller_create_failures_total", "Claims that could not be made.")
+        self._created = Counter("ephemeral_volume_controller_create_total", "Attempted creations of claims.")
+        self._failed = Counter("ephemeral_volume_controller_create_failures_total", "Failed creations of claims.")
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="ephemeral_volume")
         self._controller.alongside(self._recorder.run)
         self._controller.follow(self._pods, lambda pod: (key_of(pod),) if _volumes(pod) else ())
@@ -80,7 +81,7 @@ def _volumes(pod: Json) -> list[Json]:
 
 
 def ephemeral_claim(pod: Json, volume: Json) -> Json:
-    """The claim that is made for an ephemeral volume of a pod."""
+    """Build the claim of a pod's ephemeral volume."""
     template, owner = volume["ephemeral"]["volumeClaimTemplate"], pod["metadata"]
     given = template.get("metadata") or {}
     reference = {"apiVersion": "v1", "kind": "Pod", "name": owner["name"], "uid": owner["uid"], "controller": True,

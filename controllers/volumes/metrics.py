@@ -1,4 +1,4 @@
-"""How many volumes and claims there are, with upstream's names."""
+"""Counts of volumes and claims, with upstream's names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import Json
 from controllers.volumes import attributes_class, class_name
 
-#: Kinds of volumes that kube-controller-manager knows, by their field.
+#: Plugin names of volume sources in kube-controller-manager, by field.
 _PLUGINS = {
     "hostPath": "kubernetes.io/host-path", "nfs": "kubernetes.io/nfs", "fc": "kubernetes.io/fc",
     "iscsi": "kubernetes.io/iscsi",
@@ -19,14 +19,16 @@ Sizes = dict[tuple[str, ...], float]
 
 
 class VolumeMetrics:
-    """Of what two informers show."""
+    """The metrics of the objects in two informers."""
 
     def __init__(self, volumes: Informer, claims: Informer) -> None:
         prefix, by_class = "pv_collector_", ("storage_class",)
         of_claim = ("namespace", "storage_class", "volume_attributes_class")
-        #: Claims without a class that got the default one.
-        self.defaulted = Counter("retroactive_storageclass_total", "Claims that were to get the default class.")
-        self.undefaulted = Counter("retroactive_storageclass_errors_total", "Claims that could not get it.")
+        #: Claims without a class that got the default class.
+        self.defaulted = Counter("retroactive_storageclass_total", "Assignments of the default class to a claim.")
+        self.undefaulted = Counter(
+            "retroactive_storageclass_errors_total", "Failed assignments of the default class to a claim."
+        )
 
         def by_phase(informer: Informer, bound: bool) -> Iterable[Json]:
             return [
@@ -46,10 +48,10 @@ class VolumeMetrics:
 
         self._gauges = (
             Gauge(f"{prefix}total_pv_count", "Volumes.", ("plugin_name", "volume_mode"), all_volumes),
-            Gauge(f"{prefix}bound_pv_count", "Volumes that are bound.", by_class, lambda: volumes_by_class(True)),
-            Gauge(f"{prefix}unbound_pv_count", "Volumes that are not.", by_class, lambda: volumes_by_class(False)),
-            Gauge(f"{prefix}bound_pvc_count", "Claims that are bound.", of_claim, lambda: claims_by_class(True)),
-            Gauge(f"{prefix}unbound_pvc_count", "Claims that are not.", of_claim, lambda: claims_by_class(False)),
+            Gauge(f"{prefix}bound_pv_count", "Bound volumes.", by_class, lambda: volumes_by_class(True)),
+            Gauge(f"{prefix}unbound_pv_count", "Unbound volumes.", by_class, lambda: volumes_by_class(False)),
+            Gauge(f"{prefix}bound_pvc_count", "Bound claims.", of_claim, lambda: claims_by_class(True)),
+            Gauge(f"{prefix}unbound_pvc_count", "Unbound claims.", of_claim, lambda: claims_by_class(False)),
         )
 
     @property

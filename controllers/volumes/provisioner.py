@@ -1,9 +1,8 @@
-"""The emulated provisioner: it makes, grows and deletes the volumes of classes that name it, as an external CSI
-provisioner does, but that nothing is stored anywhere.
+"""The emulated provisioner: creates, resizes and deletes volumes like an external CSI provisioner, without storage.
 
-Where classes wait for a consumer the claim says on which node; with the class's parameter `topologyKey` the volume can
-then be used only on nodes that have the same value of that label (`kubernetes.io/hostname`: a local disk), and
-otherwise everywhere. Facts: the events and fields of sigs.k8s.io's external-provisioner and external-resizer.
+With delayed binding the claim names the selected node. The class parameter `topologyKey` then limits the volume to
+nodes with the same value of that label (`kubernetes.io/hostname`: a local disk). Without it the volume is usable on all
+nodes. Facts: the events and fields of sigs.k8s.io's external-provisioner and external-resizer.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from controllers.volumes import (
 )
 
 NAME = "volume-provisioner"
-#: What classes name.
+#: Name of the provisioner in classes.
 DRIVER: Final = "volumes.kubedra.dev"
 FINALIZER: Final = "external-provisioner.volume.kubernetes.io/finalizer"
 TOPOLOGY_KEY: Final = "topologyKey"
@@ -40,12 +39,12 @@ _PARAMETERS: Final = frozenset({TOPOLOGY_KEY})
 
 
 def build(client: Client, informers: Informers, options: Options) -> Provisioner:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return Provisioner(client, informers, options)
 
 
 def default_class(name: str) -> Json:
-    """The default class that a control plane begins with."""
+    """Build the initial default class of a control plane."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -58,7 +57,7 @@ def default_class(name: str) -> Json:
 
 
 class Provisioner(ControllerComponent):
-    """The component. Keys are `claim:NAMESPACE/NAME` and `volume:NAME`."""
+    """The emulated provisioner. Keys are `claim:NAMESPACE/NAME` and `volume:NAME`."""
 
     name = NAME
 
@@ -80,7 +79,7 @@ class Provisioner(ControllerComponent):
         await super().run()
 
     async def begin_anew(self) -> None:
-        """The class that was asked for."""
+        """Create the configured default class."""
         if not self._class:
             return
         try:
@@ -101,7 +100,7 @@ class Provisioner(ControllerComponent):
                 await self._provision(claim)
 
     def _is_mine(self, claim: Json) -> bool:
-        """Whether the binder has asked for a volume, and the scheduler for a place where the class waits for it."""
+        """Return whether the claim needs a volume of this provisioner, and a node is selected if the class waits."""
         given = annotations_of(claim)
         storage_class = self._classes.get(class_name(claim))
         return (
@@ -126,7 +125,7 @@ class Provisioner(ControllerComponent):
             note = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {why}'
             self._recorder.record(claim, "Warning", "ProvisioningFailed", note)
             if SELECTED_NODE in annotations_of(claim):
-                # The scheduler may find a better place.
+                # The scheduler may select another node.
                 await self._client.update(VOLUME_CLAIMS, without_annotation(claim, SELECTED_NODE))
             return
         note = f'External provisioner is provisioning volume for claim "{key_of(claim)}"'
@@ -139,7 +138,7 @@ class Provisioner(ControllerComponent):
         self._recorder.record(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
 
     def _place(self, claim: Json, storage_class: Json) -> Json | str | None:
-        """Where the volume can be used: its required node affinity, None for everywhere; or why it can be nowhere."""
+        """Return the volume's required node affinity, None for all nodes, or an error text."""
         topologies = storage_class.get("allowedTopologies") or []
         label = (storage_class.get("parameters") or {}).get(TOPOLOGY_KEY)
         selected = annotations_of(claim).get(SELECTED_NODE)
@@ -161,7 +160,10 @@ class Provisioner(ControllerComponent):
         return None
 
     async def _delete(self, volume: Json) -> None:
-        """What was released and is not to be kept. The finalizer keeps the volume until it is really gone."""
+        """Delete a released volume with reclaim policy Delete.
+
+        The finalizer keeps the object until its storage is gone.
+        """
         metadata = volume["metadata"]
         if annotations_of(volume).get(PROVISIONED_BY) != DRIVER:
             return
@@ -177,7 +179,7 @@ class Provisioner(ControllerComponent):
             await self._client.update(VOLUMES, {**volume, "metadata": {**metadata, "finalizers": rest}})
 
     async def _resize(self, claim: Json) -> None:
-        """Gives a bound claim the size that it asks for: the volume grows first, then the claim says so."""
+        """Resize a bound claim's volume, then update the claim's capacity."""
         volume = self._volumes.get(claim["spec"]["volumeName"])
         if volume is None or annotations_of(volume).get(PROVISIONED_BY) != DRIVER:
             return
@@ -200,7 +202,7 @@ class Provisioner(ControllerComponent):
 
 
 def _keys_for_volume(volume: Json) -> tuple[str, ...]:
-    """The volume, and its claim: that it grew has to be said there."""
+    """Return the keys of the volume and of its claim, whose capacity follows the volume's."""
     ref = volume["spec"].get("claimRef")
     key = f"volume:{key_of(volume)}"
     return (key, f"claim:{ref['namespace']}/{ref['name']}") if ref is not None else (key,)

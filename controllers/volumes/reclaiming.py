@@ -1,8 +1,7 @@
-"""What the binder itself does with a volume whose claim is gone: it keeps it, leaves it to its provisioner, deletes it
-or cannot.
+"""The binder's decision on a released volume: keep it, leave it to its provisioner, delete it, or fail.
 
-There are no volume plugins here: a host path below /tmp has nothing in it that could be deleted, all other volumes of
-old kinds fail as they fail upstream where their plugin is missing. Nothing can be recycled.
+There are no volume plugins here. A host path below /tmp has no content to delete. All other in-tree volumes fail like
+upstream without their plugin. Nothing can be recycled.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from controllers.runtime.kinds import Json
 from controllers.volumes import PROVISIONED_BY, annotations_of
 
 _TEMPORARY: Final = re.compile(r"/tmp/.+")  # noqa: S108 - the rule of upstream's deleter
-#: Sources whose plugins upstream's controllers have, but cannot delete with.
+#: Sources with a plugin upstream that cannot delete.
 _KNOWN: Final = ("nfs", "local")
 
 
 class Fate(Enum):
-    """What is done."""
+    """The decision."""
 
     KEPT = auto()
-    """Retained, or deleted by somebody else."""
+    """Retained, or deleted by the provisioner."""
     DELETED = auto()
 
 
 def policy(volume: Json) -> str:
-    """What is to become of the volume."""
+    """Return the reclaim policy of the volume."""
     return volume["spec"].get("persistentVolumeReclaimPolicy") or "Retain"
 
 
 def fate(volume: Json) -> Fate | tuple[str, str]:
-    """What the binder does, or why it fails: reason and text of the event."""
+    """Return the decision, or reason and message of the failure event."""
     if policy(volume) == "Recycle":
         return "VolumeFailedRecycle", "No recycler plugin found for the volume!"
     if policy(volume) != "Delete":

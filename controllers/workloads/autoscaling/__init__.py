@@ -1,9 +1,12 @@
-"""HorizontalPodAutoscalers: as many replicas as bring metrics to their targets.
+"""HorizontalPodAutoscalers: scale workloads so that metrics reach their targets.
 
-    component    horizontal-pod-autoscaler-controller: reads, scales and tells
-    usage        metrics: what annotations say, or the metrics API where there is one
-    calculator   how many replicas a metric asks for. Pure
-    limits       how fast and how far that is followed. Pure
+    component    horizontal-pod-autoscaler-controller: queue, scale subresource, status
+    reconcile    one pass over one autoscaler
+    usage        metrics from annotations or the metrics API
+    calculator   replicas for a metric. Pure
+    limits       rate and range of scaling. Pure
+    texts        messages about failed metrics
+    metrics      the controller's own metrics
 
 Amounts are in thousandths. Facts: upstream's pkg/controller/podautoscaler.
 """

@@ -1,7 +1,7 @@
-"""How many replicas a metric asks for. Pure.
+"""Computes the replicas for a metric. Pure.
 
-Pods that are not ready yet count as using nothing where that keeps from scaling up too far, and pods without a metric
-as what keeps from acting on too little: facts of upstream's replica_calculator.go.
+Unready pods count as idle where this limits scaling up. Pods without metrics count conservatively, so that scaling
+never exceeds the evidence. Facts: upstream's replica_calculator.go.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _MOST: Final = 2147483647
 
 
 class Starting(NamedTuple):
-    """How long after its start a pod that is not ready says nothing of what it uses of the processors: in any case, and
-    where it has not been ready since.
+    """Periods after a pod's start in which the CPU usage of an unready pod is ignored.
+
+    `cpu` applies to every unready pod, `readiness` to pods that were never ready since.
     """
 
     cpu: timedelta = timedelta(minutes=5)
@@ -34,7 +35,7 @@ _DEFAULT: Final = Starting()
 
 
 class Tolerances(NamedTuple):
-    """How far below and above its target a metric may be."""
+    """Relative deviations below and above the target that cause no scaling."""
 
     down: float = 0.1
     up: float = 0.1
@@ -45,7 +46,10 @@ class Tolerances(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """So many replicas; `value` is the metric, per pod where it is of pods, `percent` of what they request."""
+    """The result for a metric.
+
+    `value` is the metric, averaged for pod metrics. `percent` is its share of the requests.
+    """
 
     replicas: int
     value: int
@@ -70,7 +74,10 @@ def of_pods(
     requests: Values | None = None,
     starting: Starting = _DEFAULT,
 ) -> Asked:
-    """For a metric of pods. `target` is a value, or with `requests` a share of these in percent. Raises MetricError."""
+    """Compute the replicas for a pod metric. Raise MetricError.
+
+    `target` is a value, or with `requests` a percentage of them.
+    """
     if not pods:
         raise MetricError("no pods returned by selector while calculating replica count")
     groups = _grouped(pods, values, now, starting if cpu else None)
@@ -98,8 +105,9 @@ def of_pods(
 
 
 def _assumed(ratio: float, target: int, groups: _Groups, requests: Values | None) -> dict[str, int]:
-    """The values of pods that tell none, such that they never make a change larger: where there may be fewer pods they
-    are as busy as is wanted (at least as much as they ask for), where there may be more they are idle.
+    """Return conservative values for pods without metrics, which never amplify a change.
+
+    When scaling down they are at their target (at least their request), when scaling up they are idle.
     """
     if ratio < 1.0:
         share = max(100, target)
@@ -111,7 +119,7 @@ def _assumed(ratio: float, target: int, groups: _Groups, requests: Values | None
 
 
 def of_value(current: int, target: int, value: int, pods: Sequence[Json], tolerances: Tolerances) -> Asked:
-    """For one value that should be at its target. Raises MetricError."""
+    """Compute the replicas for a single value and its target. Raise MetricError."""
     ratio = value / target
     if current == 0:
         return Asked(_up(ratio), value)
@@ -126,14 +134,14 @@ def of_value(current: int, target: int, value: int, pods: Sequence[Json], tolera
 
 
 def of_average(counted: int, target: int, value: int, tolerances: Tolerances) -> Asked:
-    """For one value that all replicas share: `target` is the share of each, `counted` how many there are."""
+    """Compute the replicas for a value shared by all. `target` is per replica, `counted` their number."""
     ratio = value / (target * counted) if counted else math.inf
     replicas = counted if tolerances.accept(ratio) else _up(value / target)
     return Asked(replicas, math.ceil(value / counted) if counted else value)
 
 
 def requests_of(pods: Iterable[Json], resource: str, container: str) -> Values:
-    """What pods, or one container of each, request. Raises MetricError where one requests nothing."""
+    """Return the requests of pods, or of one container each. Raise MetricError if one has none."""
     return {_name(pod): _request(pod, resource, container) for pod in pods}
 
 
@@ -156,7 +164,7 @@ def _request(pod: Json, resource: str, container: str) -> int:
 
 
 def _ratio(values: Values, target: int, requests: Values | None) -> tuple[float, int, int]:
-    """How the metric is to its target; its average, and in percent of the requests."""
+    """Return the ratio of the metric to its target, its average, and its percentage of the requests."""
     average = sum(values.values()) // len(values)
     if requests is None:
         return average / target, average, 0
@@ -186,7 +194,7 @@ def _grouped(pods: Iterable[Json], values: Values, now: datetime, starting: Star
 
 
 def _is_starting(pod: Json, now: datetime, periods: Starting) -> bool:
-    """Whether what a pod uses of the processors says nothing yet."""
+    """Return whether the pod's CPU usage is not meaningful yet."""
     condition, started = condition_of(pod, "Ready"), pod["status"].get("startTime")
     if condition is None or started is None:
         return True

@@ -1,4 +1,4 @@
-"""horizontal-pod-autoscaler-controller: looks at each autoscaler again and again, and scales what it points to."""
+"""horizontal-pod-autoscaler-controller: reconciles each autoscaler periodically and scales its target."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NAME = "horizontal-pod-autoscaler-controller"
 
 
 def build(client: Client, informers: Informers, options: Options) -> Autoscalers:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return Autoscalers(client, informers, options)
 
 
 class Autoscalers(ControllerComponent):
-    """The component. Keys are those of autoscalers."""
+    """The autoscaling controller. Keys are those of autoscalers."""
 
     name = NAME
 
@@ -61,7 +61,7 @@ class Autoscalers(ControllerComponent):
         self._controller.queue.add(key_of(scaler))
 
     def _updated(self, before: Json, scaler: Json) -> None:
-        """Our own writes can wait until its time comes."""
+        """Enqueue a changed autoscaler; its own status writes wait for the next period."""
         old, new = before["metadata"].get("annotations"), scaler["metadata"].get("annotations")
         if before["spec"] != scaler["spec"] or old != new:
             self._changed(scaler)
@@ -89,10 +89,8 @@ class Autoscalers(ControllerComponent):
             self._metrics.looked(look.outcome)
         return Resync(seconds=self.options.sync_period.total_seconds())
 
-    # What a look asks for.
-
     async def scale(self, namespace: str, reference: Json) -> tuple[Kind, Json]:
-        """The scale of the target. Raises StatusError, MetricError."""
+        """Read the scale of the target. Raise StatusError or MetricError."""
         version = reference.get("apiVersion") or "v1"
         kind = await served_at(self._client, version, reference["kind"])
         if kind is None:
@@ -100,7 +98,7 @@ class Autoscalers(ControllerComponent):
         return kind, await self._client.request("GET", kind.path(namespace, reference["name"], "scale"))
 
     async def set_scale(self, kind: Kind, namespace: str, scale: Json, replicas: int) -> None:
-        """Raises StatusError."""
+        """Write the scale, once more after a conflict. Raise StatusError."""
         path = kind.path(namespace, scale["metadata"]["name"], "scale")
         for again in (True, False):
             try:
@@ -114,7 +112,7 @@ class Autoscalers(ControllerComponent):
                 return
 
     def select(self, key: str, namespace: str, selector: LabelSelector) -> tuple[list[Json], list[str]]:
-        """The pods, and the autoscalers that want them."""
+        """Return the selected pods, and the keys of the autoscalers that select any of them."""
         self._selectors[key] = selector
         pods = [pod for pod in self._pods_in.get(namespace) if selector.matches(pod["metadata"].get("labels"))]
         owners = [

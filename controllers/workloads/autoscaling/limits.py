@@ -1,7 +1,7 @@
-"""How fast and how far an autoscaler follows what metrics ask for. Pure but for what it remembers of the past.
+"""Limits the rate and range of scaling. Pure except for the recorded history.
 
-Without `behavior` the most that was asked for within five minutes counts, and replicas double at most (or become four).
-Facts: upstream's pkg/controller/podautoscaler/horizontal.go.
+Without `behavior` the highest recommendation of the last five minutes counts, and replicas at most double (or become
+four). Facts: upstream's pkg/controller/podautoscaler/horizontal.go.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from controllers.runtime.kinds import Json
 
-#: How long a higher wish is remembered where no behavior says it.
+#: Default downscale stabilization window.
 WINDOW: Final = timedelta(minutes=5)
 _WITHIN: Final = ("DesiredWithinRange", "the desired count is within the acceptable range")
 _TOO_MANY: Final = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
@@ -34,7 +34,7 @@ _MOST: Final = 2147483647
 
 
 class Limited(NamedTuple):
-    """The size to go to; why it is ready for it, and why it goes no further, as reason and message."""
+    """The limited size, with reason and message of the conditions AbleToScale and ScalingLimited."""
 
     replicas: int
     able: tuple[str, str]
@@ -44,14 +44,14 @@ class Limited(NamedTuple):
 
 @dataclass(slots=True)
 class Past:
-    """What was asked for, and by how much the size changed, with the times."""
+    """The timestamped recommendations and size changes of an autoscaler."""
 
     asked: list[tuple[datetime, int]] = field(default_factory=list)
     ups: list[tuple[datetime, int]] = field(default_factory=list)
     downs: list[tuple[datetime, int]] = field(default_factory=list)
 
     def scaled(self, now: datetime, before: int, after: int, behavior: Json | None) -> None:
-        """The size was changed."""
+        """Record a size change."""
         if behavior is None:
             return
         changes, rules = (self.ups, "scaleUp") if after > before else (self.downs, "scaleDown")
@@ -64,7 +64,7 @@ class Past:
 def limit(
     past: Past, now: datetime, spec: Json, current: int, wanted: int, least: int, window: timedelta = WINDOW
 ) -> Limited:
-    """What becomes of `wanted` replicas; it is remembered."""
+    """Limit `wanted` replicas, and record them."""
     behavior, most = spec.get("behavior"), spec["maxReplicas"]
     if behavior is None:
         stable = max([wanted, *(asked for at, asked in past.asked if at >= now - window)])
@@ -103,7 +103,7 @@ def _remember(past: Past, now: datetime, wanted: int, window: timedelta) -> None
 
 
 def _stable(past: Past, now: datetime, current: int, wanted: int, up: Json, down: Json, window: timedelta) -> int:
-    """Up only as far as was asked for all along, down only as far."""
+    """Stabilize a recommendation: up to the minimum and down to the maximum of the window."""
     rising = timedelta(seconds=up.get("stabilizationWindowSeconds") or 0)
     given = down.get("stabilizationWindowSeconds")
     falling = window if given is None else timedelta(seconds=given)
@@ -114,7 +114,7 @@ def _stable(past: Past, now: datetime, current: int, wanted: int, up: Json, down
 
 
 def _fastest(past: Past, now: datetime, current: int, rules: Json, *, rising: bool) -> int:
-    """How far the policies let it go."""
+    """Return the limit of the scaling policies."""
     select = rules.get("selectPolicy") or "Max"
     if select == "Disabled":
         return current

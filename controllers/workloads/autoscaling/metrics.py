@@ -1,4 +1,4 @@
-"""What the autoscaler counts, with upstream's names."""
+"""The metrics of the autoscaling controller, with upstream's names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, exponen
 
 
 class Outcome:
-    """What came of one look, or of one metric: `action` is scale_up, scale_down or none, `error` internal or none
-    (upstream's third, spec, is for what the API refuses).
+    """The outcome of one pass or of one metric.
+
+    `action` is scale_up, scale_down or none. `error` is internal or none; upstream's third value, spec, is for specs
+    that the API rejects.
     """
 
     def __init__(self) -> None:
@@ -22,30 +24,31 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """How long it took until now."""
+        """The duration until now."""
         return (clock.now() - self._began).total_seconds()
 
 
 class AutoscalerMetrics:
-    """Looks at autoscalers, their metrics, and what they want; `number` is asked how many there are."""
+    """The metrics. `number` returns the number of autoscalers."""
 
     def __init__(self, number: Callable[[], int]) -> None:
         prefix, bounds, labels = "horizontal_pod_autoscaler_controller_", exponential(0.001, 2, 15), ("action", "error")
-        self._looks = Counter(f"{prefix}reconciliations_total", "Looks at autoscalers.", labels)
-        self._durations = Histogram(
-            f"{prefix}reconciliation_duration_seconds", "Time that a look takes.", labels, bounds
-        )
+        self._looks = Counter(f"{prefix}reconciliations_total", "Autoscaler syncs.", labels)
+        self._durations = Histogram(f"{prefix}reconciliation_duration_seconds", "Duration of a sync.", labels, bounds)
         by_type = (*labels, "metric_type")
-        self._computations = Counter(f"{prefix}metric_computation_total", "Metrics that were read.", by_type)
+        self._computations = Counter(f"{prefix}metric_computation_total", "Computed metrics.", by_type)
         self._computing = Histogram(
-            f"{prefix}metric_computation_duration_seconds", "Time that reading a metric takes.", by_type, bounds
+            f"{prefix}metric_computation_duration_seconds", "Duration of computing a metric.", by_type, bounds
         )
         self._number = Gauge(
-            f"{prefix}num_horizontal_pod_autoscalers", "Autoscalers that there are.", (), lambda: {(): number()}
+            f"{prefix}num_horizontal_pod_autoscalers", "Existing autoscalers.", (), lambda: {(): number()}
         )
         self.desired: dict[tuple[str, ...], int] = {}
         self._desired = Gauge(
-            f"{prefix}desired_replicas", "What autoscalers want.", ("namespace", "hpa_name"), lambda: dict(self.desired)
+            f"{prefix}desired_replicas",
+            "Desired replicas of autoscalers.",
+            ("namespace", "hpa_name"),
+            lambda: dict(self.desired),
         )
 
     def looked(self, outcome: Outcome) -> None:
@@ -53,7 +56,7 @@ class AutoscalerMetrics:
         self._durations.observe(outcome.seconds, outcome.action, outcome.error)
 
     def computed(self, outcome: Outcome, kind: str) -> None:
-        """Of one metric, of a kind such as Resource."""
+        """Record the outcome of one metric of a kind, such as Resource."""
         self._computations.inc(outcome.action, outcome.error, kind)
         self._computing.observe(outcome.seconds, outcome.action, outcome.error, kind)
 

@@ -1,4 +1,4 @@
-"""One look at a HorizontalPodAutoscaler: how many replicas its metrics ask for, and what is said of that."""
+"""One pass over a HorizontalPodAutoscaler: computes the replicas for its metrics, and writes conditions and events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from controllers.workloads.autoscaling.usage import MetricError, Values, milli, 
 if TYPE_CHECKING:
     from controllers.workloads.autoscaling.component import Autoscalers
 
-#: By the type of a metric: the field of its source, and the reason when it cannot be read.
+#: Source field and failure reason by metric type.
 _SOURCES: Final = {
     "Resource": ("resource", "FailedGetResourceMetric"),
     "ContainerResource": ("containerResource", "FailedGetContainerResourceMetric"),
@@ -39,15 +39,15 @@ class _Proposal(NamedTuple):
 
 
 class Stop(Exception):
-    """Nothing can be done for now; conditions and events say why."""
+    """The pass cannot continue; conditions and events give the reason."""
 
 
 class _UnusableError(Exception):
-    """The pods that count cannot be told; the condition says why, the text is for an event."""
+    """The target's pods are undefined. A condition gives the reason; the text is for an event."""
 
 
 class Look:
-    """One look at an autoscaler; its status is written once, at the end. `partly`: some of its metrics failed."""
+    """One pass over an autoscaler, which writes the status once, at its end. `partly` marks failed metrics."""
 
     def __init__(self, owner: Autoscalers, scaler: Json, metrics: AutoscalerMetrics) -> None:
         self.outcome, self.partly, self._metrics = Outcome(), False, metrics
@@ -92,7 +92,7 @@ class Look:
         self._metrics.desired[self._namespace, self._scaler["metadata"]["name"]] = desired
 
     async def _desired(self, scale: Json, current: int) -> tuple[int, str, list[Json]]:
-        """The size that it should have, and why."""
+        """Return the desired size, its reason, and the metric statuses."""
         least, most = self._spec.get("minReplicas", 1), self._spec["maxReplicas"]
         past = self._owner.past(self._key, current)
         if current == 0 and least != 0:
@@ -129,10 +129,8 @@ class Look:
         self._status["lastScaleTime"] = go_time(self._now)
         self.outcome.moves(current, desired)
 
-    # Metrics.
-
     async def _wanted(self, scale: Json, current: int) -> tuple[int, str, list[Json]]:
-        """The most that a metric asks for, and which it is."""
+        """Return the highest recommendation, the name of its metric, and the metric statuses."""
         selector = (scale.get("status") or {}).get("selector") or ""
         try:
             pods = self._selected(selector)
@@ -173,7 +171,7 @@ class Look:
         return best.asked.replicas, best.name, statuses
 
     def _uncomputed(self, current: int, statuses: list[Json], why: str) -> Stop:
-        """No size follows from the metrics: it stays."""
+        """Keep the current size, because the metrics give none."""
         self._sizes(current, self._status.get("desiredReplicas", 0), statuses)
         self._owner.tell(self._scaler, True, "FailedComputeMetricsReplicas", why)
         return Stop()
@@ -237,7 +235,7 @@ class Look:
         return _Proposal(asked, name, {"metric": metric, **more, "current": measured})
 
     async def _read(self, source: Json, field: str, pods: list[Json]) -> tuple[Values, int]:
-        """What pods say, or the one value there is. Raises MetricError, StatusError."""
+        """Return the values of pods, or the single value. Raise MetricError or StatusError."""
         name = source["metric"]["name"]
         if field == "pods":
             return self._owner.usage.of_pods(self._scaler, pods, name), 0

@@ -1,4 +1,4 @@
-"""What is said of metrics that cannot be had. Facts: upstream's horizontal.go and replica_calculator.go."""
+"""Messages about unavailable metrics. Facts: upstream's horizontal.go and replica_calculator.go."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from controllers.runtime.kinds import Json
 
 
 def unread(field: str, source: Json, namespace: str, why: object) -> str:
-    """Nobody tells a metric. `field` is that of a metric's source: resource, containerResource, pods, object or
-    external.
+    """Return the error for an unavailable metric.
+
+    `field` is the field of the metric's source: resource, containerResource, pods, object or external.
     """
     if field in ("resource", "containerResource"):
         return f"unable to get metrics for resource {source['name']}: {why}"
@@ -17,21 +18,21 @@ def unread(field: str, source: Json, namespace: str, why: object) -> str:
         return f"unable to get metric {metric['name']}: {why}"
     if field == "object":
         reference = source["describedObject"]
-        # In this order, with the reason where the name belongs: so upstream.
+        # The odd order is upstream's.
         return f"unable to get metric {metric['name']}: {reference['kind']} on {namespace} {reference['name']}/{why}"
     selector = label_selector_text(metric.get("selector"))
     return f"unable to get external metric {namespace}/{metric['name']}/{selector}: {why}"
 
 
 def failed(field: str, source: Json, why: object) -> str:
-    """No size follows from a metric, as its condition and event say it."""
+    """Return the message of condition and event for a failed metric."""
     if field in ("resource", "containerResource"):
         return f"failed to get {source['name']} {'usage' if is_average(source) else 'utilization'}: {why}"
     return str(why)
 
 
 def failed_among(field: str, source: Json, why: str) -> str:
-    """The same where it is told of all metrics; `why` is what the condition says."""
+    """Return the message for a failed metric in a list; `why` is the message of its condition."""
     if field == "resource":
         return f"failed to get {source['name']} resource metric value: {why}"
     if field == "containerResource":
@@ -47,5 +48,5 @@ def failed_among(field: str, source: Json, why: str) -> str:
 
 
 def is_average(source: Json) -> bool:
-    """Whether the target is what each pod should have."""
+    """Return whether the target is an average per pod."""
     return source["target"].get("averageValue") is not None

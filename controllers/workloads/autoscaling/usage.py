@@ -1,12 +1,11 @@
-"""Metrics of emulated pods, which use nothing: annotations say what they do.
+"""Metrics of emulated pods, defined by annotations because the pods use nothing.
 
-On a Pod, `kubedra.dev/usage.RESOURCE` is what it uses, `kubedra.dev/usage.RESOURCE.CONTAINER` what one of its
-containers does, and `kubedra.dev/metric.NAME` another metric of it. On a HorizontalPodAutoscaler the same is said of
-each of its pods that does not say it itself, and `kubedra.dev/load.RESOURCE` (or `load.NAME`) is what all of them share
-evenly; `kubedra.dev/metric.NAME` is the value of an external metric. On an object that a metric describes,
-`kubedra.dev/metric.NAME` is its value.
+On a Pod, `kubedra.dev/usage.RESOURCE` is its usage, `kubedra.dev/usage.RESOURCE.CONTAINER` that of one container, and
+`kubedra.dev/metric.NAME` a custom metric. On a HorizontalPodAutoscaler the same annotations are defaults for its pods.
+`kubedra.dev/load.RESOURCE` (or `load.NAME`) there is a total shared evenly by all pods, and `kubedra.dev/metric.NAME`
+an external metric. On an object described by a metric, `kubedra.dev/metric.NAME` is its value.
 
-Where no annotation says anything, metrics.k8s.io is asked for what pods use, as upstream does.
+Without annotations the usage of pods is read from metrics.k8s.io, as upstream does.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_ready, phase
 
 _PREFIX: Final = "kubedra.dev"
-#: By name of the pod.
+#: Values by name of the pod.
 Values = dict[str, int]
 
 
 class MetricError(Exception):
-    """A metric cannot be read; the text says why."""
+    """A metric is unavailable; the text gives the reason."""
 
 
 def milli(text: str) -> int:
-    """A quantity in thousandths. Raises MetricError."""
+    """Parse a quantity into thousandths. Raise MetricError."""
     try:
         return Quantity.parse(text).value(-3)
     except ValueError as error:
@@ -40,7 +39,7 @@ def milli(text: str) -> int:
 
 
 def shown(thousandths: int, *, binary: bool = False) -> str:
-    """The quantity as statuses have it."""
+    """Format a quantity as in statuses."""
     whole, rest = divmod(thousandths, 1000)
     if rest:
         return f"{thousandths}m"
@@ -56,7 +55,7 @@ def _said(obj: Json, name: str) -> int | None:
 
 
 class Usage:
-    """Where metrics come from."""
+    """The source of metrics."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -64,7 +63,7 @@ class Usage:
     async def of_resource(
         self, scaler: Json, pods: Sequence[Json], resource: str, container: str, selector: str
     ) -> Values:
-        """What pods use of a resource, by name. Raises MetricError."""
+        """Return the pods' usage of a resource by name. Raise MetricError."""
         end = f".{container}" if container else ""
         found = _of_pods(scaler, pods, f"usage.{resource}{end}", f"load.{resource}{end}")
         if not container:
@@ -76,7 +75,7 @@ class Usage:
         return found or await self._measured(scaler["metadata"]["namespace"], resource, container, selector)
 
     async def _measured(self, namespace: str, resource: str, container: str, selector: str) -> Values:
-        """Asks the metrics API."""
+        """Read the metrics API."""
         path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
         try:
             listed = await self._client.request("GET", path, f"labelSelector={quote(selector)}")
@@ -97,7 +96,7 @@ class Usage:
 
     @staticmethod
     def of_pods(scaler: Json, pods: Sequence[Json], name: str) -> Values:
-        """Another metric of pods. Raises MetricError."""
+        """Return a custom metric of pods by name. Raise MetricError."""
         found = _of_pods(scaler, pods, f"metric.{name}", f"load.{name}")
         if not found:
             raise MetricError(f"no pod has the annotation {_PREFIX}/metric.{name}")
@@ -105,14 +104,14 @@ class Usage:
 
     @staticmethod
     def external(scaler: Json, name: str) -> int:
-        """Raises MetricError."""
+        """Return an external metric. Raise MetricError."""
         found = _said(scaler, f"metric.{name}")
         if found is None:
             raise MetricError(f"the autoscaler has no annotation {_PREFIX}/metric.{name}")
         return found
 
     async def of_object(self, namespace: str, reference: Json, name: str) -> int:
-        """A metric of another object. Raises MetricError, StatusError."""
+        """Return a metric of another object. Raise MetricError or StatusError."""
         kind = await served_at(self._client, reference.get("apiVersion") or "v1", reference["kind"])
         if kind is None:
             version = reference.get("apiVersion") or "v1"
@@ -125,7 +124,7 @@ class Usage:
 
 
 def _of_pods(scaler: Json, pods: Iterable[Json], each: str, shared: str) -> Values:
-    """What pods say, or the autoscaler says of them; pods that do not run use nothing."""
+    """Return the annotated values of running pods, with the autoscaler's defaults."""
     running = [pod for pod in pods if phase(pod) == "Running"]
     default, load = _said(scaler, each), _said(scaler, shared)
     if default is None and load is not None:

@@ -1,14 +1,14 @@
-"""What the controllers of pods made from templates share.
+"""Shared parts of the controllers of pods made from templates.
 
-    references     which object controls another; adopting and releasing
-    expectations   what a controller has asked for and not seen yet
-    podcontrol     creating and deleting pods, with events; slow-start batches
-    owned          the pods of an owner, and the owners that a pod's change concerns
-    podstates      active, ready, available; which pods go first
+    references     controller references; adoption and release
+    expectations   requested changes that the informers lack
+    pod_control    creating and deleting pods, with events; slow-start batches
+    owned          the objects of an owner, and the owners affected by a change
+    pod_states     active, ready, available; order of deletion
     templates      names and hashes of templates, as upstream computes them
     history        ControllerRevisions
     conditions     conditions of the kinds of group apps
 
-A controller of this family claims what its selector matches (`Claimer`), counts what it finds, makes or deletes the
-difference, and writes the status that it computed from what it found. Facts: upstream's pkg/controller.
+A controller of this family claims the objects matched by its selector (`Claimer`), counts them, creates or deletes the
+difference, and writes the computed status. Facts: upstream's pkg/controller.
 """

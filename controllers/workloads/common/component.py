@@ -1,7 +1,7 @@
-"""What the components of this family have in common: a queue of owners, events in their name, statuses that they write.
+"""The base of workload components: a queue of owners, events, status writes.
 
-What was written is seen in an informer only later; until then the owner is not looked at again, because what would be
-decided on the older state would be refused, or done twice.
+An owner is not reconciled before the informers have the last written objects. Otherwise actions would be based on stale
+state, and be rejected or repeated.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Json, Kind, key_of
 from controllers.runtime.workqueue import Resync
 
-#: The event of what was written queues its owner; this is for a watch that had to begin anew meanwhile.
+#: Retry interval of a stale owner. Usually the watch event of the write enqueues it earlier.
 _BEHIND = Resync(seconds=1)
 
 
 class Workload(ControllerComponent, ABC):
-    """A component whose keys are those of the objects of one kind. `source` is what its events call it, `queue` what
-    metrics call its queue.
+    """A component whose keys are those of one kind's objects.
+
+    `source` names it in events, `queue` names its queue in metrics.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Workload(ControllerComponent, ABC):
         queue: str,
         skips: str = "",
     ) -> None:
-        """`skips`: what upstream's metric of looks that came too early begins with, where it has one."""
+        """Create the component. `skips` is the prefix of upstream's stale-skip metric, if any."""
         self.name, self.kind = name, kind
         self.client = client.named(name)
         self.recorder = CoreEventRecorder(client, source)
@@ -49,24 +50,24 @@ class Workload(ControllerComponent, ABC):
         self._written: dict[str, dict[Kind, int]] = {}
         self._skips: Counter | None = None
         if skips:
-            text = "Looks that had to wait until the informers show what was written."
+            text = "Syncs skipped because an informer was stale."
             self._skips = Counter(f"{skips}_stale_sync_skips_total", text, ("group", "resource"))
         self.owners = self.need(informers.of(kind))
         self.owners.on(self._owner_changed, self.owner_updated, self._owner_gone)
         self._controller.alongside(self.recorder.run)
 
     def need(self, informer: Informer) -> Informer:
-        """Work starts when this informer has synced, too."""
+        """Require the informer to be synced before work starts, and follow it."""
         self._controller.require(informer)
         return self.follow(informer)
 
     def follow(self, informer: Informer) -> Informer:
-        """After something of its kind was written (`wrote`), the owner waits until this informer shows it."""
+        """Make owners wait until this informer has the objects written for them (`wrote`)."""
         self._needed[informer.kind] = informer
         return informer
 
     def queue(self, key: str) -> None:
-        """Looks at an owner soon."""
+        """Enqueue an owner."""
         self._controller.queue.add(key)
 
     def _owner_changed(self, owner: Json) -> None:
@@ -77,7 +78,7 @@ class Workload(ControllerComponent, ABC):
         self._owner_changed(owner)
 
     def owner_updated(self, before: Json, owner: Json) -> None:
-        """An owner has changed, by somebody else's hand or by ours."""
+        """Handle an update of an owner, by this component or another client."""
         self.queue(key_of(owner))
 
     @property
@@ -95,28 +96,26 @@ class Workload(ControllerComponent, ABC):
         return await self.sync(key, owner)
 
     def too_early(self, behind: Kind) -> None:
-        """An owner was not looked at, because the informer of a kind does not show yet what was written."""
+        """Count a sync skipped because the informer of a kind is stale."""
         if self._skips is not None:
             self._skips.inc(behind.group, behind.plural)
 
     @abstractmethod
     async def sync(self, key: str, owner: Json) -> timedelta | None:
-        """Brings the world of one owner to what it should be; as `reconcile` of a controller."""
+        """Reconcile one owner. Return the delay until the next pass, if any."""
 
     def gone(self, key: str) -> None:
-        """The owner is gone: nothing about it has to be remembered."""
+        """Drop the state of a deleted owner."""
 
     def wrote(self, owner: Json, kind: Kind | None = None, obj: Json | None = None) -> Json:
-        """Remembers that an object was written for an owner (the owner itself, if no other is given), as the server
-        has answered; gives it back.
-        """
+        """Record an object written for an owner (by default the owner itself), and return it."""
         obj = owner if obj is None else obj
         written, kind = self._written.setdefault(key_of(owner), {}), kind or self.kind
         written[kind] = max(written.get(kind, 0), _version(obj["metadata"]))
         return obj
 
     def _behind(self, key: str) -> Kind | None:
-        """A kind of which the informer does not show yet what was written."""
+        """Return a kind whose informer lacks a written object, or None."""
         written = self._written.get(key)
         if written is None:
             return None
@@ -127,9 +126,9 @@ class Workload(ControllerComponent, ABC):
         return None
 
     async def write_status(self, owner: Json, status: Json) -> Json:
-        """Writes a status; once more on top of what the owner has become, where somebody else was faster.
+        """Write a status; on a conflict once more on top of the current object.
 
-        Raises StatusError, also where it is gone (NotFound).
+        Raise StatusError, also if the object is gone (NotFound).
         """
         try:
             written = await self.client.update_status(self.kind, {**owner, "status": status})
@@ -149,5 +148,5 @@ def _version(metadata: Json) -> int:
 
 
 def _number(version: str) -> int:
-    """A resourceVersion as a number; 0 where a server has them in another form, which turns the waiting off."""
+    """Return a resourceVersion as a number. 0 for another format disables the staleness check."""
     return int(version) if version.isdecimal() else 0

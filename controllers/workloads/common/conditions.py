@@ -1,4 +1,4 @@
-"""Conditions of workloads, as lists that are made anew. Facts: upstream's deployment_util.go, replica_set_utils.go."""
+"""Conditions of workloads, as new lists. Facts: upstream's deployment_util.go, replica_set_utils.go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def condition_of(status: Json, type: str) -> Json | None:
 
 
 def condition(type: str, status: str, reason: str, message: str, *, updated: bool = False) -> Json:
-    """A new condition, since now; `updated` adds lastUpdateTime, which those of Deployments have."""
+    """Build a condition as of now. `updated` adds lastUpdateTime, as for Deployments."""
     at = go_time(now())
     found: Json = {"type": type, "status": status}
     if updated:
@@ -28,7 +28,7 @@ def condition(type: str, status: str, reason: str, message: str, *, updated: boo
 
 
 def with_condition(conditions: Sequence[Json], wanted: Json) -> list[Json]:
-    """The list with this condition, at its end; unchanged where one of the same status and reason is in it."""
+    """Append a condition to the list, unless it has one of the same status and reason."""
     known = next((each for each in conditions if each["type"] == wanted["type"]), None)
     if known is not None and known["status"] == wanted["status"]:
         if known.get("reason", "") == wanted.get("reason", ""):

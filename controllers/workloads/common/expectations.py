@@ -1,8 +1,8 @@
-"""What a controller has asked for and its informers have not shown yet: until they have, it must not count.
+"""Expectations: creations and deletions that were requested but are missing in the informers.
 
-Creations are counted; deletions are known one by one, because a pod is seen to go twice (it is marked, then gone).
-After five minutes expectations are given up: the watch may have missed something. Facts: upstream's
-pkg/controller/controller_utils.go (ControllerExpectations, UIDTrackingControllerExpectations).
+Until they arrive, pods must not be counted. Creations are counted. Deletions are tracked by uid, because a pod's
+deletion has two events (marked, gone). Expectations expire after five minutes in case the watch has missed an event.
+Facts: upstream's pkg/controller/controller_utils.go (ControllerExpectations, UIDTrackingControllerExpectations).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 _LASTING = 300.0
-"""Seconds."""
+"""Lifetime of expectations in seconds."""
 
 
 @dataclass(slots=True)
@@ -27,28 +27,28 @@ class _Expected:
 
 
 class Expectations:
-    """By key of the owner."""
+    """The expectations by owner key."""
 
     def __init__(self) -> None:
         self._expected: dict[str, _Expected] = {}
 
     def satisfied(self, key: str) -> bool:
-        """Whether the informers have caught up with what was asked for."""
+        """Return whether the informers have all requested changes."""
         expected = self._expected.get(key)
         return expected is None or expected.fulfilled or _time() - expected.since > _LASTING
 
     def expect(self, key: str, creations: int = 0, deletions: Iterable[str] = ()) -> None:
-        """Instead of what was expected before; deletions by the pods' uids."""
+        """Replace the expectations of an owner. Deletions are uids of pods."""
         self._expected[key] = _Expected(_time(), creations, set(deletions))
 
     def created(self, key: str, count: int = 1) -> None:
-        """So many creations were seen, or will not come."""
+        """Record observed or abandoned creations."""
         expected = self._expected.get(key)
         if expected is not None:
             expected.creations -= count
 
     def deleted(self, key: str, uid: str) -> None:
-        """A pod was seen to go, or will not go."""
+        """Record an observed or abandoned deletion."""
         expected = self._expected.get(key)
         if expected is not None:
             expected.deletions.discard(uid)

@@ -1,4 +1,4 @@
-"""ControllerRevisions: the templates that an owner has had, each as a patch that brings it back.
+"""ControllerRevisions: the former templates of an owner, each as a patch.
 
 Facts: upstream's pkg/controller/history; the patch is that of StatefulSets and DaemonSets.
 """
@@ -21,26 +21,24 @@ _HASH_LABEL = "controller.kubernetes.io/hash"
 
 
 def template_patch(owner: Json) -> Json:
-    """The data of a revision: the owner's template, to be put in place of another. Keys are sorted, as the bytes that
-    are hashed have them.
-    """
+    """Return a revision's data: a patch that replaces the template, with sorted keys for hashing."""
     patch: Json = json.loads(go_json({"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}))
     return patch
 
 
 def template_of(revision: Json) -> Json:
-    """The template that a revision has kept."""
+    """Return the template of a revision."""
     template = revision.get("data", {}).get("spec", {}).get("template") or {}
     return {name: value for name, value in template.items() if name != "$patch"}
 
 
 def with_template(owner: Json, revision: Json) -> Json:
-    """The owner as it was at a revision."""
+    """Return the owner with a revision's template."""
     return {**owner, "spec": {**owner["spec"], "template": template_of(revision)}}
 
 
 def same_data(one: Json, other: Json) -> bool:
-    """Whether two revisions keep the same template, however it was written: what is null is absent."""
+    """Return whether two revisions have the same template; null counts as absent."""
     return bool(_without_null(one.get("data")) == _without_null(other.get("data")))
 
 
@@ -53,7 +51,7 @@ def _without_null(value: Any) -> Any:
 
 
 def in_order(revisions: Iterable[Json]) -> list[Json]:
-    """The oldest first."""
+    """Sort revisions, oldest first."""
 
     def order(revision: Json) -> tuple[object, ...]:
         metadata = revision["metadata"]
@@ -63,7 +61,7 @@ def in_order(revisions: Iterable[Json]) -> list[Json]:
 
 
 def next_number(revisions: Sequence[Json]) -> int:
-    """`revisions` are in order."""
+    """Return the next revision number. `revisions` are in order."""
     return int(revisions[-1]["revision"]) + 1 if revisions else 1
 
 
@@ -75,12 +73,12 @@ class History:
         self._index = controller_index(revisions)
 
     def of(self, owner: Json, selector: LabelSelector) -> list[Json]:
-        """Those that the owner controls or may adopt, in order."""
+        """Return the revisions that the owner controls or may adopt, in order."""
         found = by_controller(self._index, owner)
         return in_order(each for each in found if selector.matches(each["metadata"].get("labels")))
 
     def new(self, owner: Json, number: int, collisions: int, annotations: Json | None = None) -> Json:
-        """A revision of the owner's template, to be created."""
+        """Build a revision of the owner's template."""
         data, metadata = template_patch(owner), owner["metadata"]
         code = revision_hash(data, collisions)
         labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
@@ -99,9 +97,9 @@ class History:
         }
 
     async def create(self, owner: Json, revision: Json, collisions: int) -> tuple[Json, int]:
-        """The revision as it was made, under the next free name, and how many names were found taken in all.
+        """Create the revision under the next free name.
 
-        Raises StatusError.
+        Return it with the total number of name collisions. Raise StatusError.
         """
         namespace = owner["metadata"]["namespace"]
         while True:
@@ -118,13 +116,13 @@ class History:
             collisions += 1
 
     async def renumber(self, revision: Json, number: int) -> Json:
-        """Makes an old revision the latest. Raises StatusError."""
+        """Make an old revision the latest one. Raise StatusError."""
         if revision["revision"] == number:
             return revision
         return await self._client.update(CONTROLLER_REVISIONS, {**revision, "revision": number})
 
     async def truncate(self, revisions: Sequence[Json], live: Iterable[str], limit: int) -> None:
-        """Deletes the oldest of those that nobody uses (`live`: names of those in use) beyond the limit."""
+        """Delete the oldest unused revisions beyond the limit. `live` has the names in use."""
         used = set(live)
         unused = [each["metadata"] for each in revisions if each["metadata"]["name"] not in used]
         for metadata in unused[: max(0, len(unused) - limit)]:

@@ -1,5 +1,7 @@
-"""What was found out about objects that have not changed since. Objects of informers are replaced, never changed: as
-long as it is the same object, what was found holds. An owner of a thousand pods looks at all whenever one changes.
+"""A cache of values computed from informer objects.
+
+Informers replace objects instead of changing them, so a value is valid while the object is the same. It spares an owner
+of 1000 pods from examining all of them after each change.
 """
 
 from __future__ import annotations
@@ -13,15 +15,15 @@ Finding = TypeVar("Finding")
 
 
 class Remembered(Generic[Finding]):
-    """What `find` says of objects, asked once for each. What was not there at the last look is forgotten."""
+    """Caches `find` per object. Values of objects missing in the last call are dropped."""
 
     def __init__(self, find: Callable[[Json], Finding]) -> None:
         self._find = find
-        #: By identity, which no other object can have as long as the object is kept here.
+        #: Keyed by identity, which is unique while the object is referenced here.
         self._known: dict[int, tuple[Json, Finding]] = {}
 
     def of(self, objects: Iterable[Json]) -> list[tuple[Json, Finding]]:
-        """Each object with what is known of it, in their order."""
+        """Return each object with its value, in order."""
         known, find = self._known, self._find
         found = {key: known.get(key) or (obj, find(obj)) for obj in objects if (key := id(obj))}
         self._known = found

@@ -1,4 +1,4 @@
-"""What the owners of one kind own, pods most of all: which an owner may have, and which owners a change concerns."""
+"""The objects, mostly pods, of the owners of one kind: candidates of an owner, and owners affected by a change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from controllers.workloads.common.references import by_controller, controller_in
 
 
 def selector_of(owner: Json) -> LabelSelector:
-    """An owner's `spec.selector`, also in the old form of ReplicationControllers. An absent one matches nothing."""
+    """Return an owner's `spec.selector`. A missing one matches nothing.
+
+    ReplicationControllers have the old form, plain labels.
+    """
     selector: Any = owner["spec"].get("selector")
     if owner["kind"] == "ReplicationController":
         return from_labels(selector) if selector else from_object(None)
@@ -22,9 +25,10 @@ def selector_of(owner: Json) -> LabelSelector:
 
 
 class Owned:
-    """Follows objects, and queues their owners. An orphan concerns every owner in its namespace that could adopt it.
+    """Watches objects and enqueues their owners.
 
-    `changed` gets the key of an owner; `expectations` are told of what came and went.
+    An orphan enqueues every owner in its namespace that could adopt it. `changed` is called with an owner's key.
+    `expectations` records arrivals and deletions.
     """
 
     def __init__(
@@ -41,15 +45,15 @@ class Owned:
         owned.on(self._added, self._updated, self._deleted)
 
     def of(self, owner: Json, *, orphans: bool = True) -> list[Json]:
-        """What an owner controls, and with `orphans` what in its namespace nobody does."""
+        """Return the objects controlled by an owner, and with `orphans` those without controller in its namespace."""
         return by_controller(self._by_controller, owner, orphans=orphans)
 
     def number(self, owner: Json) -> int:
-        """How many an owner controls."""
+        """Return the number of objects controlled by an owner."""
         return self._by_controller.count(owner["metadata"]["uid"])
 
     def owner_of(self, obj: Json) -> Json | None:
-        """The owner of this kind that controls an object, while it is there."""
+        """Return the existing owner of this kind that controls an object, or None."""
         reference = controller_of(obj)
         if reference is None or reference["kind"] != self._owners.kind.kind:
             return None
@@ -57,7 +61,7 @@ class Owned:
         return owner if owner is not None and owner["metadata"]["uid"] == reference["uid"] else None
 
     def suitors(self, obj: Json) -> list[Json]:
-        """The owners whose selectors match an object."""
+        """Return the owners whose selectors match an object."""
         labels = obj["metadata"].get("labels")
         if not labels:
             return []
@@ -105,5 +109,5 @@ class Owned:
 
 
 def _adopts(selector: LabelSelector, labels: Json) -> bool:
-    """A selector without conditions would take everything, and is not taken seriously."""
+    """Return whether a selector may adopt an object. An empty selector adopts nothing."""
     return not selector.empty and selector.matches(labels)

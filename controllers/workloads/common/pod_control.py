@@ -1,5 +1,6 @@
-"""Pods are made and deleted for an owner, which its events tell. Facts: upstream's pkg/controller/controller_utils.go
-(RealPodControl) and pkg/controller/replicaset (slowStartBatch).
+"""Creates and deletes pods for an owner, with events.
+
+Facts: upstream's pkg/controller/controller_utils.go (RealPodControl) and pkg/controller/replicaset (slowStartBatch).
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from controllers.runtime.kinds import PODS, Json, Kind
 from controllers.workloads.common.references import controller_reference
 from controllers.workloads.common.templates import pod_of
 
-#: How many pods one round creates or deletes at most.
+#: Maximum number of pods created or deleted per pass.
 BURST = 500
 
 
 class PodControl:
-    """Creates and deletes pods in the name of owners of one kind."""
+    """Creates and deletes pods for the owners of one kind."""
 
     def __init__(self, client: Client, recorder: CoreEventRecorder, kind: Kind) -> None:
         self._client, self._recorder, self._kind = client, recorder, kind
 
     async def create(self, owner: Json, template: Json) -> Json:
-        """A pod of a template, with a generated name. Raises StatusError."""
+        """Create a pod from a template, with a generated name. Raise StatusError."""
         return await self.create_pod(owner, pod_of(template, owner, controller_reference(owner, self._kind)))
 
     async def create_pod(self, owner: Json, pod: Json) -> Json:
-        """This pod. Raises StatusError; in a namespace that is being deleted no event tells of it."""
+        """Create a pod. Raise StatusError; in a terminating namespace without an event."""
         try:
             made = await self._client.create(PODS, pod)
         except StatusError as error:
@@ -39,7 +40,7 @@ class PodControl:
         return made
 
     async def delete(self, owner: Json, pod: Json) -> None:
-        """Raises StatusError, also where it is gone (NotFound)."""
+        """Delete a pod. Raise StatusError, also if it is gone (NotFound)."""
         metadata = pod["metadata"]
         try:
             await self._client.delete(PODS, metadata["name"], metadata["namespace"])
@@ -51,14 +52,15 @@ class PodControl:
 
 
 def in_terminating_namespace(error: BaseException) -> bool:
-    """Whether the server refused because the namespace is being deleted."""
+    """Return whether the server rejected a request because the namespace is terminating."""
     causes = ((error.details or {}).get("causes") or ()) if isinstance(error, StatusError) else ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 async def slow_start(count: int, work: Callable[[int], Awaitable[None]]) -> tuple[int, Exception | None]:
-    """Calls `work` with 0 to count - 1 in batches that double, and stops after the first batch with a failure: where
-    all must fail for the same reason, few requests find out. How many went well, and the first failure.
+    """Call `work` with 0 to count - 1 in batches of doubling size until a batch has a failure.
+
+    A common error thus costs few requests. Return the number of successes and the first failure.
     """
     begun, done, size = 0, 0, 1
     while begun < count:
@@ -71,7 +73,7 @@ async def slow_start(count: int, work: Callable[[int], Awaitable[None]]) -> tupl
 
 
 async def all_of(works: Iterable[Awaitable[None]]) -> list[Exception]:
-    """Runs all at the same time to their ends; what failed."""
+    """Run all concurrently to completion. Return the failures."""
     results = await asyncio.gather(*works, return_exceptions=True)
     failures = []
     for result in results:

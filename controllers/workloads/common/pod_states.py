@@ -1,4 +1,4 @@
-"""What a pod counts as: active, terminating, ready, available; and which of several is given up first.
+"""States of pods (active, terminating, ready, available) and their order of deletion.
 
 Facts: upstream's pkg/controller/controller_utils.go and pkg/api/v1/pod.
 """
@@ -25,27 +25,27 @@ def phase(pod: Json) -> str:
 
 
 def is_terminal(pod: Json) -> bool:
-    """All its containers have ended, and none will start again."""
+    """Return whether all containers have ended permanently."""
     return phase(pod) in _ENDED
 
 
 def is_deleted(pod: Json) -> bool:
-    """Its deletion has begun."""
+    """Return whether the pod has a deletionTimestamp."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def is_active(pod: Json) -> bool:
-    """Neither ended nor being deleted."""
+    """Return whether the pod has neither ended nor a deletionTimestamp."""
     return not is_terminal(pod) and not is_deleted(pod)
 
 
 def is_terminating(pod: Json) -> bool:
-    """Being deleted, and not yet at its end."""
+    """Return whether the pod has a deletionTimestamp and has not ended."""
     return is_deleted(pod) and not is_terminal(pod)
 
 
 def ready_condition(pod: Json) -> Json | None:
-    # Asked for each pod of an owner whenever one of them changes: a plain loop is the quickest.
+    # Called for each pod of an owner after every change of one: a plain loop is the fastest.
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition["type"] == "Ready":
             found: Json = condition
@@ -59,7 +59,7 @@ def is_ready(pod: Json) -> bool:
 
 
 def ready_since(pod: Json) -> datetime | None:
-    """None for a pod that is not ready."""
+    """Return the time since which the pod is ready, or None."""
     condition = ready_condition(pod)
     if condition is None or condition["status"] != "True" or not condition.get("lastTransitionTime"):
         return None
@@ -67,7 +67,7 @@ def ready_since(pod: Json) -> datetime | None:
 
 
 def is_available(pod: Json, min_ready_seconds: int, now: datetime) -> bool:
-    """Ready, and for as long as the owner's minReadySeconds asks."""
+    """Return whether the pod has been ready for the owner's minReadySeconds."""
     if not min_ready_seconds:
         return is_ready(pod)
     since = ready_since(pod)
@@ -75,7 +75,7 @@ def is_available(pod: Json, min_ready_seconds: int, now: datetime) -> bool:
 
 
 def next_availability(pods: Iterable[Json], min_ready_seconds: int, now: datetime) -> timedelta | None:
-    """How long until the next ready pod becomes available; None where no pod is about to."""
+    """Return the time until the next ready pod becomes available, or None."""
     if not min_ready_seconds:
         return None
     needed = timedelta(seconds=min_ready_seconds)
@@ -84,7 +84,7 @@ def next_availability(pods: Iterable[Json], min_ready_seconds: int, now: datetim
 
 
 def restarts(pod: Json) -> tuple[int, int]:
-    """The most restarts of a container, and of a sidecar."""
+    """Return the highest restart counts of containers and of sidecars."""
     status = pod.get("status") or {}
     sidecars = {c["name"] for c in pod["spec"].get("initContainers") or () if c.get("restartPolicy") == "Always"}
     main = [c.get("restartCount", 0) for c in status.get("containerStatuses") or ()]
@@ -95,8 +95,10 @@ def restarts(pod: Json) -> tuple[int, int]:
 def to_delete_first(
     pods: Sequence[Json], related: Iterable[Json], now: datetime, *, by_cost: bool = True
 ) -> list[Json]:
-    """Pods in the order in which they are given up. `related`: the pods of all owners with the same controller; where
-    more of these are on a node, its pods go first. `by_cost`: their annotations count.
+    """Sort pods by order of deletion.
+
+    `related` are the pods of all owners with the same controller: nodes with more of them lose pods first. `by_cost`
+    enables the annotation pod-deletion-cost.
     """
     on_node = Counter(pod["spec"].get("nodeName", "") for pod in related if is_active(pod))
 
@@ -107,7 +109,7 @@ def to_delete_first(
 
 
 def _before(one: Json, other: Json, on_node: Mapping[str, int], now: datetime, by_cost: bool) -> int:
-    """Below zero where `one` goes first."""
+    """Compare two pods; a negative result deletes `one` first."""
     node, node_of_other = one["spec"].get("nodeName", ""), other["spec"].get("nodeName", "")
     ready, other_ready = is_ready(one), is_ready(other)
     by_rank = (
@@ -129,7 +131,7 @@ def _before(one: Json, other: Json, on_node: Mapping[str, int], now: datetime, b
 
 
 def _younger(one: Json, other: Json, since: datetime | None, other_since: datetime | None, now: datetime) -> int:
-    """Ages count by their magnitude alone, so that not always the youngest goes; equal ones are told apart by uid."""
+    """Compare ages by magnitude, so that not always the youngest pod is deleted; ties by uid."""
     if since == other_since:
         return 0
     if since is None or other_since is None:
@@ -144,7 +146,7 @@ def _magnitude(age: timedelta) -> int:
 
 
 def deletion_cost(pod: Json) -> int:
-    """What its annotation says: pods that cost less go first. What is no number counts as none."""
+    """Return the pod-deletion-cost annotation; invalid values count as 0."""
     text = (pod["metadata"].get("annotations") or {}).get(_COST, "")
     try:
         return int(text)

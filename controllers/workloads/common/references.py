@@ -1,8 +1,8 @@
-"""Which object controls another: the reference, and the claiming of those that a selector matches.
+"""Controller references, and the claiming of objects by selector.
 
-An owner adopts what matches its selector and has no controller, and gives up what it controls and no longer matches.
-Both are patches with the uid of the object in them, so that an object of the same name that came later is left alone.
-Facts: upstream's pkg/controller/controller_ref_manager.go.
+An owner adopts matching objects without controller, and releases its objects that no longer match. Both are patches
+with the object's uid, so that a newer object of the same name is unaffected. Facts: upstream's
+pkg/controller/controller_ref_manager.go.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Claimer", "by_controller", "controller_index", "controller_of", "con
 
 
 def controller_reference(owner: Json, kind: Kind) -> Json:
-    """The reference that makes `owner` an object's controller."""
+    """Build the reference that makes `owner` an object's controller."""
     metadata = owner["metadata"]
     return {
         "apiVersion": kind.api_version,
@@ -39,7 +39,7 @@ def is_controlled_by(obj: Json, owner: Json) -> bool:
 
 
 def controller_index(informer: Informer) -> Index:
-    """The index of an informer's objects by controller (its uid), and by namespace where they have none."""
+    """Index an informer's objects by the uid of their controller, or by namespace without one."""
     return informer.index("controller", _controller_values)
 
 
@@ -49,14 +49,15 @@ def _controller_values(obj: Json) -> Iterable[str]:
 
 
 def by_controller(index: Index, owner: Json, *, orphans: bool = True) -> list[Json]:
-    """What an owner controls, and with `orphans` what in its namespace nobody does."""
+    """Return the objects controlled by an owner, and with `orphans` the uncontrolled ones in its namespace."""
     metadata = owner["metadata"]
     return index.get(metadata["uid"]) + (index.get(f"{metadata['namespace']}/") if orphans else [])
 
 
 class Claimer:
-    """Claims objects of one kind for one owner. `kind` is the owner's. With `finalizers` what is adopted gets these,
-    and what is given up loses them.
+    """Claims objects of one kind for one owner.
+
+    `kind` is the owner's kind. `finalizers` are added to adopted objects and removed from released ones.
     """
 
     def __init__(
@@ -75,9 +76,9 @@ class Claimer:
         self._may_adopt: bool | None = None
 
     async def claim(self, objects: Iterable[Json], also: Callable[[Json], bool] = lambda obj: True) -> list[Json]:
-        """Those that are the owner's now. `also`: what must hold besides the selector.
+        """Return the owner's objects after adoption and release. `also` is a condition beside the selector.
 
-        Raises what the first refused patch raised, after all have been tried.
+        After trying all, raise the first error.
         """
         found: list[Json] = []
         failure: Exception | None = None
@@ -95,7 +96,7 @@ class Claimer:
         return found
 
     def _is_settled(self, obj: Json, also: Callable[[Json], bool]) -> bool:
-        """Whether it is the owner's and stays so: of thousands nearly all are."""
+        """Return whether the object is and stays the owner's, as nearly all objects."""
         reference = controller_of(obj)
         return (
             reference is not None
@@ -135,7 +136,7 @@ class Claimer:
         }
         if self._finalizers:
             metadata["$deleteFromPrimitiveList/finalizers"] = self._finalizers
-        # Invalid: it is another object, or has been given up already.
+        # Invalid: the object was replaced or already released.
         await self._patch(obj, metadata, "NotFound", "Invalid")
 
     async def _patch(self, obj: Json, metadata: Json, *harmless: str) -> bool:
@@ -149,7 +150,7 @@ class Claimer:
         return True
 
     async def _check_alive(self) -> None:
-        """Asks the server, once for all: what is being deleted, or was replaced, must not adopt."""
+        """Check once with the server that the owner exists and is not terminating, before it adopts."""
         if self._may_adopt is None:
             metadata = self._owner["metadata"]
             fresh = (await self._client.get(self._kind, metadata["name"], metadata["namespace"]))["metadata"]

@@ -1,7 +1,7 @@
-"""How many replicas a pod's owner asks for: ReplicationControllers, ReplicaSets, Deployments and StatefulSets as they
-are known here, everything else by its scale subresource.
+"""The desired replicas of a pod's owner.
 
-Facts: upstream's pkg/controller/disruption.
+ReplicationControllers, ReplicaSets, Deployments and StatefulSets come from informers, other kinds from their scale
+subresource. Facts: upstream's pkg/controller/disruption.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ _KNOWN = (REPLICATION_CONTROLLERS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 
 
 class Scale(NamedTuple):
-    """An object and the replicas that it asks for."""
+    """An object and its desired replicas."""
 
     uid: str
     replicas: int
 
 
 class ScaleError(Exception):
-    """What made a pod cannot be asked how many there should be; the text says why."""
+    """The desired replicas of a pod's owner are unknown; the text gives the reason."""
 
 
 class Scales:
-    """Finds them. `client` asks for what no informer knows."""
+    """Finds scales. `client` reads the kinds without informer."""
 
     def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client
         self._informers = {(kind.group, kind.kind): informers.of(kind) for kind in _KNOWN}
 
     def require(self, controller: Controller) -> None:
-        """The controller begins when the kinds that are known here have been read."""
+        """Make the controller wait for the informers."""
         for informer in self._informers.values():
             controller.require(informer)
 
     async def of(self, owner: Mapping[str, Any], namespace: str) -> Scale | None:
-        """The scale behind a controller reference: the Deployment's, if a ReplicaSet has one. None where the object is
-        gone or is another one. Raises ScaleError, StatusError.
+        """Return the scale of a controller reference, or of the Deployment that owns the ReplicaSet.
+
+        Return None if the object is gone or was replaced. Raise ScaleError or StatusError.
         """
         found = self._known(owner, namespace)
         if found is not None:

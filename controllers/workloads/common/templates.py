@@ -1,9 +1,9 @@
-"""Hashes of pod templates and of revisions, and the names made of them: the same as upstream's, byte for byte.
+"""Hashes of pod templates and revisions, and the names made of them, byte for byte as upstream's.
 
-Upstream hashes a template's Go value as the library spew prints it with types (`%#v`, keys sorted, no addresses), so
-the text of each field that there is counts, set or not. The schema knows order, types and pointers; `_GO_NAMES` has the
-names that do not follow from those of JSON. A template's own metadata.creationTimestamp counts as not set.
-Facts: k8s.io/utils/dump, pkg/controller (ComputeHash), pkg/controller/history, apimachinery's rand.SafeEncodeString.
+Upstream hashes a template's Go value as printed by the library spew (`%#v`, sorted keys, no addresses), so every field
+counts, set or not. The schema provides order, types and pointers. `_GO_NAMES` has the Go names that cannot be derived
+from JSON names. A template's own metadata.creationTimestamp counts as unset. Facts: k8s.io/utils/dump, pkg/controller
+(ComputeHash), pkg/controller/history, apimachinery's rand.SafeEncodeString.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _PREFIX: Final = 223
 _WORD: Final = 1 << 64
 
-#: Go's names of fields whose JSON name is not the same with a small initial, by type where it is the type's own.
+#: Go names of fields that differ from the JSON name by more than the initial. Keys may be limited to a type.
 _GO_NAMES: Final[Mapping[str, str]] = {
     "metadata": "ObjectMeta", "uid": "UID", "apiVersion": "APIVersion", "apiGroup": "APIGroup", "fsType": "FSType",
     "dnsPolicy": "DNSPolicy", "dnsConfig": "DNSConfig", "serviceAccount": "DeprecatedServiceAccount", "os": "OS",
@@ -41,34 +41,34 @@ _GO_NAMES: Final[Mapping[str, str]] = {
 
 
 def template_hash(template: Json, collisions: int | None) -> str:
-    """The value of `pod-template-hash`; `collisions` is the owner's status.collisionCount."""
+    """Return the value of `pod-template-hash`; `collisions` is the owner's status.collisionCount."""
     count = b"" if collisions is None else (collisions & 0xFFFFFFFF).to_bytes(8, "little")
     return safe_encoded(_fnv1a(dumped(PodTemplateSpec, template).encode() + count))
 
 
 def revision_hash(data: Json, collisions: int | None) -> str:
-    """The value of `controller.kubernetes.io/hash` of a ControllerRevision with this data."""
+    """Return the value of `controller.kubernetes.io/hash` for a ControllerRevision's data."""
     count = b"" if collisions is None else str(collisions).encode()
     return safe_encoded(_fnv1(go_json(data).encode() + count))
 
 
 def text_hash(text: str) -> str:
-    """What stands at the end of names that are made of a text."""
+    """Return the hash suffix of a name made from a text."""
     return safe_encoded(_fnv1a(text.encode()))
 
 
 def revision_name(prefix: str, hash: str) -> str:
-    """The name of an owner's revision, short enough to be one."""
+    """Return the name of an owner's revision, truncated to the limit."""
     return f"{prefix.encode()[:_PREFIX].decode(errors='ignore')}-{hash}"
 
 
 def pod_prefix(owner: str) -> str:
-    """What the names of an owner's pods begin with, where the server makes them."""
+    """Return the generateName of an owner's pods."""
     return f"{owner}-" if not object_name("subdomain", f"{owner}-", prefix=True) else owner
 
 
 def pod_of(template: Json, owner: Json, reference: Json) -> Json:
-    """A new pod of a template: generated name, labels, annotations and finalizers of the template, and its owner."""
+    """Build a pod from a template: generated name, the template's metadata, and the owner reference."""
     metadata: Json = {"generateName": pod_prefix(owner["metadata"]["name"])}
     given = template.get("metadata") or {}
     for name in ("labels", "annotations", "finalizers"):
@@ -80,12 +80,12 @@ def pod_of(template: Json, owner: Json, reference: Json) -> Json:
 
 
 def safe_encoded(number: int) -> str:
-    """A hash in characters that make no words."""
+    """Encode a hash in characters that form no words."""
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(number))
 
 
 def go_json(value: Any) -> str:
-    """What encoding/json writes for a value that it has read: keys sorted, numbers as floats, HTML escaped."""
+    """Render a decoded value as encoding/json does: sorted keys, float numbers, escaped HTML."""
     text = json.dumps(_as_read(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -117,7 +117,7 @@ def _fnv1(data: bytes) -> int:
 
 
 def dumped(struct: Struct, value: Json) -> str:
-    """An object of a schema's type as upstream prints it for hashing."""
+    """Print an object of a schema's type as upstream does for hashing."""
     return f"({struct.go})" + "".join(_struct(struct, value))
 
 
@@ -125,7 +125,7 @@ def _struct(struct: Struct, value: Json) -> Iterator[str]:
     yield "{"
     for number, field in enumerate(struct.declared):
         kind = field.type
-        # An embedded struct has no name in JSON: its fields stand on this level.
+        # The fields of an embedded struct are inlined in JSON.
         given = value if field.inline else value.get(field.name)
         name = kind.go.rsplit(".", 1)[-1] if field.inline and isinstance(kind, Struct) else _go_name(struct, field.name)
         yield f"{' ' if number else ''}{name}:({'*' if field.pointer else ''}{go_name(kind)})"
@@ -188,7 +188,7 @@ def _scalar(kind: Scalar, value: Any) -> str:
 
 
 def _quantity(value: Any) -> str:
-    # A quantity held by value travels as "0" where none is given.
+    # Go serializes a missing quantity that is not a pointer as "0".
     amount = Quantity.parse("0" if value is None else str(value))
     number, scale, wide = amount.unscaled, amount.exponent, "<nil>"
     if amount.wide:

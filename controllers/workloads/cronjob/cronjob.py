@@ -1,7 +1,6 @@
-"""CronJobs make Jobs of their template when their schedule says so, and clean up those that have ended.
+"""CronJobs: create Jobs on schedule and delete old ones.
 
-A Job's name follows from the time that it was made for, so that no time has two. Facts: upstream's
-pkg/controller/cronjob.
+A Job's name derives from its scheduled time, so that no time gets two Jobs. Facts: upstream's pkg/controller/cronjob.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ _MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeco
 
 
 def build(client: Client, informers: Informers, options: Options) -> CronJobs:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return CronJobs(client, informers, options)
 
 
 def finished(job: Json) -> str:
-    """`Complete` or `Failed`; "" for a Job that goes on."""
+    """Return `Complete`, `Failed`, or "" for an unfinished Job."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return next((c["type"] for c in conditions if c["type"] in ("Complete", "Failed") and c["status"] == "True"), "")
 
 
 class CronJobs(ControllerComponent):
-    """The component. Keys are those of CronJobs."""
+    """The CronJob controller. Keys are those of CronJobs."""
 
     name = NAME
 
@@ -64,7 +63,7 @@ class CronJobs(ControllerComponent):
         self._crons.on(self._added, self._updated, self._gone)
         self._skew = Histogram(
             "cronjob_controller_job_creation_skew_duration_seconds",
-            "Time from when a Job was due to when it was made.",
+            "Delay between a Job's scheduled time and its creation.",
             (),
             exponential(1, 2, 10),
         )
@@ -93,7 +92,7 @@ class CronJobs(ControllerComponent):
         if (old.get("schedule"), old.get("timeZone")) == (new.get("schedule"), new.get("timeZone")):
             self._controller.queue.add(key_of(cron))
             return
-        # A changed schedule is for the times to come.
+        # A changed schedule applies to future times only.
         try:
             delay = next_look(cron, schedule_of(cron), clock.now())
         except ScheduleError:
@@ -117,7 +116,7 @@ class CronJobs(ControllerComponent):
 
 
 class _Run:
-    """One look at a CronJob; its status is written once, at the end."""
+    """One pass over a CronJob, which writes the status once, at its end."""
 
     def __init__(self, client: Client, recorder: CoreEventRecorder, skew: Histogram, cron: Json) -> None:
         self._client, self._recorder, self._skew = client, recorder, skew
@@ -131,8 +130,6 @@ class _Run:
         if self._status != (self._cron.get("status") or {}):
             await self._client.update_status(CRON_JOBS, {**self._cron, "status": self._status})
 
-    # Jobs that were made.
-
     def _active(self) -> list[Json]:
         return list(self._status.get("active") or ())
 
@@ -145,7 +142,7 @@ class _Run:
         self._set_active([job for job in self._active() if job["uid"] != uid])
 
     async def clean_up(self, jobs: list[Json]) -> None:
-        """Of the Jobs that ended so many stay, the youngest, as the limits say."""
+        """Delete the oldest finished Jobs beyond the history limits."""
         spec = self._cron["spec"]
         for condition, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
             if spec.get(limit) is not None:
@@ -165,7 +162,7 @@ class _Run:
         return True
 
     async def _settle(self, jobs: list[Json]) -> None:
-        """Brings what is said of Jobs up to date with those that there are."""
+        """Update the status and emit events for existing and missing Jobs."""
         for job in jobs:
             uid, condition = job["metadata"]["uid"], finished(job)
             known = any(each["uid"] == uid for each in self._active())
@@ -185,7 +182,7 @@ class _Run:
                 self._forget(each["uid"])
 
     async def _unexpected(self, job: Json) -> None:
-        """A Job that is not in the status: that may be older than the Job, or somebody else has made it."""
+        """Handle a Job missing in the status: the status may be stale, or the Job foreign."""
         metadata = self._cron["metadata"]
         fresh = await self._client.get(CRON_JOBS, metadata["name"], metadata["namespace"])
         active = (fresh.get("status") or {}).get("active") or ()
@@ -201,7 +198,7 @@ class _Run:
             self._status["lastSuccessfulTime"] = at
 
     async def _is_there(self, reference: Json) -> bool:
-        """Asks the server: the informer may be behind."""
+        """Return whether the Job exists on the server, because the informer may lag."""
         try:
             await self._client.get(JOBS, reference["name"], reference["namespace"])
         except Exception as error:
@@ -210,10 +207,8 @@ class _Run:
             return False
         return True
 
-    # The Job that is due.
-
     async def sync(self, jobs: list[Json]) -> timedelta | None:
-        """Makes the Job that is due; how long until the next one."""
+        """Create the due Job. Return the delay until the next one."""
         await self._settle(jobs)
         cron, spec, now = self._cron, self._cron["spec"], clock.now()
         zone, text = spec.get("timeZone"), spec.get("schedule", "")
@@ -268,7 +263,7 @@ class _Run:
             self._status["lastScheduleTime"] = go_time(time)
 
     async def _replace(self) -> None:
-        """Deletes what still runs. Raises what keeps it from that."""
+        """Delete the active Jobs. Raise StatusError."""
         for each in self._active():
             try:
                 job = await self._client.get(JOBS, each["name"], each["namespace"])
@@ -279,7 +274,7 @@ class _Run:
                 raise StatusError(500, "", f"could not replace job {each['namespace']}/{each['name']}")
 
     async def _create(self, job: Json, time: datetime) -> Json | None:
-        """The Job; None where one of that name is not ours or is known already."""
+        """Create the Job. Return None if one of that name is foreign or already active."""
         try:
             made = await self._client.create(JOBS, job)
         except StatusError as error:
@@ -298,7 +293,7 @@ class _Run:
 
 
 def job_for(cron: Json, time: datetime) -> Json:
-    """The Job of a time."""
+    """Build the Job of a scheduled time."""
     template = cron["spec"]["jobTemplate"]
     given = template.get("metadata") or {}
     metadata: Json = {

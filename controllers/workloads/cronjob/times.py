@@ -1,7 +1,7 @@
-"""At which time a CronJob is due, and when to look again. Pure.
+"""The due times of CronJobs. Pure.
 
-Facts: upstream's pkg/controller/cronjob/utils.go. Of several missed times the last one counts; how many there were is
-told from the first two, as if all followed each other like these.
+Of several missed times the last one counts. Their number is extrapolated from the first two. Facts: upstream's
+pkg/controller/cronjob/utils.go.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from apiserver.api.values.durations import go_seconds
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 
-#: Clocks differ a little: better a moment too late than to look once more.
+#: Delay that covers clock skew, to avoid a pass just before the due time.
 _PADDING: Final = timedelta(milliseconds=100)
 _MANY: Final = 100
 _SECOND: Final = timedelta(seconds=1)
 
 
 class Due(NamedTuple):
-    """The time at which a Job has to be made; `many`: it is one of very many that were missed."""
+    """The scheduled time of a Job to create; `many` marks too many missed times."""
 
     time: datetime
     many: bool
@@ -34,13 +34,13 @@ class _Missed(NamedTuple):
 
 
 def schedule_of(cron: Json) -> Schedule:
-    """Raises ScheduleError."""
+    """Parse the schedule. Raise ScheduleError."""
     text, zone = cron["spec"].get("schedule", ""), cron["spec"].get("timeZone")
     return parse_schedule(text if zone is None or "TZ" in text else f"TZ={zone} {text}")
 
 
 def due(cron: Json, schedule: Schedule, now: datetime) -> Due | None:
-    """None where nothing has been missed. Raises ScheduleError for a schedule that never comes."""
+    """Return the last missed time, or None. Raise ScheduleError for a schedule without times."""
     missed = _missed(cron, schedule, now, _deadline(cron, now))
     if missed.last is None or missed.last > now:
         return None
@@ -48,7 +48,7 @@ def due(cron: Json, schedule: Schedule, now: datetime) -> Due | None:
 
 
 def next_look(cron: Json, schedule: Schedule, now: datetime) -> timedelta | None:
-    """How long until the next time; None for a schedule that never comes again."""
+    """Return the delay until the next time; None for a schedule without further times."""
     try:
         missed = _missed(cron, schedule, now, None)
     except ScheduleError:
@@ -60,19 +60,19 @@ def next_look(cron: Json, schedule: Schedule, now: datetime) -> timedelta | None
 
 
 def is_too_late(cron: Json, time: datetime, now: datetime) -> bool:
-    """Whether the Job of that time may not start any more."""
+    """Return whether the starting deadline of a time has passed."""
     seconds = cron["spec"].get("startingDeadlineSeconds")
     return seconds is not None and time + go_seconds(seconds) < now
 
 
 def in_zone(cron: Json, time: datetime) -> str:
-    """The time as the annotation of a Job has it."""
+    """Format the time for a Job's annotation."""
     local = time.astimezone(location(cron["spec"].get("timeZone") or "")).replace(microsecond=0)
     return local.isoformat().removesuffix("+00:00") + "Z" if not local.utcoffset() else local.isoformat()
 
 
 def _deadline(cron: Json, now: datetime) -> datetime | None:
-    """Before this nothing starts any more."""
+    """Return the earliest time that may still start, or None."""
     seconds = cron["spec"].get("startingDeadlineSeconds")
     if seconds is None:
         return None
@@ -94,7 +94,7 @@ def _missed(cron: Json, schedule: Schedule, now: datetime, deadline: datetime | 
         return _Missed(since, first, 0)
     between = second - first
     times = (now - first) // _SECOND // max(1, round(between / _SECOND)) + 1
-    # One step back from the last time, as far as the first two tell, and from there one by one.
+    # Start one step before the extrapolated last time, then step through the schedule.
     found, time = None, schedule.next(first + (times - 2) * between)
     while time is not None and time <= now:
         found, time = time, schedule.next(time)

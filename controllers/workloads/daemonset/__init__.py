@@ -1,10 +1,10 @@
-"""DaemonSets: one pod on each node that may have it.
+"""DaemonSets: one pod on each eligible node.
 
-    component      which DaemonSet is looked at, and its status
-    nodes          which nodes may have a pod, and the pod for a node
-    revisions      the templates that it has had
-    round          one look at one DaemonSet: pods that are missing, or that should not be
-    updating       a new template, with nodes that wait or that have two pods for a while
+    component      queue, pods and status of DaemonSets
+    nodes          eligible nodes, and the pod for a node
+    revisions      former templates
+    reconcile      one pass over one DaemonSet: missing and surplus pods
+    updating       rolling updates, by deletion or by surge
 
 Facts: upstream's pkg/controller/daemon.
 """

@@ -1,4 +1,4 @@
-"""The DaemonSet controller: which DaemonSet is looked at, and what is written for it."""
+"""The DaemonSet controller: queue, pods and status of DaemonSets."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NAME = "daemonset-controller"
 
 
 def build(client: Client, informers: Informers, options: Options) -> DaemonSets:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return DaemonSets(client, informers, options)
 
 
 class DaemonSets(Workload):
-    """The component. Keys are those of DaemonSets."""
+    """The DaemonSet controller. Keys are those of DaemonSets."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(
@@ -53,15 +53,13 @@ class DaemonSets(Workload):
     def gone(self, key: str) -> None:
         self._expectations.forget(key)
 
-    # Nodes.
-
     def _node_updated(self, before: Json, node: Json) -> None:
         was, present = ((each["metadata"].get("labels"), each["spec"].get("taints")) for each in (before, node))
         if was != present:
             self._node_changed(node)
 
     def _node_changed(self, node: Json) -> None:
-        """Queues the DaemonSets for which the node makes a difference."""
+        """Enqueue the DaemonSets affected by a node."""
         here = {
             f"{pod['metadata']['namespace']}/{reference['name']}"
             for pod in self._by_node.get(node["metadata"]["name"])
@@ -72,8 +70,6 @@ class DaemonSets(Workload):
             misplaced = (owner.get("status") or {}).get("numberMisscheduled", 0)
             if (misplaced or not verdict.stay) if key in here else verdict.run:
                 self.queue(key)
-
-    # One DaemonSet.
 
     async def sync(self, key: str, owner: Json) -> timedelta | None:
         selector = selector_of(owner)
@@ -110,7 +106,7 @@ class DaemonSets(Workload):
             await self._do(key, this, update(this))
 
     async def _do(self, key: str, this: Round, work: Work) -> None:
-        """Creates and deletes pods. Raises the first failure when all has been tried."""
+        """Create and delete pods. Raise the first failure after trying all."""
         nodes, pods = work.nodes[:BURST], work.pods[:BURST]
         self._expectations.expect(key, len(nodes), [pod["metadata"]["uid"] for pod in pods])
         template = pod_template(this.owner, this.code) if nodes else {}
@@ -137,7 +133,7 @@ class DaemonSets(Workload):
             raise failure or failures[0]
 
     async def _write(self, this: Round, *, observed: bool) -> None:
-        """The status; only what was acted on counts as observed."""
+        """Write the status. The generation counts as observed only after the pods were managed."""
         before, counts = this.owner.get("status") or {}, this.status()
         generation = this.owner["metadata"].get("generation", 0)
         seen = before.get("observedGeneration", 0)

@@ -1,4 +1,4 @@
-"""Which nodes may have a pod of a DaemonSet, and the pod that is meant for a node. Pure."""
+"""The eligibility of nodes for a DaemonSet, and the pod for a node. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controllers.scheduler.state.terms import blocking
 HASH_LABEL: Final = "controller-revision-hash"
 _GENERATION_LABEL: Final = "pod-template-generation"
 _GENERATION: Final = "deprecated.daemonset.template.generation"
-#: Taints that every pod of a DaemonSet tolerates, in this order; the last one where it is in its host's network.
+#: Taints tolerated by every pod of a DaemonSet, in order; `_ON_HOST` only with hostNetwork.
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -26,17 +26,17 @@ _ON_HOST: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
 class Verdict(NamedTuple):
-    """Whether a node is to have a pod, and whether one that is there may stay."""
+    """Whether a node needs a pod (`run`), and whether an existing pod may stay."""
 
     run: bool
     stay: bool
 
 
 class Eligibility:
-    """Judges nodes for one DaemonSet."""
+    """Decides on nodes for one DaemonSet."""
 
     def __init__(self, owner: Json, comparing: bool) -> None:
-        """`comparing`: whether tolerations compare numbers."""
+        """Read the owner's template. `comparing` enables numeric comparison in tolerations."""
         self._comparing = comparing
         spec = owner["spec"]["template"]["spec"]
         self._node = spec.get("nodeName", "")
@@ -59,7 +59,7 @@ class Eligibility:
 
 
 def tolerations(spec: Json) -> list[Json]:
-    """Those of a pod's spec with those that all pods of DaemonSets have."""
+    """Return the tolerations of a pod's spec plus those of all DaemonSet pods."""
     found = list(spec.get("tolerations") or ())
     for key, effect in (*_TOLERATED, *((_ON_HOST,) if spec.get("hostNetwork") else ())):
         wanted = {"key": key, "operator": "Exists", "effect": effect}
@@ -76,7 +76,7 @@ def _is_same(one: Json, other: Json) -> bool:
 
 
 def template_generation(owner: Json) -> str | None:
-    """The number of the template by the older way of counting; None where there is none."""
+    """Return the deprecated template generation, or None."""
     text = (owner["metadata"].get("annotations") or {}).get(_GENERATION)
     try:
         return None if text is None else str(int(text))
@@ -85,7 +85,7 @@ def template_generation(owner: Json) -> str | None:
 
 
 def pod_template(owner: Json, code: str) -> Json:
-    """The template that its pods are made of; `code` is the hash of its revision."""
+    """Return the template of the pods; `code` is the hash of its revision."""
     template = owner["spec"]["template"]
     metadata = template.get("metadata") or {}
     labels = dict(metadata.get("labels") or {})
@@ -99,7 +99,7 @@ def pod_template(owner: Json, code: str) -> Json:
 
 
 def for_node(template: Json, node: str) -> Json:
-    """A template whose pod the scheduler puts on this node and on no other."""
+    """Return the template bound to a node by node affinity."""
     name = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = template["spec"].get("affinity") or {}
     of_node = affinity.get("nodeAffinity") or {}
@@ -110,7 +110,7 @@ def for_node(template: Json, node: str) -> Json:
 
 
 def target_node(pod: Json) -> str:
-    """The node that a pod is on or is meant for; "" where none is told."""
+    """Return the node of a pod, or the node in its affinity; "" if there is neither."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     of_node = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
@@ -123,7 +123,7 @@ def target_node(pod: Json) -> str:
 
 
 def is_updated(owner: Json, pod: Json, code: str) -> bool:
-    """Whether a pod has the present template."""
+    """Return whether a pod has the current template."""
     labels, generation = pod["metadata"].get("labels") or {}, template_generation(owner)
     if generation is not None and labels.get(_GENERATION_LABEL) == generation:
         return True
@@ -131,7 +131,7 @@ def is_updated(owner: Json, pod: Json, code: str) -> bool:
 
 
 def in_order(pods: Iterable[Json]) -> list[Json]:
-    """Those that are on their node first, then the oldest."""
+    """Sort pods: bound ones first, then by age."""
 
     def order(pod: Json) -> tuple[bool, str, str]:
         metadata = pod["metadata"]

@@ -1,4 +1,4 @@
-"""One look at one DaemonSet: what each node should have and has, and what is done about it."""
+"""One pass over one DaemonSet: compares the pods on each node with the desired ones."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_available, is_deleted, is_ready, is_terminal, phase
 from controllers.workloads.daemonset.nodes import HASH_LABEL, Eligibility, Verdict, in_order, is_updated, target_node
 
-#: How many pods one round creates, and how many it deletes, at most.
+#: Maximum number of creations, and of deletions, per pass.
 BURST = 250
 _FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=1), timedelta(minutes=15)
 
 
 @dataclass(slots=True)
 class Work:
-    """What is to be done: nodes that get a pod, and pods that go."""
+    """The changes to make: nodes that need a pod, and pods to delete."""
 
     nodes: list[str] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
 
 
 class FailedPods:
-    """How long a pod that failed is left on its node before another takes its place: 1 s, doubling to 15 min."""
+    """The back-off of failed pods before their replacement: 1 s, doubled up to 15 min."""
 
     def __init__(self) -> None:
         self._delays: dict[str, tuple[timedelta, datetime]] = {}
 
     def left(self, key: str, now: datetime) -> timedelta:
-        """Nothing where it may go now; the next one then waits longer."""
+        """Return the remaining back-off. Zero allows the deletion and doubles the next back-off."""
         delay, since = self._delays.get(key, (timedelta(), now))
         if now - since < delay:
             return since + delay - now
@@ -41,15 +41,18 @@ class FailedPods:
         return timedelta()
 
     def forget(self, now: datetime) -> None:
-        """What has not failed for long is as new."""
+        """Drop entries without recent failures."""
         old = [key for key, (_, since) in self._delays.items() if now - since > 2 * _LONGEST_DELAY]
         for key in old:
             del self._delays[key]
 
 
 class Round:
-    """`code` is the hash of the present revision; `tell` records an event on the DaemonSet; `comparing`: whether
-    tolerations compare numbers."""
+    """One pass over one DaemonSet.
+
+    `code` is the hash of the current revision. `tell` records an event. `comparing` enables numeric comparison in
+    tolerations.
+    """
 
     def __init__(
         self,
@@ -71,17 +74,17 @@ class Round:
             node = target_node(pod)
             if node and not (is_terminal(pod) and is_deleted(pod)):
                 self.pods.setdefault(node, []).append(pod)
-        #: When to look again for a pod that failed.
+        #: Delay until the back-off of a failed pod ends.
         self.again: timedelta | None = None
         self._seconds = owner["spec"].get("minReadySeconds", 0)
 
     @property
     def desired(self) -> int:
-        """How many nodes are to have a pod."""
+        """The number of nodes that need a pod."""
         return sum(verdict.run for verdict in self.verdicts.values())
 
     def limits(self) -> tuple[int, int]:
-        """How many nodes may have two pods, and how many none, while the template changes."""
+        """Return the maximum numbers of nodes with two pods (surge) and without pod (unavailable)."""
         strategy = self.owner["spec"].get("updateStrategy") or {}
         given = strategy.get("rollingUpdate") or {} if strategy.get("type") == "RollingUpdate" else {}
         surge = scaled(given.get("maxSurge", 0), self.desired, up=True)
@@ -97,7 +100,7 @@ class Round:
         return is_updated(self.owner, pod, self.code)
 
     def manage(self) -> Work:
-        """One pod on each node that is to have one, none where it may not stay."""
+        """Plan one pod on each node that needs one, and none where it may not stay."""
         work = Work()
         for node, verdict in self.verdicts.items():
             pods = self.pods.get(node)
@@ -148,7 +151,10 @@ class Round:
         return strategy.get("type") == "RollingUpdate" and scaled(given.get("maxSurge", 0), 1, up=True) > 0
 
     def _surplus(self, running: list[Json]) -> list[Json]:
-        """Of each template the oldest pod stays; the old one goes once the new one can do its work, or it can't."""
+        """Return surplus pods: all but the oldest of each template, and a replaced old one.
+
+        The old pod is replaced once the new one is available or the old one is unready.
+        """
         new = [pod for pod in running if (pod["metadata"].get("labels") or {}).get(HASH_LABEL) == self.code]
         old = [pod for pod in running if pod not in new]
         surplus = new[1:] + old[1:]
@@ -157,7 +163,7 @@ class Round:
         return surplus
 
     def status(self) -> Json:
-        """What the status counts."""
+        """Return the counts of the status."""
         scheduled = {node: in_order(pods)[0] for node, pods in self.pods.items()}
         wanted = [scheduled[node] for node, verdict in self.verdicts.items() if verdict.run and node in scheduled]
         misplaced = [node for node, verdict in self.verdicts.items() if not verdict.run and node in scheduled]

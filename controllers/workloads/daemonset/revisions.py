@@ -1,4 +1,4 @@
-"""The revisions of a DaemonSet, which are named by the hash of its template."""
+"""The revisions of a DaemonSet, named by the hash of its template."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from controllers.workloads.daemonset.nodes import HASH_LABEL
 
 
 class Revisions:
-    """Of the DaemonSets of one component."""
+    """The revisions of one component's DaemonSets."""
 
     def __init__(self, component: Workload, history: History, owned: Owned) -> None:
         self._component, self._history, self._owned = component, history, owned
         self._client = component.client
 
     async def of(self, owner: Json, pods: Iterable[Json]) -> tuple[Json, list[Json]]:
-        """The revision of the present template, made if there is none, and the others in order. Raises StatusError."""
+        """Return the current revision, created if missing, and the others in order. Raise StatusError."""
         claimer = Claimer(self._client, owner, DAEMON_SETS, selector_of(owner), CONTROLLER_REVISIONS)
         known = [await self._labelled(owner, each) for each in await claimer.claim(self._owned.of(owner))]
         wanted = self._history.new(owner, 0, 0)
@@ -43,7 +43,7 @@ class Revisions:
         return self._component.wrote(owner, CONTROLLER_REVISIONS, revision)
 
     async def _labelled(self, owner: Json, revision: Json) -> Json:
-        """Revisions of old controllers have no label with their hash."""
+        """Add the missing hash label to revisions of old controllers."""
         metadata = revision["metadata"]
         labels = metadata.get("labels") or {}
         if HASH_LABEL in labels:
@@ -74,7 +74,7 @@ class Revisions:
         raise NotYetError(f"the name {name} is taken by another revision")
 
     async def _merge(self, kept: Json, others: list[Json], pods: Iterable[Json]) -> None:
-        """Of several revisions with the same template the latest stays, and pods belong to that one."""
+        """Delete all but the latest of several revisions with the same template, and relabel the pods."""
         code = kept["metadata"]["labels"][HASH_LABEL]
         for pod in pods:
             metadata = pod["metadata"]
@@ -85,7 +85,7 @@ class Revisions:
             await self._delete(each)
 
     async def clean_up(self, old: list[Json], pods: Iterable[Json], limit: int) -> None:
-        """Deletes the oldest revisions beyond the limit that no pod has."""
+        """Delete the oldest unused revisions beyond the limit."""
         live = {(pod["metadata"].get("labels") or {}).get(HASH_LABEL) for pod in pods}
         surplus = len(old) - limit
         unused = [each for each in old if each["metadata"]["labels"].get(HASH_LABEL) not in live]

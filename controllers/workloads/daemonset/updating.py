@@ -1,4 +1,4 @@
-"""Pods of an old template give way to new ones: either a node is without for a while, or it has two. Pure."""
+"""Rolling updates of DaemonSets: nodes have no pod (replacing) or two pods (surging) for a while. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from controllers.workloads.daemonset.reconcile import Round, Work
 
 
 def update(this: Round) -> Work:
-    """What may be done now for a new template."""
+    """Plan the changes for a new template that are possible now."""
     surge, unavailable = this.limits()
     return _surging(this, surge) if surge else _replacing(this, unavailable)
 
 
 def _nodes(this: Round) -> dict[str, list[Json]]:
-    """The pods by node, also of nodes that have none and should."""
+    """Return the pods by node, including nodes that lack their pod."""
     return this.pods | {node: [] for node, verdict in this.verdicts.items() if verdict.run and node not in this.pods}
 
 
 def _new_and_old(this: Round, pods: list[Json]) -> tuple[Json | None, Json | None] | None:
-    """None where there are several of a kind: that has to be settled first."""
+    """Return the new and the old pod; None with duplicates, which must be deleted first."""
     alive = [pod for pod in pods if not is_deleted(pod)]
     new = [pod for pod in alive if this.updated(pod)]
     old = [pod for pod in alive if not this.updated(pod)]
@@ -29,7 +29,7 @@ def _new_and_old(this: Round, pods: list[Json]) -> tuple[Json | None, Json | Non
 
 
 def _replacing(this: Round, most: int) -> Work:
-    """Old pods that are not available go at once, others as long as not too many nodes are without."""
+    """Plan deletions: unavailable old pods always, others within the limit of unavailable nodes."""
     missing, useless, useful = 0, [], []
     for pods in _nodes(this).values():
         new, old = _new_and_old(this, pods) or (None, None)
@@ -46,7 +46,7 @@ def _replacing(this: Round, most: int) -> Work:
 
 
 def _surging(this: Round, most: int) -> Work:
-    """New pods come beside old ones on as many nodes as may have two; an old one goes when the new one is available."""
+    """Plan new pods beside old ones within the surge, and deletions of old ones whose new pod is available."""
     work, twice, available = Work(), 0, 0
     candidates: list[str] = []
     misplaced: list[Json] = []

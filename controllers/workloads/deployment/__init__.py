@@ -1,10 +1,10 @@
-"""Deployments: roll-outs of templates by ReplicaSets, one for each template.
+"""Deployments: roll-outs of templates, with one ReplicaSet per template.
 
-    component      which Deployment is looked at, and which way it goes: paused, rolled back, scaled, rolled out
-    replicasets    finding the ReplicaSet of a template; revisions and other annotations
-    arithmetic     how many pods each may have
-    round          one look at one Deployment, with all that it writes
-    rollouts       the two strategies, and scaling in the middle of a roll-out
+    component      queue; choice between pause, rollback, scaling and roll-out
+    replicasets    the ReplicaSet of a template; revisions and other annotations
+    arithmetic     sizes of ReplicaSets
+    reconcile      one pass over one Deployment, with all its writes
+    rollouts       the two strategies, scaling and rollback
     status         counts and conditions
 
 Facts: upstream's pkg/controller/deployment.

@@ -1,4 +1,4 @@
-"""How many pods a Deployment and its ReplicaSets may have. Pure."""
+"""The sizes of a Deployment's ReplicaSets. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNLIMITED = 2**31 - 1
 
 
 def replicas(obj: Json) -> int:
-    """What a Deployment or a ReplicaSet asks for."""
+    """Return the desired replicas of a Deployment or ReplicaSet."""
     return int(obj["spec"].get("replicas", 1))
 
 
@@ -22,19 +22,19 @@ def is_rolling(deployment: Json) -> bool:
 
 
 def max_surge(deployment: Json) -> int:
-    """How many pods there may be beyond those that are asked for."""
+    """Return the maximum number of pods above the desired one."""
     return _fenceposts(deployment)[0] if is_rolling(deployment) else 0
 
 
 def max_unavailable(deployment: Json) -> int:
-    """How many of those that are asked for may be missing."""
+    """Return the maximum number of unavailable pods below the desired one."""
     if not is_rolling(deployment) or not replicas(deployment):
         return 0
     return min(_fenceposts(deployment)[1], replicas(deployment))
 
 
 def _fenceposts(deployment: Json) -> tuple[int, int]:
-    """Surge (rounded up) and unavailable (rounded down); where both are nothing, one may be missing."""
+    """Return surge (rounded up) and unavailable (rounded down); if both are 0, one may be unavailable."""
     given, desired = deployment["spec"]["strategy"].get("rollingUpdate") or {}, replicas(deployment)
     surge = scaled(given.get("maxSurge", 0), desired, up=True)
     unavailable = scaled(given.get("maxUnavailable", 0), desired, up=False)
@@ -42,13 +42,13 @@ def _fenceposts(deployment: Json) -> tuple[int, int]:
 
 
 def progress_deadline(deployment: Json) -> int | None:
-    """Seconds; None where there is none."""
+    """Return the progress deadline in seconds, or None."""
     seconds = deployment["spec"].get("progressDeadlineSeconds")
     return None if seconds is None or seconds == _UNLIMITED else int(seconds)
 
 
 def history_limit(deployment: Json) -> int | None:
-    """How many old ReplicaSets are kept; None for all."""
+    """Return the maximum number of old ReplicaSets, or None."""
     limit = deployment["spec"].get("revisionHistoryLimit")
     return None if limit is None or limit == _UNLIMITED else int(limit)
 
@@ -58,12 +58,12 @@ def asked_for(sets: Iterable[Json]) -> int:
 
 
 def counted(sets: Iterable[Json], name: str) -> int:
-    """The sum of a count in their statuses."""
+    """Return the sum of a count in the statuses."""
     return sum((each.get("status") or {}).get(name, 0) for each in sets)
 
 
 def new_replicas(deployment: Json, sets: Iterable[Json], size: int) -> int:
-    """What the new ReplicaSet, which is of that size, is to have. `sets`: all of the Deployment."""
+    """Return the next size of the new ReplicaSet. `sets` are all of the Deployment's."""
     desired = replicas(deployment)
     if not is_rolling(deployment):
         return desired
@@ -72,7 +72,7 @@ def new_replicas(deployment: Json, sets: Iterable[Json], size: int) -> int:
 
 
 def proportion(deployment: Json, replica_set: Json, to_add: int, added: int) -> int:
-    """The share of one ReplicaSet where `to_add` pods (below zero: fewer) are spread, of which `added` are given."""
+    """Return one ReplicaSet's share of `to_add` pods (negative: deletions), of which `added` are assigned."""
     if not replicas(replica_set) or not to_add or to_add == added:
         return 0
     share = _share(deployment, replica_set)
@@ -80,7 +80,7 @@ def proportion(deployment: Json, replica_set: Json, to_add: int, added: int) -> 
 
 
 def _share(deployment: Json, replica_set: Json) -> int:
-    """By how much it would grow if it kept its part of the whole."""
+    """Return the growth of a ReplicaSet that keeps its proportion."""
     size = replicas(replica_set)
     if not replicas(deployment):
         return -size

@@ -1,4 +1,4 @@
-"""The deployment controller: which Deployment is looked at, and which way it goes."""
+"""The deployment controller: queue of Deployments, and the choice of an action."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from controllers.workloads.deployment.rollouts import is_scaled, recreate, roll,
 from controllers.workloads.deployment.status import PROGRESSING, TIMED_OUT, next_check, progressing
 
 NAME = "deployment-controller"
-#: With it, pods that are going are counted in the status.
+#: Enables counts of terminating pods in the status.
 TERMINATING_GATE = "DeploymentReplicaSetTerminatingReplicas"
 
 
 def build(client: Client, informers: Informers, options: Options) -> Deployments:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return Deployments(client, informers, options)
 
 
 class Deployments(Workload):
-    """The component. Keys are those of Deployments."""
+    """The deployment controller. Keys are those of Deployments."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(NAME, client, informers, options, DEPLOYMENTS, source=NAME, queue="deployment")
@@ -42,7 +42,7 @@ class Deployments(Workload):
         self._pods.on(deleted=self._pod_deleted)
 
     def _pod_deleted(self, pod: Json) -> None:
-        """Deployments that are made anew wait until their last pod is gone."""
+        """Enqueue a Deployment with strategy Recreate, which waits for its last old pod."""
         reference = controller_of(pod)
         if reference is None or reference["kind"] != REPLICA_SETS.kind:
             return
@@ -96,7 +96,7 @@ class Deployments(Workload):
 
     @staticmethod
     async def _tell_paused(this: Round) -> None:
-        """While it is paused a Deployment can't be late."""
+        """Update the condition Progressing of a paused or resumed Deployment, which has no deadline meanwhile."""
         current = condition_of(this.deployment.get("status") or {}, PROGRESSING)
         reason = current.get("reason") if current is not None else None
         paused = bool(this.deployment["spec"].get("paused"))

@@ -1,4 +1,4 @@
-"""One look at one Deployment: its ReplicaSets as they are found and written, and the writing of its status."""
+"""One pass over one Deployment: its ReplicaSets and all writes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONGEST_NAME = 253
 
 
 class Round:
-    """`deployment` and `sets` are what is known now; what is written replaces them."""
+    """One pass over one Deployment. Writes replace `deployment` and `sets`."""
 
     def __init__(self, owner: Workload, deployment: Json, sets: Iterable[Json], *, with_terminating: bool) -> None:
         self._owner, self._with_terminating = owner, with_terminating
@@ -46,20 +46,19 @@ class Round:
 
     @property
     def new(self) -> Json | None:
-        """The ReplicaSet that has the template, if there is one."""
+        """The ReplicaSet with the current template, or None."""
         return find_new(self.deployment, self.sets)
 
     @property
     def old(self) -> list[Json]:
-        """The others."""
+        """The other ReplicaSets."""
         new = self.new
         return [each for each in self.sets if new is None or each["metadata"]["uid"] != new["metadata"]["uid"]]
 
-    # ReplicaSets.
-
     async def settle_new(self, *, create: bool) -> Json | None:
-        """The ReplicaSet that has the template, with its revision told everywhere; made where it is missing and
-        `create` says so. Raises StatusError.
+        """Return the ReplicaSet with the current template after updating the revisions.
+
+        With `create` a missing one is created. Raise StatusError.
         """
         new, number = self.new, max((revision(each) for each in self.old), default=0) + 1
         if new is not None:
@@ -130,8 +129,9 @@ class Round:
         return with_annotations(wanted, {**given, **self._sizes()})
 
     async def _existing(self, name: str, status: Json, error: StatusError) -> Json:
-        """The ReplicaSet that has the name already, where it is the one that was meant; else the next name will be
-        another.
+        """Return the existing ReplicaSet of that name if it has the right template.
+
+        Otherwise increment the collision count, and raise the error.
         """
         found = await self._client.get(REPLICA_SETS, name, self.deployment["metadata"]["namespace"])
         if is_controlled_by(found, self.deployment) and same_template(
@@ -150,9 +150,7 @@ class Round:
         self._recorder.record(self.deployment, "Warning", "ReplicaSetCreateError", message)
 
     async def scale(self, replica_set: Json, size: int, *, force: bool = False) -> bool:
-        """Gives a ReplicaSet another size; with `force` also where only what it remembers of sizes is to change.
-        Whether it has another size now.
-        """
+        """Resize a ReplicaSet. `force` also updates its size annotations alone. Return whether the size has changed."""
         before, sizes = replicas(replica_set), self._sizes()
         given = annotations_of(replica_set)
         if size == before and not (force and any(given.get(name) != value for name, value in sizes.items())):
@@ -176,7 +174,7 @@ class Round:
         return made
 
     async def clean_up(self) -> None:
-        """Deletes old ReplicaSets beyond the limit. Raises StatusError."""
+        """Delete old ReplicaSets beyond the limit. Raise StatusError."""
         limit = history_limit(self.deployment)
         for each in to_clean_up(self.old, limit) if limit is not None else ():
             metadata = each["metadata"]
@@ -186,8 +184,6 @@ class Round:
                 if not is_reason(error, "NotFound"):
                     raise
 
-    # The Deployment.
-
     async def _tell_revision(self, number: str, progress: Json | None) -> None:
         status, given = self.deployment.get("status") or {}, annotations_of(self.deployment)
         wanted = with_progress(status, progress) if progress is not None else status
@@ -196,18 +192,18 @@ class Round:
             await self._write(wanted)
 
     async def write_counts(self) -> None:
-        """The status by what is known, without a word on progress."""
+        """Write the status without progress."""
         await self._write_changed(self._counts())
 
     async def write_rollout(self) -> Json:
-        """The status by what is known, with progress and failures."""
+        """Write the status with progress and failures. Return it."""
         return await self._write_changed(rollout(self.deployment, self._counts(), self.sets, self.new))
 
     def _counts(self) -> Json:
         return counts(self.deployment, self.sets, self.new, with_terminating=self._with_terminating)
 
     async def write_progress(self, wanted: Json) -> None:
-        """The status with another condition Progressing."""
+        """Write the status with another condition Progressing."""
         await self._write(with_progress(self.deployment.get("status") or {}, wanted))
 
     async def _write_changed(self, status: Json) -> Json:
@@ -220,7 +216,7 @@ class Round:
         self.deployment = self._owner.wrote(made)
 
     async def write_spec(self, deployment: Json) -> None:
-        """The Deployment itself, changed by a rollback."""
+        """Write the Deployment after a rollback."""
         self.deployment = self._owner.wrote(await self._client.update(DEPLOYMENTS, deployment))
 
     def warn(self, reason: str, message: str) -> None:

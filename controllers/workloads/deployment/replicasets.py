@@ -1,4 +1,4 @@
-"""Which ReplicaSet has a Deployment's template, and the annotations by which both remember revisions. Pure."""
+"""The ReplicaSet of a Deployment's template, and the annotations that store revisions. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS: Final = "deployment.kubernetes.io/max-replicas"
 ROLLBACK: Final = "deprecated.deployment.rollback.to"
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-#: Annotations that are not copied from a Deployment to its ReplicaSets, nor back.
+#: Annotations that are never copied between a Deployment and its ReplicaSets.
 _OWN: Final = frozenset({_APPLIED, REVISION, HISTORY, DESIRED, MAX_REPLICAS, ROLLBACK})
 _LONGEST_HISTORY: Final = 2000
 _LARGEST: Final = 2**31 - 1
 
 
 def annotations_of(obj: Json) -> dict[str, str]:
-    """A copy."""
+    """Return a copy of the annotations."""
     return dict(obj["metadata"].get("annotations") or {})
 
 
@@ -32,31 +32,31 @@ def with_annotations(obj: Json, annotations: dict[str, str]) -> Json:
 
 
 def annotation_number(obj: Json, name: str) -> int | None:
-    """None for what is no count."""
+    """Return an annotation's count, or None if invalid."""
     text = (obj["metadata"].get("annotations") or {}).get(name, "")
     number = int64(text)
     return number if number is not None and 0 <= number <= _LARGEST else None
 
 
 def revision(obj: Json) -> int:
-    """0 where there is none, or where it is no number."""
+    """Return the revision number; 0 if missing or invalid."""
     return int64((obj["metadata"].get("annotations") or {}).get(REVISION, "")) or 0
 
 
 def last_revision(sets: Iterable[Json]) -> int:
-    """The highest but one; 0 where there is none."""
+    """Return the second highest revision, or 0."""
     highest = sorted((0, 0, *(revision(each) for each in sets)))
     return highest[-2]
 
 
 def by_age(replica_set: Json) -> tuple[object, str]:
-    """To sort by: the oldest first."""
+    """Return a sort key, oldest first."""
     metadata = replica_set["metadata"]
     return parse_time(metadata["creationTimestamp"]), metadata["name"]
 
 
 def same_template(one: Json, other: Json) -> bool:
-    """Whether two templates are the same, but for the label with their hash."""
+    """Return whether two templates are equal except for the hash label."""
     return _bare(one) == _bare(other)
 
 
@@ -67,24 +67,24 @@ def _bare(template: Json) -> Json:
 
 
 def find_new(deployment: Json, sets: Iterable[Json]) -> Json | None:
-    """The oldest ReplicaSet that has the Deployment's template."""
+    """Return the oldest ReplicaSet with the Deployment's template, or None."""
     template = deployment["spec"]["template"]
     found = (each for each in sorted(sets, key=by_age) if same_template(each["spec"].get("template") or {}, template))
     return next(found, None)
 
 
 def active(sets: Iterable[Json | None]) -> list[Json]:
-    """Those that ask for pods."""
+    """Return the ReplicaSets with replicas."""
     return [each for each in sets if each is not None and each["spec"].get("replicas", 1) > 0]
 
 
 def size_annotations(desired: int, most: int) -> dict[str, str]:
-    """What a ReplicaSet remembers of the size of its Deployment, to grow in proportion later."""
+    """Return the annotations that store the Deployment's size for proportional scaling."""
     return {DESIRED: str(desired), MAX_REPLICAS: str(most)}
 
 
 def new_annotations(deployment: Json, replica_set: Json, revision: int) -> dict[str, str]:
-    """The annotations of the ReplicaSet that has the Deployment's template, as the one of this revision."""
+    """Return the annotations of the ReplicaSet with the Deployment's template at a revision."""
     given = annotations_of(replica_set)
     given |= {name: value for name, value in annotations_of(deployment).items() if name not in _OWN}
     before = given.get(REVISION)
@@ -99,7 +99,7 @@ def new_annotations(deployment: Json, replica_set: Json, revision: int) -> dict[
 
 
 def _append(given: dict[str, str], revision: str) -> None:
-    """Adds a former revision to the history, which is cut at its beginning where it would be too long."""
+    """Add a former revision to the history, dropping the oldest beyond the limit."""
     history = [each for each in given.get(HISTORY, "").split(",") if each]
     history.append(revision)
     while len(history) > 1 and len(",".join(history)) > _LONGEST_HISTORY:
@@ -108,7 +108,7 @@ def _append(given: dict[str, str], revision: str) -> None:
 
 
 def rolled_back(deployment: Json, replica_set: Json) -> Json:
-    """The Deployment with a ReplicaSet's template and annotations."""
+    """Return the Deployment with a ReplicaSet's template and annotations."""
     template = replica_set["spec"]["template"]
     metadata = template.get("metadata") or {}
     labels = {name: value for name, value in (metadata.get("labels") or {}).items() if name != HASH_LABEL}
@@ -125,7 +125,7 @@ def without_rollback(deployment: Json) -> Json:
 
 
 def rollback_target(deployment: Json) -> int | None:
-    """The revision to go back to (0: the one before); None where none is asked for."""
+    """Return the revision to roll back to (0: the previous one), or None."""
     text = (deployment["metadata"].get("annotations") or {}).get(ROLLBACK, "")
     try:
         return int(text)
@@ -134,7 +134,7 @@ def rollback_target(deployment: Json) -> int | None:
 
 
 def to_clean_up(sets: Sequence[Json], limit: int) -> list[Json]:
-    """The old ReplicaSets beyond the limit, the first revisions first, as far as they are empty and settled."""
+    """Return the empty, fully observed old ReplicaSets beyond the limit, lowest revisions first."""
     alive = [each for each in sets if not each["metadata"].get("deletionTimestamp")]
     surplus = max(0, len(alive) - limit)
     return [each for each in sorted(alive, key=lambda each: (revision(each), by_age(each)))[:surplus] if _empty(each)]

@@ -1,4 +1,4 @@
-"""How a Deployment gets from one template to another, from one size to another, and back."""
+"""Roll-outs, proportional scaling, and rollbacks of Deployments."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ from controllers.workloads.deployment.status import is_complete
 
 
 async def roll(this: Round) -> None:
-    """RollingUpdate: the new ReplicaSet grows as far as the surge allows, the old ones shrink as far as enough pods
-    stay available.
-    """
+    """Run RollingUpdate: grow the new ReplicaSet within the surge, shrink old ones within the availability."""
     new = await this.settle_new(create=True)
     assert new is not None
     if await _grow_new(this, new):
@@ -53,7 +51,7 @@ async def _grow_new(this: Round, new: Json) -> bool:
 
 
 async def _shrink_old(this: Round) -> bool:
-    """First pods that are not available anyway, then others, of the oldest ReplicaSets first."""
+    """Shrink old ReplicaSets, oldest first: unavailable pods first, then others."""
     old, new = active(this.old), this.new
     assert new is not None
     least = replicas(this.deployment) - max_unavailable(this.deployment)
@@ -78,7 +76,7 @@ async def _shrink_old(this: Round) -> bool:
 
 
 async def recreate(this: Round, pods_of: Callable[[Json], Iterable[Json]]) -> None:
-    """Recreate: no pod of the new template before the last of an old one has ended."""
+    """Run Recreate: create no new pod before the last old one has ended."""
     new = await this.settle_new(create=False)
     old = active(this.old)
     for each in old:
@@ -104,13 +102,13 @@ async def _finish(this: Round) -> None:
 
 
 def is_scaled(this: Round) -> bool:
-    """Whether the Deployment has another size than its ReplicaSets remember."""
+    """Return whether the Deployment's size differs from the one stored in its ReplicaSets."""
     remembered = [annotation_number(each, DESIRED) for each in active(this.sets)]
     return any(desired is not None and desired != replicas(this.deployment) for desired in remembered)
 
 
 async def scale(this: Round) -> None:
-    """Brings all to the Deployment's size without a roll-out: the one active ReplicaSet, or each by its share."""
+    """Scale without a roll-out: the only active ReplicaSet, or each in proportion."""
     old, new, wanted = this.old, this.new, replicas(this.deployment)
     alive = active([*old, new])
     if len(alive) <= 1:
@@ -126,7 +124,7 @@ async def scale(this: Round) -> None:
 
 
 def _is_saturated(new: Json | None, wanted: int) -> bool:
-    """The new ReplicaSet has everything already: what is left of others is not needed."""
+    """Return whether the new ReplicaSet is complete, so that old ones are not needed."""
     return (
         new is not None
         and replicas(new) == wanted
@@ -138,7 +136,7 @@ def _is_saturated(new: Json | None, wanted: int) -> bool:
 async def _spread(this: Round, alive: list[Json]) -> None:
     wanted = replicas(this.deployment)
     to_add = (wanted + max_surge(this.deployment) if wanted > 0 else 0) - asked_for(alive)
-    # What is left over after rounding goes to the largest; among equal ones to the youngest where pods are added.
+    # The rounding remainder goes to the largest; among equal ones to the youngest if pods are added.
     alive = sorted(alive, key=by_age, reverse=to_add > 0)
     alive.sort(key=replicas, reverse=True)
     sizes, added = [], 0
@@ -153,7 +151,7 @@ async def _spread(this: Round, alive: list[Json]) -> None:
 
 
 async def roll_back(this: Round) -> None:
-    """Takes the template of an earlier revision, once."""
+    """Restore the template of an earlier revision, once."""
     await this.settle_new(create=True)
     target = rollback_target(this.deployment)
     if target == 0 and not (target := last_revision(this.sets)):

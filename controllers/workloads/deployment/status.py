@@ -1,4 +1,4 @@
-"""What the status of a Deployment says: counts, and whether it is available and makes progress. Pure, but for time."""
+"""The status of a Deployment: counts and conditions. Pure except for the time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_progress(status: Json, wanted: Json) -> Json:
 
 
 def counts(deployment: Json, sets: Sequence[Json], new: Json | None, *, with_terminating: bool) -> Json:
-    """The status by the ReplicaSets, with the conditions as they are but for Available."""
+    """Build the status from the ReplicaSets. Only the condition Available is updated."""
     before = deployment.get("status") or {}
     available = counted(sets, "availableReplicas")
     numbers = {
@@ -56,7 +56,7 @@ def counts(deployment: Json, sets: Sequence[Json], new: Json | None, *, with_ter
 
 
 def _terminating(sets: Sequence[Json]) -> int | None:
-    """None while one of them has been counted by a controller that does not count these."""
+    """Return the terminating pods; None if a ReplicaSet does not report them."""
     total = 0
     for each in sets:
         status = each.get("status") or {}
@@ -67,7 +67,7 @@ def _terminating(sets: Sequence[Json]) -> int | None:
 
 
 def is_complete(deployment: Json, status: Json) -> bool:
-    """Every pod is of the new template, and available."""
+    """Return whether all pods have the new template and are available."""
     wanted = replicas(deployment)
     return all(status.get(name, 0) == wanted for name in ("updatedReplicas", "replicas", "availableReplicas")) and bool(
         status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
@@ -75,7 +75,7 @@ def is_complete(deployment: Json, status: Json) -> bool:
 
 
 def rollout(deployment: Json, status: Json, sets: Sequence[Json], new: Json | None) -> Json:
-    """The status with what is to be said of a roll-out: its progress, and pods that cannot be made."""
+    """Return the status with progress and creation failures."""
     conditions = list(status["conditions"])
     if progress_deadline(deployment) is None:
         conditions = without_condition(conditions, PROGRESSING)
@@ -87,7 +87,7 @@ def rollout(deployment: Json, status: Json, sets: Sequence[Json], new: Json | No
 
 
 def _was_done(deployment: Json, status: Json) -> bool:
-    """A roll-out that has ended is not followed any more when pods come and go."""
+    """Return whether the roll-out is complete; later pod changes do not affect its progress."""
     current = condition_of(deployment.get("status") or {}, PROGRESSING)
     only_new = status.get("replicas", 0) == status.get("updatedReplicas", 0)
     return only_new and current is not None and current.get("reason") == DONE
@@ -104,7 +104,7 @@ def _progress(deployment: Json, status: Json, conditions: list[Json], new: Json 
         current = condition_of(before, PROGRESSING)
         if current is not None and current["status"] == "True":
             wanted["lastTransitionTime"] = current["lastTransitionTime"]
-        # The new time of the same condition tells how long there has been no progress.
+        # lastUpdateTime stores the time of the last progress.
         return [*without_condition(conditions, PROGRESSING), wanted]
     if has_timed_out(deployment, status):
         return with_condition(conditions, progressing("False", TIMED_OUT, f"{subject} has timed out progressing."))
@@ -112,7 +112,7 @@ def _progress(deployment: Json, status: Json, conditions: list[Json], new: Json 
 
 
 def _has_moved(before: Json, status: Json) -> bool:
-    """More new pods, fewer old ones, or more that are ready or available."""
+    """Return whether there are more new, ready or available pods, or fewer old ones."""
 
     def old(counts: Json) -> int:
         return int(counts.get("replicas", 0) - counts.get("updatedReplicas", 0))
@@ -131,7 +131,7 @@ def has_timed_out(deployment: Json, status: Json) -> bool:
 
 
 def next_check(deployment: Json, status: Json) -> timedelta | None:
-    """When to look whether a roll-out has made no progress for too long; None where there is nothing to look for."""
+    """Return the delay until the progress deadline, or None."""
     deadline, current = progress_deadline(deployment), condition_of(deployment.get("status") or {}, PROGRESSING)
     if deadline is None or current is None or current.get("reason") == TIMED_OUT or is_complete(deployment, status):
         return None

@@ -1,8 +1,7 @@
-"""PodDisruptionBudgets: how many pods there should be, how many are healthy, and how many may therefore go, stand in
-their status, where evictions look.
+"""PodDisruptionBudgets: writes expected, healthy and disruptable pods into the status read by evictions.
 
-A second queue takes back what was said of pods that were about to go and have not gone: their condition
-DisruptionTarget becomes False after two minutes. Facts: upstream's pkg/controller/disruption.
+A second queue resets the condition DisruptionTarget of pods that were not deleted: it becomes False after two minutes.
+Facts: upstream's pkg/controller/disruption.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from controllers.runtime.times import go_time, parse_time
 from controllers.workloads.common.scales import Scale, ScaleError, Scales
 
 NAME = "disruption-controller"
-#: How long an eviction that was granted may take until the pod is being deleted.
+#: Maximum time between a granted eviction and the pod's deletion.
 DELETION_TIMEOUT = timedelta(minutes=2)
-#: How long a pod that is not being deleted may be said to be about to go.
+#: Lifetime of a true DisruptionTarget condition without deletion.
 STALE_AFTER = timedelta(minutes=2)
 _BY_KUBELET = "TerminationByKubelet"
 _UNMANAGED = (
@@ -40,12 +39,12 @@ _UNMANAGED = (
 
 
 def build(client: Client, informers: Informers, options: Options) -> Disruption:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return Disruption(client, informers, options)
 
 
 class Expected(NamedTuple):
-    """`pods` there should be, `healthy` of them at least healthy; `unmanaged`: pods that nobody keeps up."""
+    """The expected number of pods, the minimum of healthy ones, and the names of unmanaged pods."""
 
     pods: int
     healthy: int
@@ -53,7 +52,7 @@ class Expected(NamedTuple):
 
 
 class Disruption(ComponentOfSeveral):
-    """The component. Keys are those of budgets, and of pods in the second queue."""
+    """The disruption controller. Keys are those of budgets, and of pods in the second queue."""
 
     name = NAME
 
@@ -81,7 +80,7 @@ class Disruption(ComponentOfSeveral):
             self._stale.queue.add_after(key_of(pod), left)
 
     def _concerned(self, pod: Json) -> None:
-        """The budget of a pod is counted again; of several only one, as upstream."""
+        """Enqueue the budget of a pod; only the first of several, as upstream."""
         budgets = [each for each in self._budgets_in.get(pod["metadata"]["namespace"]) if _selects(each, pod)]
         if len(budgets) > 1:
             where, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
@@ -90,8 +89,6 @@ class Disruption(ComponentOfSeveral):
             self._recorder.record(pod, "Warning", "MultiplePodDisruptionBudgets", text)
         if budgets:
             self._counting.queue.add(key_of(budgets[0]))
-
-    # Budgets.
 
     async def reconcile(self, key: str) -> timedelta | None:
         budget = self._budgets.get(key)
@@ -144,7 +141,7 @@ class Disruption(ComponentOfSeveral):
         return Expected(len(pods), least) if least is not None else Expected(0, 0)
 
     async def _scale(self, pods: list[Json]) -> tuple[int, tuple[str, ...]]:
-        """How many pods their controllers ask for, all together, and the pods that have none."""
+        """Return the total desired replicas of the pods' controllers, and the pods without controller."""
         found: dict[str, int] = {}
         unmanaged = []
         for pod in pods:
@@ -159,7 +156,7 @@ class Disruption(ComponentOfSeveral):
         return sum(found.values()), tuple(unmanaged)
 
     def _disrupted(self, budget: Json, pods: list[Json], now: datetime) -> tuple[dict[str, str], timedelta | None]:
-        """Pods whose eviction was granted and whose deletion is still to come; and when the first is overdue."""
+        """Return the pods with a granted eviction before their deletion, and the delay until the next is overdue."""
         granted = (budget.get("status") or {}).get("disruptedPods") or {}
         kept: dict[str, str] = {}
         left: list[timedelta] = []
@@ -169,14 +166,14 @@ class Disruption(ComponentOfSeveral):
                 continue
             rest = parse_time(granted[name]) + DELETION_TIMEOUT - now
             if rest < timedelta():
-                # Upstream names the namespace twice.
+                # Upstream repeats the namespace instead of naming the budget.
                 namespace = budget["metadata"]["namespace"]
                 text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
                 self._recorder.record(pod, "Warning", "NotDeleted", text)
             else:
                 kept[name] = granted[name]
                 left.append(rest)
-        # Half a second more: at the very end of its time a pod still counts as about to go.
+        # Half a second more, because the pod still counts at the exact end of the timeout.
         return kept, min(left) + timedelta(milliseconds=500) if left else None
 
     async def _write(self, budget: Json, expected: Expected, healthy: int, disrupted: dict[str, str]) -> None:
@@ -211,7 +208,7 @@ class Disruption(ComponentOfSeveral):
         await self._client.update_status(DISRUPTION_BUDGETS, {**budget, "status": changed})
 
     async def _fail_safe(self, budget: Json, why: str) -> None:
-        """Where the pods cannot be counted none may go."""
+        """Forbid disruptions, because the pods cannot be counted."""
         status = budget.get("status") or {}
         conditions = with_condition(
             status.get("conditions") or (),
@@ -224,8 +221,6 @@ class Disruption(ComponentOfSeveral):
         changed = {**status, "disruptionsAllowed": 0, "conditions": conditions}
         if changed != status:
             await self._client.update_status(DISRUPTION_BUDGETS, {**budget, "status": changed})
-
-    # Pods that were about to go.
 
     async def take_back(self, key: str) -> timedelta | None:
         pod = self._pods.get(key)
@@ -256,7 +251,7 @@ def _is_healthy(pod: Json) -> bool:
 
 
 def _stale_in(pod: Json) -> timedelta | None:
-    """In how long a pod is no longer about to go; None for one that is not said to be."""
+    """Return the time until a true DisruptionTarget condition is stale; None without one."""
     condition = condition_of(pod, "DisruptionTarget")
     if (
         condition is None

@@ -1,20 +1,21 @@
-"""Jobs: pods of a template until enough of them have succeeded, or too many have failed.
+"""Jobs: run pods of a template until enough have succeeded or too many have failed.
 
-    component   follows Jobs and pods, and leads through one look at a Job
-    look        what one look at a Job has found out: which pods count, and how the Job stands
-    verdict     whether the Job has ended, and why. Pure
-    manager     makes and deletes pods
-    tracking    counts pods that ended, once each, and lets them go
-    backoff     how long to wait before a pod that failed is replaced. Pure
+    component   watches Jobs and pods; one pass over a Job
+    reconcile   the state of a pass: counted pods, the Job's status
+    verdict     the Job's final condition. Pure
+    manager     creates and deletes pods
+    tracking    counts ended pods once each, and removes their finalizers
+    backoff     delay before a failed pod is replaced. Pure
     policies    pod failure policies and success policies. Pure
     indexes     completion indexes. Pure
     template    a Job's pods
-    orphans     pods that no Job counts any more are let go
-    metrics     what is counted for /metrics
+    gangs       Workloads and PodGroups of Jobs
+    orphans     removes the finalizers of pods without an active Job
+    metrics     the controller's metrics
 
-A pod that ended has a finalizer until it has been counted. It is noted by its uid in status.uncountedTerminatedPods,
-then the finalizer goes, then the uid becomes part of the number: whatever fails in between, no pod counts twice.
-Facts: upstream's pkg/controller/job.
+A pod has a finalizer until it has been counted. First its uid is added to status.uncountedTerminatedPods, then the
+finalizer is removed, then the uid becomes part of the count. No pod is counted twice, whatever fails in between. Facts:
+upstream's pkg/controller/job.
 """
 
 from controllers.workloads.jobs.component import NAME, Jobs, build

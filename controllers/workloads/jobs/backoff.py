@@ -1,7 +1,7 @@
-"""How long to wait before a pod that failed is replaced: 10 s after the first failure, doubled by each that follows
-without a success between them, 10 min at most. Pure.
+"""The delay before a failed pod is replaced. Pure.
 
-Facts: upstream's pkg/controller/job/backoff_utils.go.
+It is 10 s after the first failure, doubled by each further failure without a success in between, at most 10 min. Facts:
+upstream's pkg/controller/job/backoff_utils.go.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _LONGEST: Final = timedelta(minutes=10)
 
 
 class Record(NamedTuple):
-    """Failures since the last success, and when the last of them was."""
+    """The failures since the last success, and the time of the last one."""
 
     failures: int = 0
     last: datetime | None = None
 
     def after(self, succeeded: Sequence[Json], failed: Sequence[Json]) -> Record:
-        """The record once these pods, which ended since, are looked at, too."""
+        """Return the record including newly ended pods."""
         times = sorted(finished_at(pod) for pod in failed)
         if not succeeded:
             return Record(self.failures + len(times), times[-1]) if times else self
@@ -35,12 +35,12 @@ class Record(NamedTuple):
         return Record(len(since), since[-1]) if since else Record()
 
     def remaining(self, now: datetime) -> timedelta:
-        """How long to wait still."""
+        """Return the remaining delay."""
         return remaining(self.failures, self.last, now)
 
 
 def remaining(failures: int, last: datetime | None, now: datetime) -> timedelta:
-    """How long after `failures` failures to wait still."""
+    """Return the remaining delay after `failures` failures."""
     if not failures or last is None:
         return timedelta()
     length = min(_FIRST * (1 << min(failures - 1, 16)), _LONGEST)
@@ -48,7 +48,10 @@ def remaining(failures: int, last: datetime | None, now: datetime) -> timedelta:
 
 
 def finished_at(pod: Json) -> datetime:
-    """When its last container ended; else when it became unready, when its deletion began, or when it was made."""
+    """Return the end of a pod's last container.
+
+    Fallbacks are the times of unreadiness, of the deletion request, and of the creation.
+    """
     metadata = pod["metadata"]
     by_containers = _containers_finished(pod)
     if by_containers is not None:
@@ -63,7 +66,7 @@ def finished_at(pod: Json) -> datetime:
 
 
 def _containers_finished(pod: Json) -> datetime | None:
-    """None while one of them, or a sidecar, has not ended."""
+    """Return the end of the last container; None while a container or sidecar runs."""
     status = pod.get("status") or {}
     sidecars = {c["name"] for c in pod["spec"].get("initContainers") or () if c.get("restartPolicy") == "Always"}
     statuses = [*(status.get("containerStatuses") or ())]

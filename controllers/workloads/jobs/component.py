@@ -1,4 +1,4 @@
-"""Follows Jobs and their pods, and leads through one look at a Job."""
+"""The job controller: watches Jobs and their pods, and runs the passes."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from controllers.workloads.jobs.tracking import Tracker
 from controllers.workloads.jobs.verdict import condition, deadline_in, ended, is_over, judge, with_status
 
 NAME = "job-controller"
-#: What happens to pods within this time is looked at together (upstream: 1 s),
+#: Changes of pods within this time are batched (upstream: 1 s).
 BATCH: Final = timedelta(milliseconds=100)
-#: and what fails within this time: how a Job ends must not depend on which of its pods was seen to fail first.
+#: Failures within this time are batched, so that a Job's outcome does not depend on their order.
 FAILURES: Final = timedelta(seconds=1)
 _UNKNOWN_MODE: Final = "Skipped Job sync because completion mode is unknown"
 
 
 def build(client: Client, informers: Informers, options: Options) -> Jobs:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return Jobs(client, informers, options)
 
 
 class Jobs(Workload):
-    """The component. Keys are those of Jobs."""
+    """The job controller. Keys are those of Jobs."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(NAME, client, informers, options, JOBS, source=NAME, queue="job")
         self._gates = Gates.of(options.features)
         self._job_metrics = JobMetrics()
         self._expectations = Expectations()
-        #: Failures by key, and uids of pods whose finalizer we have taken.
+        #: Failures by key, and uids of pods whose finalizer is being removed.
         self._records: dict[str, Record] = {}
         self._removing: set[str] = set()
-        #: By key: of which Job (its uid), and what is known of its pods.
+        #: Uid of the Job and cached states of its pods, by key.
         self._settled: dict[str, tuple[str, Remembered[bool]]] = {}
-        #: When a pod of a Job (by key) was seen to have failed that nobody has looked at yet, as the loop tells time.
+        #: Loop time of the first unprocessed failure, by Job key.
         self._failed: dict[str, float] = {}
         pods = self.need(informers.of(PODS))
         self._orphans = Orphans(self.client, NAME, self.owners, pods, managed_by=self._gates.managed_by)
@@ -91,8 +91,6 @@ class Jobs(Workload):
     def metrics(self) -> Sequence[Family]:
         return (*super().metrics, *self._orphans.controller.metrics, *self._job_metrics.families)
 
-    # What happened.
-
     def _soon(self, key: str) -> None:
         self._controller.queue.add_after(key, BATCH)
 
@@ -117,7 +115,7 @@ class Jobs(Workload):
         self._orphans.check(pod)
 
     def _count_held(self, before: Json | None, pod: Json | None) -> None:
-        """Counts pods that ended and are held by our finalizer."""
+        """Count ended pods with the finalizer."""
         was, now = (each is not None and has_finalizer(each) and is_terminal(each) for each in (before, pod))
         if was != now:
             self._job_metrics.held.inc("add" if now else "delete")
@@ -144,8 +142,6 @@ class Jobs(Workload):
     def _is_others(self, job: Json) -> bool:
         return self._gates.managed_by and job["spec"].get("managedBy") not in (None, OURSELVES)
 
-    # One look.
-
     async def sync(self, key: str, owner: Json) -> timedelta | None:
         if self._is_others(owner):
             return None
@@ -160,7 +156,7 @@ class Jobs(Workload):
             return left
         began, action, result = clock.now(), "reconciling", "error"
         satisfied = self._expectations.satisfied(key)
-        # As of now, like the pods: an event that comes meanwhile must not make a pod count that was counted before.
+        # A snapshot, like the pods: a concurrent event must not make a counted pod count again.
         removing = frozenset(self._removing)
         pods = await self._claimed(owner)
         group = await self._gangs.group_of(owner, pods) if self._gangs is not None else None
@@ -179,7 +175,7 @@ class Jobs(Workload):
         return min(waits, default=None)
 
     def _failing(self, key: str) -> timedelta | None:
-        """How long other pods of the Job may still fail together with one that has; None: they are looked at now."""
+        """Return the remaining time to batch further failures; None to proceed now."""
         since = self._failed.get(key)
         if since is None:
             return None
@@ -190,7 +186,7 @@ class Jobs(Workload):
         return None
 
     async def _claimed(self, job: Json) -> list[Json]:
-        """The Job's pods, but for those that are settled; those that it adopts are counted from now on."""
+        """Return the Job's unsettled pods. Adopted ones get the finalizer and count from now on."""
         selector = selector_of(job)
         claimer = Claimer(self.client, job, JOBS, selector, PODS, finalizers=[FINALIZER])
         found = self._remembered(job, selector).of(self._pods.of(job))
@@ -198,11 +194,11 @@ class Jobs(Workload):
         return [pod if is_controlled_by(pod, job) or has_finalizer(pod) else _with_finalizer(pod) for pod in claimed]
 
     def _remembered(self, job: Json, selector: LabelSelector) -> Remembered[bool]:
-        """Whether pods of a Job are settled: they did their work, and were counted. Of a large Job most are."""
+        """Return the cache of settled pods, which have succeeded and were counted: most pods of a large Job."""
         key, uid = key_of(job), str(job["metadata"]["uid"])
         known = self._settled.get(key)
         if known is None or known[0] != uid:
-            # The selector of a Job cannot change.
+            # A Job's selector is immutable.
             def settled(pod: Json) -> bool:
                 done = phase(pod) == "Succeeded" and not has_finalizer(pod)
                 return done and is_controlled_by(pod, job) and selector.matches(pod["metadata"].get("labels"))
@@ -211,7 +207,7 @@ class Jobs(Workload):
         return known[1]
 
     async def _look(self, look: Look, satisfied: bool) -> tuple[str, Exception | None, timedelta | None]:
-        """What was done, what failed of it, and when to look again."""
+        """Run a pass. Return the action, its failure, and the delay until the next pass."""
         before = {name: look.status.get(name) for name in ("ready", "terminating")}
         active, suspension, again = look.status.get("active", 0), False, None
         if look.status.get("startTime") is None and not look.suspended:
@@ -221,7 +217,7 @@ class Jobs(Workload):
             number = look.active
             deleted, failure = await self._control.delete_active(look)
             if deleted != number or not satisfied:
-                # Pods are left, or are on their way: it has not ended yet.
+                # The Job continues while pods remain or are being created.
                 look.finished = None
         else:
             failure, managed = None, satisfied and not look.job["metadata"].get("deletionTimestamp")
@@ -240,7 +236,7 @@ class Jobs(Workload):
         return action, failure, again
 
     def _suspended_or_resumed(self, look: Look) -> bool:
-        """Whether the Job stands still since now, or goes on."""
+        """Update the condition Suspended. Return whether it has changed."""
         wanted = (
             condition("Suspended", "True", "JobSuspended", "Job suspended", look.now)
             if look.suspended

@@ -1,4 +1,4 @@
-"""Jobs whose pods have to start together: each gets a Workload and a PodGroup, and its pods belong to the group.
+"""Gang scheduling of Jobs: creates a Workload and a PodGroup for each Job whose pods start together.
 
 Facts: upstream's pkg/controller/job (job_scheduling_manager.go), gate `WorkloadWithJob`.
 """
@@ -20,12 +20,12 @@ from controllers.workloads.jobs.indexes import is_indexed
 
 log = logging.getLogger(__name__)
 GATE: Final = "WorkloadWithJob"
-#: How long the name of an object may be.
+#: Maximum length of an object's name.
 _LONGEST: Final = 253
 
 
 class Gangs:
-    """`wrote` is told of an object (of a kind) that was made for a Job, and gives it back."""
+    """The groups of all Jobs. `wrote` records an object created for a Job, and returns it."""
 
     def __init__(
         self,
@@ -40,16 +40,16 @@ class Gangs:
         self._by_workload = self.groups.index("workload", _workload_of)
 
     async def group_of(self, job: Json, pods: list[Json]) -> Json | None:
-        """The PodGroup for the Job's pods, made now if it has none; None where they are scheduled one by one.
+        """Return the PodGroup of the Job's pods, created if missing; None without gang scheduling.
 
-        Raises StatusError.
+        Raise StatusError.
         """
         if not is_gang(job):
             return None
         for informer in (self.workloads, self.groups):
             await informer.wait_answered()
             if not informer.synced:
-                # The server does not serve the kind.
+                # The server does not serve this kind.
                 return None
         workload = await self._workload(job, pods)
         if workload is None:
@@ -61,7 +61,7 @@ class Gangs:
         if not found:
             return await self._new_workload(job) if _is_new(job, pods) else None
         if len(found) > 1 or not is_controlled_by(found[0], job) or len(_templates(found[0])) != 1:
-            log.info("Job %s: its pods are scheduled one by one: its Workload is not ours alone", _name(job))
+            log.info("Job %s: no gang scheduling: its Workload has other owners or templates", _name(job))
             return None
         return found[0]
 
@@ -70,7 +70,7 @@ class Gangs:
         if not found:
             return self._wrote(job, POD_GROUPS, await self._client.create(POD_GROUPS, new_group(job, workload)))
         if len(found) > 1 or not is_controlled_by(found[0], job):
-            log.info("Job %s: its pods are scheduled one by one: its PodGroup is not ours alone", _name(job))
+            log.info("Job %s: no gang scheduling: its PodGroup has other owners", _name(job))
             return None
         return found[0]
 
@@ -83,7 +83,7 @@ class Gangs:
 
 
 def is_gang(job: Json) -> bool:
-    """Whether all pods of a Job run at the same time, each with an index, and are in no group that somebody chose."""
+    """Return whether all pods of an Indexed Job run together without a user-defined group."""
     spec = job["spec"]
     together = spec.get("parallelism", 1)
     chosen = spec["template"]["spec"].get("schedulingGroup")
@@ -91,7 +91,7 @@ def is_gang(job: Json) -> bool:
 
 
 def new_workload(job: Json) -> Json:
-    """With one template of a group, for all pods of the Job."""
+    """Build the Workload with one group template for all pods of the Job."""
     name = job["metadata"]["name"]
     policy = {"gang": {"minCount": job["spec"]["parallelism"]}}
     return {
@@ -108,7 +108,7 @@ def new_workload(job: Json) -> Json:
 
 
 def new_group(job: Json, workload: Json) -> Json:
-    """Of the Workload's only template. It goes with the Workload, whose deletion it does not hold up."""
+    """Build the PodGroup from the Workload's only template. It is deleted with the Workload."""
     metadata, template = workload["metadata"], _templates(workload)[0]
     owner = {
         "apiVersion": WORKLOADS.api_version,
@@ -128,18 +128,18 @@ def new_group(job: Json, workload: Json) -> Json:
 
 
 def workload_name(job: Json) -> str:
-    """The same for a Job at all times, and another one for a Job of the same name that comes later."""
+    """Return the Workload's name, which is stable for a Job and unique among Jobs of the same name."""
     hashed = text_hash(f"(types.UID){job['metadata']['uid']}")
     return f"{job['metadata']['name'][: _LONGEST - len(hashed) - 1]}-{hashed}"
 
 
 def group_name(workload: str, template: str) -> str:
-    """Both names are in it, each at least with its half of the room."""
+    """Return the PodGroup's name with both names, each truncated to no less than half the space."""
     hashed = text_hash(workload + template)
     room = _LONGEST - len(hashed) - 2
     if len(workload) + len(template) > room:
         half = room // 2
-        # What the shorter one leaves is the other's; of an odd room the Workload has the one more.
+        # Space unused by the shorter name goes to the other one; an odd character goes to the Workload.
         for_workload = max(room - len(template), room - half)
         workload = workload[:for_workload]
         template = template[: room - len(workload)]
@@ -147,7 +147,7 @@ def group_name(workload: str, template: str) -> str:
 
 
 def _is_new(job: Json, pods: list[Json]) -> bool:
-    """Whether a Job has never begun: one that is older than the gate goes on without a group."""
+    """Return whether a Job has never started. Older Jobs continue without a group."""
     status = job.get("status") or {}
     begun = pods or status.get("startTime") or status.get("succeeded") or status.get("failed")
     return not begun and condition_of(status, "Suspended") is None

@@ -1,4 +1,4 @@
-"""Completion indexes of Indexed Jobs: those of pods, and lists of them as Jobs have them (`0-2,5,7-8`)."""
+"""Completion indexes of Indexed Jobs, and their lists in the status (`0-2,5,7-8`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_indexed(job: Json) -> bool:
 
 
 def index_of(pod: Json) -> int | None:
-    """The pod's completion index; None where it has none."""
+    """Return the pod's completion index, or None."""
     text = (pod["metadata"].get("annotations") or {}).get(ANNOTATION, "")
     number = int64(text)
     return number if number is not None and number >= 0 else None
@@ -31,7 +31,7 @@ def indexes_of(pods: Iterable[Json]) -> set[int]:
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
-    """The indexes of a list that are below `completions`; parts that are none are passed over."""
+    """Parse a list into the indexes below `completions`; invalid parts are ignored."""
     found: set[int] = set()
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
@@ -45,7 +45,7 @@ def parse_indexes(text: str, completions: int) -> set[int]:
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
-    """The list; more than two neighbours are written as a range."""
+    """Format indexes as a list; more than two consecutive ones become a range."""
     return ",".join(_runs(sorted(indexes)))
 
 
@@ -59,7 +59,7 @@ def _runs(indexes: list[int]) -> Iterator[str]:
 
 
 def first_pending(count: int, completions: int, taken: set[int]) -> list[int]:
-    """The lowest indexes that nobody has, `count` at most."""
+    """Return the lowest `count` indexes that are not taken."""
     found: list[int] = []
     candidates = iter(range(completions))
     while len(found) < count and (candidate := next(candidates, None)) is not None:
@@ -68,16 +68,16 @@ def first_pending(count: int, completions: int, taken: set[int]) -> list[int]:
     return found
 
 
-# How often the pods of an index have failed stands in an annotation of its latest pod.
+# An annotation of an index's latest pod counts the index's failures.
 
 
 def failures(pod: Json) -> int:
-    """Failures of the pod's index before this pod that count towards its limit."""
+    """Return the counted failures of the pod's index before this pod."""
     return _number(pod, _FAILURES)
 
 
 def all_failures(pod: Json) -> int:
-    """With those that a policy ignored."""
+    """Return the failures before this pod, including those ignored by a policy."""
     return _number(pod, _FAILURES) + _number(pod, _IGNORED)
 
 

@@ -1,4 +1,4 @@
-"""Makes and deletes pods, so that as many are active as a Job asks for."""
+"""Creates and deletes pods until the number of active ones is the desired one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from controllers.workloads.jobs.template import FINALIZER, has_finalizer, new_po
 
 
 class Done(NamedTuple):
-    """What was done; `again`: when a pod that failed may be replaced."""
+    """The result. `again` is the delay until a failed pod can be replaced."""
 
     action: str
     failure: Exception | None = None
@@ -36,7 +36,7 @@ class Done(NamedTuple):
 
 
 async def remove_finalizer(client: Client, pod: Json) -> None:
-    """Lets a pod go. Raises StatusError."""
+    """Remove the tracking finalizer of a pod. Raise StatusError."""
     metadata = pod["metadata"]
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
     await client.patch(PODS, metadata["name"], body, metadata["namespace"], wanted=False)
@@ -49,7 +49,10 @@ class Pods:
         self._client, self._control, self._expectations, self._metrics = client, control, expectations, metrics
 
     async def delete_active(self, look: Look) -> tuple[int, Exception | None]:
-        """Deletes all active pods of a Job that ends; they keep their finalizer. How many were deleted."""
+        """Delete all active pods of an ending Job; they keep the finalizer.
+
+        Return the number of deleted pods, and the first failure.
+        """
         pods = look.active_pods
 
         async def delete(pod: Json) -> None:
@@ -65,7 +68,7 @@ class Pods:
         return deleted, failures[0] if failures else None
 
     async def manage(self, look: Look) -> Done:
-        """As many active pods as are asked for."""
+        """Create or delete pods until the number of active ones is the desired one."""
         wanted = _wanted(look)
         surplus = _surplus(look, max(0, look.active - wanted))
         if not look.suspended:
@@ -78,7 +81,7 @@ class Pods:
         return await self._create(look, min(missing, BURST))
 
     async def _delete(self, look: Look, pods: Sequence[Json]) -> Exception | None:
-        """Deletes pods that are too many: they are not counted."""
+        """Delete surplus pods without counting them."""
         key = key_of(look.job)
         self._expectations.expect(key, deletions=[pod["metadata"]["uid"] for pod in pods])
 
@@ -106,7 +109,7 @@ class Pods:
                 pending, wait = _ready_indexes(look, pending)
             indexes = list(pending)
         if wait:
-            # As upstream: while it waits, no pod counts as active.
+            # As upstream: no pod counts as active during the back-off.
             look.active = 0
             return Done("pods_created", again=wait)
         key = key_of(look.job)
@@ -151,7 +154,7 @@ class Pods:
 
 
 def _wanted(look: Look) -> int:
-    """How many pods should be active."""
+    """Return the desired number of active pods."""
     parallelism: int = look.spec.get("parallelism", 1)
     if look.suspended:
         return 0
@@ -161,8 +164,9 @@ def _wanted(look: Look) -> int:
 
 
 def _surplus(look: Look, least: int) -> list[Json]:
-    """Pods that have to go, `least` at least: of an Indexed Job first those of indexes that it does not have, and all
-    but one of those with the same index.
+    """Return at least `least` pods to delete.
+
+    Pods of invalid indexes and duplicates of an index come first.
     """
     chosen: list[Json] = []
     left = look.active_pods
@@ -181,7 +185,7 @@ def _surplus(look: Look, least: int) -> list[Json]:
 
 
 def _taken(look: Look) -> set[int]:
-    """Indexes that need no pod."""
+    """Return the indexes that need no pod."""
     taken = look.succeeded_indexes | indexes_of(look.active_pods) | (look.failed_indexes or set())
     if look.only_replaces_failed:
         taken |= {index for pod in look.pods if is_terminating(pod) and (index := index_of(pod)) is not None}
@@ -189,7 +193,7 @@ def _taken(look: Look) -> set[int]:
 
 
 def _ready_indexes(look: Look, pending: list[int]) -> tuple[list[int], timedelta]:
-    """Those whose last failure is long enough ago; where there is none, how long until there is."""
+    """Return the indexes whose back-off is over; if none, the delay until the next one."""
     waits: dict[int, timedelta] = {}
     for index in pending:
         last = look.replaced.get(index)

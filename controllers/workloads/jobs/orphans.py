@@ -1,4 +1,4 @@
-"""Pods that no Job counts any more, because it has ended, is gone or gave them up, are let go."""
+"""Removes the finalizers of pods whose Job is finished, deleted or has released them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from controllers.workloads.jobs.verdict import is_over
 
 
 class Orphans:
-    """Their queue. Keys are those of pods."""
+    """The queue of such pods. Keys are those of pods."""
 
     def __init__(self, client: Client, name: str, jobs: Informer, pods: Informer, *, managed_by: bool) -> None:
-        """`managed_by`: other controllers' Jobs are told apart."""
+        """Create the queue. `managed_by` excludes the Jobs of other controllers."""
         self._client, self._jobs, self._pods, self._managed_by = client, jobs, pods, managed_by
         self.controller = Controller(name, self.reconcile, queue="job_orphan_pod")
         self.controller.require(jobs)
         self.controller.require(pods)
 
     def check(self, pod: Json) -> None:
-        """Looks at a pod soon, if it has to be."""
+        """Enqueue a pod if it is an orphan."""
         if self._is_orphan(pod):
             self.controller.queue.add(key_of(pod))
 

@@ -1,4 +1,4 @@
-"""What a Job's policies say: of a pod that failed, and of the indexes that have succeeded. Pure.
+"""The policies of Jobs: pod failure policies and success policies. Pure.
 
 Facts: upstream's pkg/controller/job (pod_failure_policy.go, success_policy.go).
 """
@@ -16,13 +16,13 @@ class Match(NamedTuple):
     """The first rule that matches a failed pod."""
 
     action: str = ""
-    """"" where no rule matches."""
+    """The rule's action; "" without a match."""
     message: str = ""
-    """Why the Job has failed, where the rule says that it has."""
+    """The reason of the Job's failure, for the action FailJob."""
 
     @property
     def counts(self) -> bool:
-        """Whether the failure counts towards the limits."""
+        """Return whether the failure counts towards the limits."""
         return self.action != "Ignore"
 
 
@@ -30,7 +30,7 @@ NO_MATCH: Final = Match()
 
 
 def match(policy: Json | None, pod: Json) -> Match:
-    """What a Job's `podFailurePolicy` says of a pod that failed."""
+    """Match a failed pod against a Job's `podFailurePolicy`."""
     for number, rule in enumerate((policy or {}).get("rules") or ()):
         action = rule.get("action", "")
         why = _matched(rule, pod)
@@ -42,7 +42,7 @@ def match(policy: Json | None, pod: Json) -> Match:
 
 
 def _matched(rule: Json, pod: Json) -> str:
-    """What of the pod matches a rule; "" where nothing does."""
+    """Return a description of the pod's matching part, or ""."""
     status, where = pod.get("status") or {}, f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     if rule.get("onExitCodes") is not None:
         for field in ("containerStatuses", "initContainerStatuses"):
@@ -66,14 +66,14 @@ def _has_code(requirement: Json, container: str, code: int) -> bool:
 
 
 def fail_message(policy: Json | None, failed: Iterable[Json]) -> str:
-    """Why the policy makes the Job fail; "" where it does not."""
+    """Return the reason why the policy fails the Job, or ""."""
     if policy is None:
         return ""
     return next((found.message for pod in failed if (found := match(policy, pod)).message), "")
 
 
 def met(policy: Json | None, completions: int, succeeded: Collection[int]) -> str:
-    """What a Job's `successPolicy` says of it once enough of its indexes have succeeded; "" until then."""
+    """Return the message of the met rule of a `successPolicy`, or ""."""
     for number, rule in enumerate((policy or {}).get("rules") or () if succeeded else ()):
         count = rule.get("succeededCount")
         if rule.get("succeededIndexes") is not None:

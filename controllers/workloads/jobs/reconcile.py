@@ -1,4 +1,4 @@
-"""What one look at a Job has found out: which pods count, and how the Job stands. It changes as the look goes on."""
+"""The state of one pass over a Job: its counted pods and its status, updated during the pass."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from controllers.workloads.jobs.indexes import (
 from controllers.workloads.jobs.policies import match
 from controllers.workloads.jobs.template import has_finalizer
 
-#: Whoever names another controller in `managedBy` is left alone.
+#: The value of `managedBy` for this controller; Jobs with other values are ignored.
 OURSELVES: Final = "kubernetes.io/job-controller"
 
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The gates that matter here."""
+    """The relevant feature gates."""
 
     replacement: bool
     managed_by: bool
@@ -44,14 +44,16 @@ class Gates:
 
     @property
     def delays_the_end(self) -> bool:
-        """A Job has ended only when its last pod has: an interim condition says before that it will."""
+        """Return whether a Job ends only after its last pod, with an interim condition before."""
         return self.replacement or self.managed_by
 
 
 @dataclass(slots=True)
 class Look:
-    """`job` is as it was found; `status` what becomes of its status. `removing`: uids of pods whose finalizer is going
-    already.
+    """One pass over a Job.
+
+    `job` is the initial object, `status` the updated status. `removing` has the uids of pods whose finalizer is being
+    removed.
     """
 
     job: Json
@@ -61,7 +63,7 @@ class Look:
     now: datetime
     record: Record
     status: Json
-    #: The PodGroup that new pods belong to.
+    #: The PodGroup of new pods.
     group: Json | None = None
     active_pods: list[Json] = field(default_factory=list)
     active: int = 0
@@ -69,22 +71,22 @@ class Look:
     terminating: int = 0
     succeeded: int = 0
     failed: int = 0
-    #: Uids that were uncounted at the start.
+    #: Uids in status.uncountedTerminatedPods at the start.
     noted_succeeded: frozenset[str] = frozenset()
     noted_failed: frozenset[str] = frozenset()
     succeeded_before: set[int] = field(default_factory=set)
     succeeded_indexes: set[int] = field(default_factory=set)
     failed_indexes: set[int] | None = None
-    #: The last pod of each index that failed and is to be replaced; it stays until then.
+    #: The last failed pod of each index to replace; it is kept until then.
     replaced: dict[int, Json] = field(default_factory=dict)
-    #: How it will end, or has ended.
+    #: The final or interim condition, if any.
     finished: Json | None = None
 
     @classmethod
     def at(
         cls, job: Json, pods: list[Json], removing: Collection[str], gates: Gates, now: datetime, record: Record
     ) -> Look:
-        """Counts the pods of a Job. `record`: its failures so far."""
+        """Count the pods of a Job. `record` has its failures so far."""
         status = dict(job.get("status") or {})
         uncounted = status.get("uncountedTerminatedPods") or {}
         status["uncountedTerminatedPods"] = {name: list(uids) for name, uids in uncounted.items() if uids}
@@ -109,7 +111,7 @@ class Look:
             self._count_indexes()
 
     def _new(self, noted: Collection[str], chosen: Callable[[Json], bool]) -> Iterator[Json]:
-        """Pods that have not been counted and are chosen."""
+        """Yield the uncounted pods for which `chosen` is true."""
         for pod in self.pods:
             uid = pod["metadata"]["uid"]
             if has_finalizer(pod) and uid not in noted and uid not in self.removing:
@@ -148,8 +150,6 @@ class Look:
             if last is None or (all_failures(last) <= all_failures(pod) and finished_at(pod) >= finished_at(last)):
                 self.replaced[index] = pod
 
-    # The Job.
-
     @property
     def spec(self) -> Json:
         spec: Json = self.job["spec"]
@@ -161,7 +161,7 @@ class Look:
 
     @property
     def mode(self) -> str:
-        """The label of metrics."""
+        """The completion mode as a metric label."""
         return "Indexed" if self.indexed else "NonIndexed"
 
     @property
@@ -180,14 +180,12 @@ class Look:
 
     @property
     def only_replaces_failed(self) -> bool:
-        """A pod that is going is not replaced before it has gone."""
+        """Return whether a terminating pod is replaced only after its end."""
         by_policy = self.gates.replacement and self.spec.get("podReplacementPolicy") == "Failed"
         return by_policy or self.failure_policy is not None
 
-    # Its pods.
-
     def valid_index(self, pod: Json) -> int | None:
-        """The completion index of a pod, where the Job has that index."""
+        """Return the completion index of a pod if the Job has that index, else None."""
         index = index_of(pod)
         return index if index is not None and index < (self.completions or 0) else None
 
@@ -197,14 +195,14 @@ class Look:
         return not self.only_replaces_failed and is_deleted(pod) and phase(pod) != "Succeeded"
 
     def is_uncounted(self, pod: Json) -> bool:
-        """Whether its finalizer has still to go."""
+        """Return whether the pod's finalizer must still be removed."""
         return has_finalizer(pod) and pod["metadata"]["uid"] not in self.removing
 
     def failed_pods(self) -> Iterable[Json]:
         return (pod for pod in self.pods if self.is_failed(pod))
 
     def removed(self, deleted: int, ready: int) -> None:
-        """So many active pods were deleted, so many of them were ready."""
+        """Record deleted active pods, with the number of ready ones."""
         self.active -= deleted
         self.terminating += deleted
         self.ready -= ready

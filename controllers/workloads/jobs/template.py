@@ -1,4 +1,4 @@
-"""A Job's pods."""
+"""The pods of a Job."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from controllers.workloads.common.references import controller_reference
 from controllers.workloads.common.templates import pod_of
 from controllers.workloads.jobs.indexes import ANNOTATION
 
-#: Pods have it until they have been counted.
+#: The finalizer of pods that are not counted yet.
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
-#: What the server may put in front of the characters that it makes up.
+#: Maximum length of a generateName used by the server.
 _LONGEST_PREFIX: Final = 58
 _VARIABLE: Final = "JOB_COMPLETION_INDEX"
 
@@ -21,8 +21,9 @@ def has_finalizer(pod: Json) -> bool:
 
 
 def new_pod(job: Json, index: int | None, annotations: dict[str, str], group: Json | None = None) -> Json:
-    """A pod of the Job's template, with these annotations besides; `index` is its completion index, `group` the
-    PodGroup that it belongs to.
+    """Build a pod from the Job's template.
+
+    `annotations` are added. `index` is the completion index, `group` the PodGroup.
     """
     pod = pod_of(job["spec"]["template"], job, controller_reference(job, JOBS))
     metadata, spec = pod["metadata"], dict(pod["spec"])

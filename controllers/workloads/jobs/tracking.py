@@ -1,7 +1,7 @@
-"""Counts pods that ended, once each, and lets them go; and writes the status of Jobs.
+"""Counts ended pods once each, removes their finalizers, and writes the status of Jobs.
 
-Uids are noted in the status before finalizers go, and become numbers after: see the package. At most 500 pods in one
-look, so that the status stays small and other Jobs get their turn.
+Uids are recorded in the status before finalizers are removed, and counted afterwards (see the package). A pass handles
+at most 500 pods, so that the status stays small and other Jobs are not delayed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from controllers.workloads.jobs.verdict import as_final, interim, with_status
 
 _MOST: Final = 500
 _TOO_MANY: Final = "Too many succeeded pods running after completion count reached"
-#: Left out where they are zero.
+#: Omitted if zero.
 _COUNTS: Final = ("active", "succeeded", "failed")
 
 
 class Tracker:
-    """`records` and `removing` belong to the component; `wrote` is told of each write."""
+    """The counting for all Jobs. `records` and `removing` belong to the component; `wrote` records each write."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Tracker:
         self._records, self._removing, self._wrote = records, removing, wrote
 
     async def track(self, look: Look, changed: bool) -> None:
-        """Writes the status where `changed` or where pods are counted. Raises StatusError."""
+        """Count the pods, and write the status if `changed` or if any was counted. Raise StatusError."""
         if look.indexed:
             look.pods.sort(key=_by_index)
         counting = _Counting(look, changed)
@@ -60,7 +60,10 @@ class Tracker:
             self._tell_end(look)
 
     async def _flush(self, counting: _Counting) -> bool:
-        """Writes what was noted and lets the pods go; whether the status has changed since. Raises StatusError."""
+        """Write recorded uids and remove the finalizers. Return whether the status has changed since.
+
+        Raise StatusError.
+        """
         look = counting.look
         if counting.changed:
             await self._write(counting)
@@ -94,7 +97,7 @@ class Tracker:
         counting.changed = False
 
     def _tell_end(self, look: Look) -> None:
-        assert look.finished is not None, "it has ended"
+        assert look.finished is not None, "the Job is finished"
         job, reason = look.job, look.finished.get("reason", "")
         if look.finished["type"] == "Failed":
             self._recorder.record(job, "Warning", reason, look.finished.get("message", ""))
@@ -107,20 +110,20 @@ class Tracker:
 
 
 class _Counting:
-    """The change of one status. `changed`: it has to be written."""
+    """The changes of one status write. `changed` marks a required write."""
 
     def __init__(self, look: Look, changed: bool) -> None:
         self.look, self.changed = look, changed
         self.with_finalizer = {pod["metadata"]["uid"] for pod in look.pods if look.is_uncounted(pod)}
-        #: Pods whose finalizer goes.
+        #: Pods whose finalizer will be removed.
         self.leaving: list[Json] = []
-        #: No more pods are counted now.
+        #: Set when the limit of pods per pass is reached.
         self.full = False
         self.actions: Tally[str] = Tally()
         self._told = dict(look.job.get("status") or {})
 
     def clean(self) -> bool:
-        """Uids whose pods have been let go become numbers."""
+        """Count the uids whose finalizers are gone. Return whether the status has changed."""
         changed, uncounted = False, self.look.status["uncountedTerminatedPods"]
         for field in ("succeeded", "failed"):
             uids = uncounted.get(field) or []
@@ -134,7 +137,7 @@ class _Counting:
         return changed
 
     def note(self) -> None:
-        """Notes the pods that ended."""
+        """Record the uids of ended pods."""
         look = self.look
         self.changed |= self.clean()
         indexes: set[int] = set()
@@ -157,7 +160,7 @@ class _Counting:
         look = self.look
         if look.job["metadata"].get("deletionTimestamp") or look.finished is not None or phase(pod) == "Succeeded":
             return True
-        # The last failed pod of an index stays until it is replaced: it knows how often the index has failed.
+        # The last failed pod of an index is kept until its replacement, because it stores the failure count.
         last = look.replaced.get(index) if (index := index_of(pod)) is not None else None
         return look.is_failed(pod) and (last is None or last["metadata"]["uid"] != pod["metadata"]["uid"])
 
@@ -198,7 +201,7 @@ class _Counting:
         self.changed |= before != (completed, failed)
 
     def conclude(self) -> None:
-        """A Job that will end says so before it has."""
+        """Write the interim condition of an ending Job, and derive the final one."""
         look = self.look
         if look.finished is None:
             return
@@ -211,7 +214,7 @@ class _Counting:
                 return
 
     def finish(self) -> bool:
-        """The Job has ended, unless pods are to be counted still, or are still going."""
+        """Write the final condition unless pods are uncounted or terminating. Return whether it was written."""
         look = self.look
         if look.finished is None or any(look.status["uncountedTerminatedPods"].values()):
             return False
@@ -224,7 +227,7 @@ class _Counting:
         return True
 
     def tell(self, metrics: JobMetrics) -> None:
-        """What was counted since the last write."""
+        """Update the metrics with the counts since the last write."""
         look, old, new = self.look, self._told, self.look.status
         succeeded, failed = (max(0, new.get(name, 0) - old.get(name, 0)) for name in ("succeeded", "failed"))
         metrics.pods_finished.sample(look.mode, "succeeded").value += succeeded

@@ -1,7 +1,7 @@
-"""Whether a Job has ended, or is about to, and why. Pure.
+"""Decides whether and how a Job ends. Pure.
 
-What was found before stands; then the pod failure policy is asked, the limits, the indexes and the success policy.
-`ended` is asked last: it wants to know how many pods are left once some were made or deleted.
+The order is: existing interim conditions, the pod failure policy, the limits, the indexes, the success policy. `ended`
+comes last, because it needs the pods left after creations and deletions.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _COMPLETED: Final = ("CompletionsReached", "Reached expected number of succeeded
 
 
 def condition(type: str, status: str, reason: str, message: str, now: datetime) -> Json:
-    """A new condition of a Job."""
+    """Build a condition of a Job."""
     at = go_time(now)
     made = {"type": type, "status": status, "lastProbeTime": at, "lastTransitionTime": at}
     return made | {name: text for name, text in (("reason", reason), ("message", message)) if text}
 
 
 def is_over(job: Json) -> bool:
-    """Whether it has ended, and nothing is done for it any more."""
+    """Return whether the Job is finished."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
 
 
 def interim(look: Look, type: str) -> Json | None:
-    """The condition of that type, if it is true."""
+    """Return the true condition of a type, or None."""
     found = condition_of(look.status, type)
     return found if found is not None and found["status"] == "True" else None
 
 
 def judge(look: Look) -> Json | None:
-    """The condition with which it will end; None where it goes on."""
+    """Return the condition with which the Job will end, or None."""
     if (known := interim(look, "SuccessCriteriaMet")) is not None:
         return known
     if (target := interim(look, "FailureTarget")) is not None:
@@ -77,14 +77,14 @@ def _judge_indexes(look: Look) -> Json | None:
 
 
 def ended(look: Look) -> Json | None:
-    """The condition of a Job that has succeeded; None where pods are missing, or are left."""
+    """Return the condition of a successful Job; None while pods are missing or active."""
     if look.active or (look.succeeded < look.completions if look.completions is not None else not look.succeeded):
         return None
     return condition("SuccessCriteriaMet" if look.gates.delays_the_end else "Complete", "True", *_COMPLETED, look.now)
 
 
 def as_final(interim: Json, type: str, now: datetime) -> Json:
-    """What an interim condition becomes at the end."""
+    """Build the final condition from an interim one."""
     return condition(type, "True", interim.get("reason", ""), interim.get("message", ""), now)
 
 
@@ -93,7 +93,7 @@ def _failure(look: Look, why: tuple[str, str]) -> Json:
 
 
 def deadline_in(look: Look) -> timedelta | None:
-    """How long until `activeDeadlineSeconds` have passed; None where they do not."""
+    """Return the time until `activeDeadlineSeconds` expire, or None."""
     seconds, start = look.spec.get("activeDeadlineSeconds"), look.status.get("startTime")
     if seconds is None or start is None or look.suspended:
         return None
@@ -101,7 +101,7 @@ def deadline_in(look: Look) -> timedelta | None:
 
 
 def _restarted_too_often(look: Look) -> bool:
-    """Containers that are started again in their pod count as failures, too."""
+    """Return whether container restarts exceed the back-off limit (restart policy OnFailure)."""
     if look.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     limit = look.spec.get("backoffLimit", 6)
@@ -119,7 +119,7 @@ def _sum(statuses: Iterable[Json]) -> int:
 
 
 def with_status(conditions: list[Json], wanted: Json) -> list[Json] | None:
-    """The conditions with one of them so; None where it is so already, or is false and was never there."""
+    """Return the conditions with `wanted` set; None if nothing changes or a false condition is new."""
     for number, known in enumerate(conditions):
         if known["type"] == wanted["type"]:
             same = all(known.get(name, "") == wanted.get(name, "") for name in ("status", "reason", "message"))

@@ -1,7 +1,7 @@
-"""ReplicaSets: as many active pods of the template as `spec.replicas` says.
+"""ReplicaSets: keep `spec.replicas` active pods of a template.
 
-ReplicationControllers are the same with another kind and selector: `replicationcontroller`.
-Facts: upstream's pkg/controller/replicaset.
+ReplicationControllers use the same code with another kind and selector (`replicationcontroller`). Facts: upstream's
+pkg/controller/replicaset.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from controllers.workloads.common.pod_states import (
 from controllers.workloads.common.references import Claimer, controller_of
 
 NAME = "replicaset-controller"
-#: With it, pods that are going are counted in the status.
+#: Enables counts of terminating pods in the status.
 TERMINATING_GATE = "DeploymentReplicaSetTerminatingReplicas"
-#: With it, the annotation `controller.kubernetes.io/pod-deletion-cost` counts.
+#: Enables the annotation `controller.kubernetes.io/pod-deletion-cost`.
 COST_GATE = "PodDeletionCost"
-#: From so many pods on, changes of them are looked at together: those within this time for each pod, a second at most.
+#: Owners with at least `MANY` pods batch changes for `PER_POD` per pod, at most `LONGEST`.
 MANY, PER_POD, LONGEST = 50, timedelta(microseconds=100), timedelta(seconds=1)
 _FAILURE = "ReplicaFailure"
 _COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
 
 
 def build(client: Client, informers: Informers, options: Options) -> ReplicaSets:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return ReplicaSets(NAME, client, informers, options, REPLICA_SETS, source=NAME, queue="replicaset")
 
 
 class ReplicaSets(Workload):
-    """The component for one of the two kinds."""
+    """The controller of one of the two kinds."""
 
     def __init__(
         self, name: str, client: Client, informers: Informers, options: Options, kind: Kind, *, source: str, queue: str
@@ -63,7 +63,7 @@ class ReplicaSets(Workload):
         self._by_cost = options.features.enabled(COST_GATE)
         self._control = PodControl(self.client, self.recorder, kind)
         self._expectations = Expectations()
-        #: By key: of which state of the owner, and what is known of its pods.
+        #: Uid and generation of the owner, and cached states of its pods, by key.
         self._found: dict[str, tuple[tuple[str, int], Remembered[_Pod]]] = {}
         pods = self.need(informers.of(PODS))
         self._pods = Owned(self.owners, pods, self._pod_changed, self._expectations)
@@ -73,7 +73,7 @@ class ReplicaSets(Workload):
         self._in_namespace = pods.index("namespace", lambda pod: (pod["metadata"]["namespace"],))
         self._age_ratio = Histogram(
             f"{name.removesuffix('-controller')}_controller_sorting_deletion_age_ratio",
-            "The ratio of the ages of deleted ready pods to the age of the youngest ready one.",
+            "Ratio of the ages of deleted ready pods to the age of the youngest ready one.",
             (),
             [0.25 * 2**power for power in range(6)],
         )
@@ -84,7 +84,7 @@ class ReplicaSets(Workload):
         return (*super().metrics, *own)
 
     def _pod_changed(self, key: str) -> None:
-        """A look costs as much as there are pods: of many, what happens to them meanwhile is looked at together."""
+        """Enqueue an owner, later if it has many pods, because a pass costs time per pod."""
         owner = self.owners.get(key)
         number = self._pods.number(owner) if owner is not None else 0
         if number < MANY:
@@ -120,7 +120,7 @@ class ReplicaSets(Workload):
         return next_availability((pod for pod, _ in active), seconds, now())
 
     def _remembered(self, key: str, owner: Json) -> Remembered[_Pod]:
-        """What is known of the pods of an owner, as long as its spec stays as it is."""
+        """Return the cache of an owner's pod states, valid for one generation."""
         uid: str = owner["metadata"]["uid"]
         state = (uid, owner["metadata"].get("generation", 0))
         known = self._found.get(key)
@@ -130,10 +130,8 @@ class ReplicaSets(Workload):
             known = self._found[key] = (state, Remembered(lambda pod: _look_at(pod, uid, selector, template)))
         return known[1]
 
-    # More or fewer pods.
-
     async def _manage(self, key: str, owner: Json, active: list[Json]) -> Exception | None:
-        """Makes or deletes the difference, 500 pods at most; the first failure."""
+        """Create or delete up to 500 pods. Return the first failure."""
         surplus = len(active) - owner["spec"].get("replicas", 1)
         if surplus < 0:
             return await self._create(key, owner, min(-surplus, BURST))
@@ -175,7 +173,7 @@ class ReplicaSets(Workload):
         return failures[0] if failures else None
 
     def _related(self, owner: Json) -> list[Json]:
-        """The pods of all that have the same controller as this owner."""
+        """Return the pods of all owners with the same controller."""
         reference = controller_of(owner)
         if reference is None:
             return []
@@ -193,8 +191,6 @@ class ReplicaSets(Workload):
             if youngest > 0 and pod["metadata"]["uid"] in ages:
                 self._age_ratio.observe(float(ages[pod["metadata"]["uid"]] // youngest))
 
-    # What is told of it.
-
     def _status(
         self, owner: Json, active: list[tuple[Json, _Pod]], terminating: int, failure: Exception | None
     ) -> Json:
@@ -208,7 +204,7 @@ class ReplicaSets(Workload):
             "availableReplicas": sum(is_available(pod, seconds, at) for pod in ready) if seconds else len(ready),
         }
         status = {name: value for name, value in before.items() if name not in _COUNTS and name != "conditions"}
-        # As it is on the wire: of these `replicas` alone is written where it is zero.
+        # As on the wire: zero counts are omitted, except `replicas`.
         status |= {name: count for name, count in counts.items() if count or name == "replicas"}
         if self._with_terminating:
             status["terminatingReplicas"] = terminating
@@ -231,7 +227,7 @@ class ReplicaSets(Workload):
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """What counts of a pod. `mine`: it has the owner as its controller, and the owner wants it."""
+    """The relevant state of a pod. `mine` marks pods controlled and selected by the owner."""
 
     active: bool
     terminating: bool
@@ -252,5 +248,5 @@ def _look_at(pod: Json, uid: str, selector: LabelSelector, template: LabelSelect
 
 
 def _age(pod: Json) -> int:
-    """In milliseconds."""
+    """Return the pod's age in milliseconds."""
     return (now() - parse_time(pod["metadata"]["creationTimestamp"])) // timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""ReplicationControllers: what ReplicaSets do, for the older kind. Facts: upstream's pkg/controller/replication."""
+"""ReplicationControllers: ReplicaSets of the older kind. Facts: upstream's pkg/controller/replication."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ NAME = "replicationcontroller-controller"
 
 
 def build(client: Client, informers: Informers, options: Options) -> ReplicaSets:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     kind, source = REPLICATION_CONTROLLERS, "replication-controller"
     return ReplicaSets(NAME, client, informers, options, kind, source=source, queue="replicationmanager")

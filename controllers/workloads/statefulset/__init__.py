@@ -1,9 +1,9 @@
-"""StatefulSets: pods with a number, a name and volumes that stay theirs.
+"""StatefulSets: pods with stable numbers, names and volumes.
 
-    component    which StatefulSet is looked at; its revisions
-    identity     numbers, names and the making of pods
-    claims       the volume claims of pods, and who owns them
-    turn         one look at one StatefulSet: what is missing, what is too many, what is to be updated
+    component    queue and revisions of StatefulSets
+    identity     numbers and names of pods; new pods
+    claims       volume claims of pods and their owners
+    reconcile    one pass over one StatefulSet: missing, surplus and outdated pods
 
 Facts: upstream's pkg/controller/statefulset.
 """

@@ -1,7 +1,7 @@
-"""The volume claims of a StatefulSet's pods: made with the pods, and owned so that they go when the policy says so.
+"""The volume claims of a StatefulSet's pods: creation with the pods, and ownership by the retention policy.
 
-An owner reference to the StatefulSet lets a claim go with it (`whenDeleted: Delete`); one to a pod that is not wanted
-any more lets it go with the pod (`whenScaled: Delete`).
+A claim owned by the StatefulSet is deleted with it (`whenDeleted: Delete`). A claim owned by a surplus pod is deleted
+with the pod (`whenScaled: Delete`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from controllers.workloads.statefulset.identity import claim_name, claim_templat
 
 
 class ClaimError(Exception):
-    """A claim that cannot be used."""
+    """A claim is unusable."""
 
 
 class Claims:
-    """`wrote` is told of each claim that was written for an owner."""
+    """The claims of all StatefulSets. `wrote` is called with each written claim and its owner."""
 
     def __init__(
         self, client: Client, claims: Informer, recorder: CoreEventRecorder, wrote: Callable[[Json, Json], object]
@@ -29,7 +29,7 @@ class Claims:
         self._client, self._claims, self._recorder, self._wrote = client, claims, recorder, wrote
 
     def _of(self, owner: Json, pod: Json) -> list[tuple[Json, Json | None]]:
-        """What each claim of a pod is to be, and what it is."""
+        """Return the desired and the existing state of each claim of a pod."""
         namespace, found = owner["metadata"]["namespace"], []
         for template in claim_templates(owner):
             name = claim_name(owner, template, number_of(pod))
@@ -42,7 +42,7 @@ class Claims:
         return found
 
     async def create(self, owner: Json, pod: Json) -> None:
-        """Those that are missing. Raises ClaimError with all that is wrong."""
+        """Create missing claims. Raise ClaimError with all errors."""
         wrong = []
         for wanted, claim in self._of(owner, pod):
             name = wanted["metadata"]["name"]
@@ -68,11 +68,11 @@ class Claims:
         return []
 
     def settled(self, owner: Json, pod: Json) -> bool:
-        """Whether all that are there have the owners that the policy asks for."""
+        """Return whether all existing claims have the owners required by the policy."""
         return all(claim is None or _is_settled(claim, owner, pod) for _, claim in self._of(owner, pod))
 
     async def settle(self, owner: Json, pod: Json) -> None:
-        """Gives them these owners. Raises StatusError."""
+        """Set these owners. Raise StatusError."""
         for _, claim in self._of(owner, pod):
             if claim is None:
                 continue
@@ -87,20 +87,20 @@ class Claims:
                 self._wrote(owner, await self._client.update(VOLUME_CLAIMS, wanted))
 
     def is_stale(self, owner: Json, pod: Json) -> bool:
-        """Whether a claim still belongs to an earlier pod of the same name, and will go with it."""
+        """Return whether a claim belongs to an earlier pod of the same name and will be deleted with it."""
         if _policy(owner)[1] != "Delete":
             return False
         return any(claim is not None and _has_stale(claim, pod, PODS) for _, claim in self._of(owner, pod))
 
 
 def _policy(owner: Json) -> tuple[str, str]:
-    """What becomes of claims when the StatefulSet is deleted, and when it is scaled down."""
+    """Return the retention policies (whenDeleted, whenScaled)."""
     given = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     return given.get("whenDeleted", "Retain"), given.get("whenScaled", "Retain")
 
 
 def _owners_wanted(owner: Json, pod: Json) -> tuple[bool, bool]:
-    """Whether the StatefulSet, and whether the pod is to own a claim."""
+    """Return whether the StatefulSet, and whether the pod, must own a claim."""
     when_deleted, when_scaled = _policy(owner)
     condemned = when_scaled == "Delete" and number_of(pod) not in numbers_wanted(owner)
     return when_deleted == "Delete" and not condemned, condemned
@@ -116,7 +116,7 @@ def _references(claim: Json) -> list[Json]:
 
 
 def _has_stale(claim: Json, obj: Json, kind: Kind) -> bool:
-    """Whether the claim belongs to another object of the same name."""
+    """Return whether the claim belongs to another object of the same name."""
     found = next((each for each in _references(claim) if _names(each, obj, kind)), None)
     return found is not None and found["uid"] != obj["metadata"].get("uid", "")
 
@@ -126,7 +126,7 @@ def _is_owned(claim: Json, obj: Json) -> bool:
 
 
 def _is_anothers(claim: Json, owner: Json, pod: Json) -> bool:
-    """Whether somebody else decides about the claim, while there is something to decide."""
+    """Return whether another controller owns the claim although the policy deletes claims."""
     if _policy(owner) == ("Retain", "Retain"):
         return False
     for each in _references(claim):
@@ -143,7 +143,7 @@ def _is_anothers(claim: Json, owner: Json, pod: Json) -> bool:
 
 def _is_settled(claim: Json, owner: Json, pod: Json) -> bool:
     if _has_stale(claim, owner, STATEFUL_SETS) or _has_stale(claim, pod, PODS):
-        # It will be collected: nothing is to be changed before.
+        # The claim will be garbage collected: leave it unchanged.
         return True
     if _is_anothers(claim, owner, pod):
         return not (_is_owned(claim, owner) or _is_owned(claim, pod))
@@ -154,7 +154,7 @@ def _is_settled(claim: Json, owner: Json, pod: Json) -> bool:
 
 
 def _owners(claim: Json, owner: Json, pod: Json) -> list[Json]:
-    """The owner references that a claim is to have."""
+    """Return the desired owner references of a claim."""
     others = [
         each for each in _references(claim) if not (_names(each, owner, STATEFUL_SETS) or _names(each, pod, PODS))
     ]

@@ -1,4 +1,4 @@
-"""The StatefulSet controller: which StatefulSet is looked at, and by which revisions its pods are made."""
+"""The StatefulSet controller: queue, revisions and status of StatefulSets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from controllers.workloads.statefulset.identity import is_member, replicas, revi
 from controllers.workloads.statefulset.reconcile import Turn
 
 NAME = "statefulset-controller"
-#: With it, several pods are updated at once.
+#: Enables updates of several pods at the same time.
 UNAVAILABLE_GATE = "MaxUnavailableStatefulSet"
 _COMPARED = (
     "replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas", "currentRevision",
@@ -30,12 +30,12 @@ _COMPARED = (
 
 
 def build(client: Client, informers: Informers, options: Options) -> StatefulSets:
-    """The component, for the manager."""
+    """Build the component for the manager."""
     return StatefulSets(client, informers, options)
 
 
 class StatefulSets(Workload):
-    """The component. Keys are those of StatefulSets."""
+    """The StatefulSet controller. Keys are those of StatefulSets."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class StatefulSets(Workload):
             skips="statefulset_controller",
         )
         self._with_unavailable = options.features.enabled(UNAVAILABLE_GATE)
-        #: By namespace, name and order of pods: how many may be unavailable, and how many are.
+        #: Allowed and actual unavailable pods, by namespace, name and pod management policy.
         self._limits: dict[tuple[str, ...], int] = {}
         self._unavailable: dict[tuple[str, ...], int] = {}
         self._pods = Owned(self.owners, self.need(informers.of(PODS)), self.queue)
@@ -67,10 +67,12 @@ class StatefulSets(Workload):
         prefix = "statefulset_controller_statefulset_"
         return (
             *super().metrics,
-            Gauge(f"{prefix}max_unavailable", "Pods that may be unavailable.", labels, lambda: dict(self._limits)),
+            Gauge(
+                f"{prefix}max_unavailable", "Maximum number of unavailable pods.", labels, lambda: dict(self._limits)
+            ),
             Gauge(
                 f"{prefix}unavailable_replicas",
-                "Pods that are unavailable.",
+                "Unavailable pods.",
                 labels,
                 lambda: dict(self._unavailable),
             ),
@@ -82,7 +84,7 @@ class StatefulSets(Workload):
                 del measured[labels]
 
     def _measure(self, owner: Json, turn: Turn) -> None:
-        """What metrics say of a set where several pods may be updated at once."""
+        """Update the metrics of a set with MaxUnavailableStatefulSet."""
         if self._with_unavailable:
             policy = owner["spec"].get("podManagementPolicy", "")
             labels = (owner["metadata"]["namespace"], owner["metadata"]["name"], policy)
@@ -112,7 +114,7 @@ class StatefulSets(Workload):
         return next_availability(pods, owner["spec"].get("minReadySeconds", 0), at)
 
     async def _revisions(self, owner: Json, known: list[Json]) -> tuple[Json, Json, int]:
-        """The revision that pods had, the one that they get, and how many names were found taken."""
+        """Return the current and the update revision, and the number of name collisions."""
         status = owner.get("status") or {}
         collisions = status.get("collisionCount", 0)
         annotations = owner["metadata"].get("annotations")

@@ -1,4 +1,4 @@
-"""Numbers and names of a StatefulSet's pods, and the pods that it makes. Pure."""
+"""Numbers and names of a StatefulSet's pods, and new pods. Pure."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def replicas(owner: Json) -> int:
 
 
 def first(owner: Json) -> int:
-    """The number of its first pod."""
+    """Return the number of the first pod."""
     return int((owner["spec"].get("ordinals") or {}).get("start", 0))
 
 
 def numbers_wanted(owner: Json) -> range:
-    """The numbers that its pods have."""
+    """Return the desired numbers of pods."""
     return range(first(owner), first(owner) + replicas(owner))
 
 
 def parent_and_number(name: str) -> tuple[str, int]:
-    """What a pod's name says; ("", -1) for a name without a number."""
+    """Split a pod's name; ("", -1) without a number."""
     match = _NUMBERED.fullmatch(name)
     if match is None:
         return "", -1
@@ -40,12 +40,12 @@ def parent_and_number(name: str) -> tuple[str, int]:
 
 
 def number_of(pod: Json) -> int:
-    """-1 where its name has none."""
+    """Return the pod's number, or -1."""
     return parent_and_number(pod["metadata"]["name"])[1]
 
 
 def is_member(owner: Json, pod: Json) -> bool:
-    """Whether a pod's name is one of those that the owner gives."""
+    """Return whether a pod's name belongs to the owner."""
     return parent_and_number(pod["metadata"]["name"])[0] == str(owner["metadata"]["name"])
 
 
@@ -62,18 +62,18 @@ def revision_of(pod: Json) -> str:
 
 
 def is_parallel(owner: Json) -> bool:
-    """Whether pods come and go at the same time, and not one after the other."""
+    """Return whether pods are created and deleted in parallel."""
     return bool(owner["spec"].get("podManagementPolicy") == "Parallel")
 
 
 def has_identity(owner: Json, pod: Json) -> bool:
-    """Name and label are those of its number."""
+    """Return whether name and label match the pod's number."""
     labels = pod["metadata"].get("labels") or {}
     return is_member(owner, pod) and labels.get(_NAME_LABEL) == pod["metadata"]["name"]
 
 
 def has_storage(owner: Json, pod: Json) -> bool:
-    """Each claim template has its volume."""
+    """Return whether each claim template has its volume."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     for template in claim_templates(owner):
         claim = volumes.get(template["metadata"]["name"], {}).get("persistentVolumeClaim") or {}
@@ -90,7 +90,7 @@ def with_identity(owner: Json, pod: Json) -> Json:
 
 
 def with_storage(owner: Json, pod: Json) -> Json:
-    """Volumes of the claim templates first, in the place of others of the same names."""
+    """Return the pod with the volumes of the claim templates first, replacing others of the same names."""
     number = number_of(pod)
     own = {
         template["metadata"]["name"]: {
@@ -105,7 +105,7 @@ def with_storage(owner: Json, pod: Json) -> Json:
 
 
 def new_pod(owner: Json, revision: str, number: int) -> Json:
-    """The pod of a number by the owner's template, which is that of this revision."""
+    """Build the pod of a number from the owner's template, which is that of the revision."""
     name = f"{owner['metadata']['name']}-{number}"
     made = pod_of(owner["spec"]["template"], owner, controller_reference(owner, STATEFUL_SETS))
     labels = {**(made["metadata"].get("labels") or {}), REVISION_LABEL: revision}
@@ -117,7 +117,7 @@ def new_pod(owner: Json, revision: str, number: int) -> Json:
 
 
 def keeps_current(owner: Json, number: int) -> bool:
-    """Whether a missing pod of this number comes back as it was, although there is a newer revision."""
+    """Return whether a missing pod is recreated with the current revision instead of the update revision."""
     strategy, place = owner["spec"].get("updateStrategy") or {}, number - first(owner)
     if strategy.get("rollingUpdate") is not None:
         return place < int(strategy["rollingUpdate"].get("partition", 0))

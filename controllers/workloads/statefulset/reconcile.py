@@ -1,8 +1,7 @@
-"""One look at one StatefulSet: pods that are missing are made, in order; those beyond its size go, the last first; then
-one that is out of date goes, to come back by the new template.
+"""One pass over one StatefulSet: creates missing pods in order, deletes surplus ones from the last, updates one.
 
-One after the other, each waits until the one before is available, and while a pod is not, nothing else happens; in
-parallel, nobody waits.
+In ordered mode each pod waits until the one before is available, and an unavailable pod blocks all else. In parallel
+mode nothing waits.
 """
 
 from __future__ import annotations
@@ -36,7 +35,10 @@ _Step = Callable[[Json], Awaitable[bool]]
 
 
 class Turn:
-    """`current` and `update` are revisions. `with_unavailable`: several pods may be updated at once."""
+    """One pass over one StatefulSet.
+
+    `current` and `update` are revisions. `with_unavailable` allows updates of several pods at the same time.
+    """
 
     def __init__(
         self,
@@ -61,14 +63,14 @@ class Turn:
         beyond = [pod for number, pod in known.items() if number >= 0 and number not in numbers]
         self._condemned = sorted(beyond, key=number_of, reverse=True)
         self._all = list(pods)
-        #: How many pods of the current revision were sent away in this turn.
+        #: Number of pods of the current revision deleted for an update in this pass.
         self.sent_away = 0
-        #: How many pods are unavailable, where that was asked.
+        #: Number of unavailable pods, if computed.
         self.unavailable: int | None = None
 
     @property
     def limit(self) -> int:
-        """How many pods may be unavailable while several are updated at once."""
+        """The maximum number of unavailable pods during an update."""
         rolling = (self._owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         return max(1, scaled(rolling.get("maxUnavailable", 1), replicas(self._owner), up=False))
 
@@ -78,7 +80,7 @@ class Turn:
         return new_pod(with_template(self._owner, revision), revision["metadata"]["name"], number)
 
     async def take(self) -> None:
-        """Does what can be done now. Raises StatusError, ClaimError."""
+        """Run the pass. Raise StatusError or ClaimError."""
         if self._owner["metadata"].get("deletionTimestamp"):
             return
         if await self._for_all(self.replicas, self._keep):
@@ -96,7 +98,7 @@ class Turn:
                 await self._update_one(int(given.get("partition", 0)))
 
     async def _for_all(self, pods: Sequence[Json], step: _Step) -> bool:
-        """Each step says whether the turn is over; in parallel none is."""
+        """Run a step for each pod. Return whether one has ended the pass, which happens in ordered mode only."""
         if self._ordered:
             for pod in pods:
                 if await step(pod):
@@ -111,10 +113,8 @@ class Turn:
             raise failure
         return False
 
-    # One pod.
-
     async def _keep(self, pod: Json) -> bool:
-        """Brings a wanted pod to life."""
+        """Create or repair a desired pod. Return whether the pass ends."""
         if phase(pod) in ("Failed", "Succeeded"):
             if not is_deleted(pod):
                 await self._delete(pod)
@@ -143,7 +143,7 @@ class Turn:
         return False
 
     async def _condemn(self, pod: Json) -> bool:
-        """Sends a pod away that is beyond the size; while another is not available, only that one."""
+        """Delete a surplus pod; while another pod is unavailable, only that one."""
         if is_deleted(pod):
             return self._ordered
         unhealthy = not self._is_running(pod) or not self._is_available(pod)
@@ -156,7 +156,7 @@ class Turn:
         everyone = [*self.replicas, *reversed(self._condemned)]
         return next((pod for pod in everyone if self._is_unavailable(pod)), None)
 
-    # Updates, the last pod first.
+    # Updates begin with the last pod.
 
     async def _update_one(self, partition: int) -> None:
         for pod in reversed(self.replicas[partition:]):
@@ -183,8 +183,6 @@ class Turn:
         await self._delete(pod)
         self.sent_away += 1
 
-    # States.
-
     def _is_running(self, pod: Json) -> bool:
         return phase(pod) == "Running" and is_ready(pod)
 
@@ -195,7 +193,7 @@ class Turn:
         return not self._is_available(pod) or is_deleted(pod)
 
     def counts(self) -> Json:
-        """What the status counts."""
+        """Return the counts of the status."""
         running = [pod for pod in self._all if self._is_running(pod)]
         staying = [pod for pod in self._all if phase(pod) and not is_deleted(pod)]
         current, update = (revision["metadata"]["name"] for revision in (self.current, self.update))
@@ -206,8 +204,6 @@ class Turn:
             "currentReplicas": sum(revision_of(pod) == current for pod in staying) - self.sent_away,
             "updatedReplicas": sum(revision_of(pod) == update for pod in staying),
         }
-
-    # Writing.
 
     async def _create(self, pod: Json) -> None:
         try:
@@ -240,7 +236,7 @@ class Turn:
             raise
 
     async def _repair(self, pod: Json) -> None:
-        """Gives a pod back what makes it the one of its number."""
+        """Restore a pod's identity and storage."""
         wanted = pod if has_identity(self._owner, pod) else with_identity(self._owner, pod)
         try:
             if not has_storage(self._updated, wanted):
