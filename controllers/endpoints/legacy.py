@@ -85,7 +85,7 @@ class LegacyEndpoints(Workload):
             reason = "FailedToCreateEndpoint" if current is None else "FailedToUpdateEndpoint"
             self.recorder.record(wanted, "Warning", reason, f"Failed to {what} {key}: {error}")
             raise
-        self.wrote(owner, ENDPOINTS, written)
+        self.record_write(owner, ENDPOINTS, written)
         return None
 
 

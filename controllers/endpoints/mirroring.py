@@ -104,10 +104,10 @@ class Mirroring(Workload):
             plan = self._plan(key, owner, existing)
             plan.recycle()
 
-        def wrote(each: Json) -> Any:
-            return self.wrote(owner, ENDPOINT_SLICES, each)
+        def record_write(each: Json) -> Any:
+            return self.record_write(owner, ENDPOINT_SLICES, each)
 
-        await self._writer.write(plan, f"Endpoints {key}", wrote, create=not metadata.get("deletionTimestamp"))
+        await self._writer.write(plan, f"Endpoints {key}", record_write, create=not metadata.get("deletionTimestamp"))
         return None
 
     def _plan(self, owner: str, endpoints: Json, existing: list[Json]) -> Plan:

@@ -84,12 +84,12 @@ class EndpointSlices(Workload):
         for key in self._zones.find_overloaded(self._nodes.objects.values()):
             self.queue(key)
 
-    def gone(self, key: str) -> None:
+    def owner_deleted(self, key: str) -> None:
         self._zones.remove_service(key)
         self._triggers.remove(key)
         self._metrics.remove(key)
 
-    def too_early(self, behind: Kind) -> None:
+    def count_skip(self, behind: Kind) -> None:
         self._metrics.syncs.inc("stale")
 
     async def sync(self, key: str, owner: Json) -> timedelta | None:
@@ -163,11 +163,11 @@ class EndpointSlices(Workload):
         plan.create = [_with_trigger(each, trigger) for each in plan.create]
         plan.update = [_with_trigger(each, trigger) for each in plan.update]
 
-        def wrote(each: Json) -> Any:
-            return self.wrote(service, ENDPOINT_SLICES, each)
+        def record_write(each: Json) -> Any:
+            return self.record_write(service, ENDPOINT_SLICES, each)
 
         alive = not service["metadata"].get("deletionTimestamp")
-        await self._writer.write(plan, f"Service {key_of(service)}", wrote, create=alive)
+        await self._writer.write(plan, f"Service {key_of(service)}", record_write, create=alive)
         distribution = self._metrics.distributions[key_of(service)] = _distribution(service)
         number = len(plan.create) + len(plan.update) + len(plan.delete)
         self._metrics.changed.observe(number, "Auto" if _is_topology_aware(service) else "Disabled", distribution)

@@ -18,11 +18,13 @@ class SliceWriter:
         self._client = client
         self.changes = Counter(f"{subsystem}_changes", "Written slices, by operation.", ("operation",))
 
-    async def write(self, plan: Plan, whose: str, wrote: Callable[[Json], object], *, create: bool = True) -> None:
-        """Write a plan, calling `wrote` with each written slice. Raise StatusError naming `whose` slice."""
+    async def write(
+        self, plan: Plan, whose: str, record_write: Callable[[Json], object], *, create: bool = True
+    ) -> None:
+        """Write a plan, calling `record_write` with each written slice. Raise StatusError naming `whose` slice."""
         for each in plan.create if create else ():
             try:
-                wrote(await self._client.create(ENDPOINT_SLICES, each))
+                record_write(await self._client.create(ENDPOINT_SLICES, each))
             except StatusError as error:
                 if in_terminating_namespace(error):
                     return
@@ -31,7 +33,7 @@ class SliceWriter:
         for each in plan.update:
             name = each["metadata"]["name"]
             try:
-                wrote(await self._client.update(ENDPOINT_SLICES, each))
+                record_write(await self._client.update(ENDPOINT_SLICES, each))
             except StatusError as error:
                 raise _wrap_error(error, f"failed to update {name} EndpointSlice for {whose}") from error
             self.changes.inc("update")

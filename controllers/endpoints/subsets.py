@@ -14,7 +14,7 @@ from apiserver.api.types.core.endpoints import EndpointPort, EndpointSubset
 from controllers.endpoints.services import addresses, has_endpoint, hostname, ports, target
 from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_ready
-from controllers.workloads.common.templates import dumped
+from controllers.workloads.common.templates import dump
 
 #: Maximum number of addresses in Endpoints.
 CAPACITY: Final = 1000
@@ -80,7 +80,7 @@ def repack(subsets: Iterable[Json]) -> list[Json]:
         if port_items:
             same.append(dict(port_items))
     made = [_subset(states, same, known) for states, same in ports_by_states.items()]
-    return made if len(made) < 2 else sorted(made, key=lambda subset: _hash(dumped(EndpointSubset, subset)))
+    return made if len(made) < 2 else sorted(made, key=lambda subset: _hash(dump(EndpointSubset, subset)))
 
 
 def _subset(states: tuple[Any, ...], same: list[Json], known: dict[Address, Json]) -> Json:
@@ -93,7 +93,7 @@ def _subset(states: tuple[Any, ...], same: list[Json], known: dict[Address, Json
 
 
 def _port_hash(port: Json) -> int:
-    return _hash_of_port(dumped(EndpointPort, port))
+    return _hash_of_port(dump(EndpointPort, port))
 
 
 @lru_cache(maxsize=256)

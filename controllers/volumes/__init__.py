@@ -193,7 +193,7 @@ def find_volume(
         )
     size, labels, best, best_size = requested(claim), _selector(claim), None, Quantity.of(0)
     for volume in volumes:
-        if volume["metadata"]["name"] in taken or not _comes_into_question(volume, claim, size, attributes):
+        if volume["metadata"]["name"] in taken or not _is_candidate(volume, claim, size, attributes):
             continue
         reachable = node is None or _reaches(volume, node)
         if is_bound_to(volume, claim):
@@ -222,7 +222,7 @@ def _selector(claim: Json) -> Any:
         raise VolumeError(f"error creating internal label selector for claim: {where}: {error}") from error
 
 
-def _comes_into_question(volume: Json, claim: Json, size: Quantity, attributes: bool) -> bool:
+def _is_candidate(volume: Json, claim: Json, size: Quantity, attributes: bool) -> bool:
     spec = volume["spec"]
     return (
         (spec.get("claimRef") is None or is_bound_to(volume, claim))

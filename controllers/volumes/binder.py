@@ -80,7 +80,7 @@ class VolumeBinder(ControllerComponent):
         self._controller.follow(self._volumes.informer, self._keys_for_volume)
         self._controller.follow(self._classes, self._keys_for_class)
         self._controller.require(pods)
-        pods.on(added=self._consumer_came)
+        pods.on(added=self._pod_added)
 
     @property
     def metrics(self) -> Sequence[Family]:
@@ -103,7 +103,7 @@ class VolumeBinder(ControllerComponent):
             waiting += [claim for claim in self._unbound.get("") if class_of(claim) is None]
         return [f"claim:{key_of(claim)}" for claim in waiting]
 
-    def _consumer_came(self, pod: Json) -> None:
+    def _pod_added(self, pod: Json) -> None:
         for name, _ in pod_claims(pod):
             key = f"{pod['metadata']['namespace']}/{name}"
             if (claim := self._claims.get(key)) is not None and not claim["spec"].get("volumeName"):
@@ -116,11 +116,11 @@ class VolumeBinder(ControllerComponent):
             if claim is None:
                 return
             if BIND_COMPLETED in annotations_of(claim):
-                await self._keep_bound(claim)
+                await self._check_bound(claim)
             else:
                 await self._find_volume(claim)
         elif (volume := self._volumes.get(name)) is not None:
-            await self._settle(volume)
+            await self._reconcile_volume(volume)
 
     async def _find_volume(self, claim: Json) -> None:
         if claim["spec"].get("volumeName"):
@@ -140,14 +140,14 @@ class VolumeBinder(ControllerComponent):
                 self._metrics.undefaulted.inc()
                 raise
         elif waiting and SELECTED_NODE not in annotations_of(claim):
-            self._say_whom_it_waits_for(claim)
-            await self._claim_phase(claim, "Pending")
+            self._record_waiting(claim)
+            await self._write_claim_phase(claim, "Pending")
         elif class_name(claim):
             await self._provision(claim, storage_class)
         else:
             note = "no persistent volumes available for this claim and no storage class is set"
             self._recorder.record(claim, "Normal", "FailedBinding", note)
-            await self._claim_phase(claim, "Pending")
+            await self._write_claim_phase(claim, "Pending")
 
     def _best_volume(self, claim: Json, *, named_only: bool) -> Json | None:
         """Return the best volume, preferring those with the fewest access modes."""
@@ -167,7 +167,7 @@ class VolumeBinder(ControllerComponent):
         newest = max((meta["creationTimestamp"] for meta in classes), default="")
         return min((str(meta["name"]) for meta in classes if meta["creationTimestamp"] == newest), default=None)
 
-    def _say_whom_it_waits_for(self, claim: Json) -> None:
+    def _record_waiting(self, claim: Json) -> None:
         pods = self._pods_of_claim.get(key_of(claim))
         names = [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName") and not is_finished(pod)]
         if names:
@@ -204,11 +204,11 @@ class VolumeBinder(ControllerComponent):
         name = claim["spec"]["volumeName"]
         volume = self._volumes.get(name)
         if volume is None:
-            await self._claim_phase(claim, "Pending")
+            await self._write_claim_phase(claim, "Pending")
         elif volume["spec"].get("claimRef") is None and (why := self._mismatch(volume, claim)):
             note = f'Cannot bind to requested volume "{name}": {why}'
             self._recorder.record(claim, "Warning", "VolumeMismatch", note)
-            await self._claim_phase(claim, "Pending")
+            await self._write_claim_phase(claim, "Pending")
         elif volume["spec"].get("claimRef") is None or is_bound_to(volume, claim):
             await self._bind(volume, claim)
         else:
@@ -220,7 +220,7 @@ class VolumeBinder(ControllerComponent):
                     f'invalid binding of claim "{key_of(claim)}" to volume "{name}": volume already claimed by '
                     f'"{ref["namespace"]}/{ref["name"]}"'
                 )
-            await self._claim_phase(claim, "Pending")
+            await self._write_claim_phase(claim, "Pending")
 
     def _mismatch(self, volume: Json, claim: Json) -> str:
         """Return the reason why the volume named by a claim cannot be bound, or ""."""
@@ -238,26 +238,26 @@ class VolumeBinder(ControllerComponent):
             return "incompatible volumeMode"
         return "" if has_access_modes(volume, claim) else "incompatible accessMode"
 
-    async def _keep_bound(self, claim: Json) -> None:
+    async def _check_bound(self, claim: Json) -> None:
         name = claim["spec"].get("volumeName")
         volume = self._volumes.get(name) if name else None
         if volume is None:
             lost = "its PersistentVolume" if name else "reference to PersistentVolume"
-            await self._lose(claim, "ClaimLost", f"Bound claim has lost {lost}. Data on the volume is lost!")
+            await self._mark_lost(claim, "ClaimLost", f"Bound claim has lost {lost}. Data on the volume is lost!")
             return
         ref = volume["spec"].get("claimRef")
         if ref is None or ref.get("uid") == claim["metadata"]["uid"]:
             await self._bind(volume, claim)
         else:
             note = "Two claims are bound to the same volume, this one is bound incorrectly"
-            await self._lose(claim, "ClaimMisbound", note)
+            await self._mark_lost(claim, "ClaimMisbound", note)
 
-    async def _lose(self, claim: Json, reason: str, note: str) -> None:
+    async def _mark_lost(self, claim: Json, reason: str, note: str) -> None:
         if (claim.get("status") or {}).get("phase") != "Lost":
-            await self._claim_phase(claim, "Lost")
+            await self._write_claim_phase(claim, "Lost")
             self._recorder.record(claim, "Warning", reason, note)
 
-    async def _claim_phase(self, claim: Json, phase: str, volume: Json | None = None) -> None:
+    async def _write_claim_phase(self, claim: Json, phase: str, volume: Json | None = None) -> None:
         """Write the phase and the volume's fields into the claim's status."""
         before = claim.get("status") or {}
         status: dict[str, Any] = {**before, "phase": phase}
@@ -278,7 +278,7 @@ class VolumeBinder(ControllerComponent):
         wanted = bound(volume, claim)
         if wanted is not volume:
             volume = self._volumes.wrote(await self._client.update(VOLUMES, wanted))
-        volume = await self._volume_phase(volume, "Bound")
+        volume = await self._write_volume_phase(volume, "Bound")
         named = claim
         if claim["spec"].get("volumeName") != volume["metadata"]["name"]:
             named = {**claim, "spec": {**claim["spec"], "volumeName": volume["metadata"]["name"]}}
@@ -288,30 +288,30 @@ class VolumeBinder(ControllerComponent):
             named = annotated(named, {BIND_COMPLETED: "yes"})
         if named is not claim:
             claim = self._claims.wrote(await self._client.update(VOLUME_CLAIMS, named))
-        await self._claim_phase(claim, "Bound", volume)
+        await self._write_claim_phase(claim, "Bound", volume)
 
-    async def _settle(self, volume: Json) -> None:
+    async def _reconcile_volume(self, volume: Json) -> None:
         ref = volume["spec"].get("claimRef")
         if ref is None or not ref.get("uid"):
-            await self._volume_phase(volume, "Available")
+            await self._write_volume_phase(volume, "Available")
             return
         claim = await self._claim_of(ref)
         if claim is None:
             await self._release(volume)
         elif not claim["spec"].get("volumeName"):
             if mode(claim) != mode(volume):
-                self._say_mode_mismatch(volume, claim)
+                self._record_mode_mismatch(volume, claim)
             else:
                 self._controller.queue.add(f"claim:{key_of(claim)}")
         elif claim["spec"]["volumeName"] == volume["metadata"]["name"]:
-            await self._volume_phase(volume, "Bound")
+            await self._write_volume_phase(volume, "Bound")
         elif PROVISIONED_BY in annotations_of(volume) and policy(volume) == "Delete":
             # Provisioned for a claim that was bound to another volume first.
             await self._release(volume)
         else:
             await self._unbind(volume)
 
-    def _say_mode_mismatch(self, volume: Json, claim: Json) -> None:
+    def _record_mode_mismatch(self, volume: Json, claim: Json) -> None:
         volume_name, claim_name = volume["metadata"]["name"], claim["metadata"]["name"]
         note = (
             f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim_name}" due to incompatible '
@@ -341,13 +341,13 @@ class VolumeBinder(ControllerComponent):
 
     async def _release(self, volume: Json) -> None:
         if (volume.get("status") or {}).get("phase") not in ("Released", "Failed"):
-            volume = await self._volume_phase(volume, "Released")
+            volume = await self._write_volume_phase(volume, "Released")
         found = fate(volume)
         if found is Fate.DELETED:
             await self._client.delete(VOLUMES, volume["metadata"]["name"], uid=volume["metadata"]["uid"])
         elif found is not Fate.KEPT and (volume.get("status") or {}).get("phase") != "Failed":
             reason, note = found
-            volume = await self._volume_phase(volume, "Failed", note)
+            volume = await self._write_volume_phase(volume, "Failed", note)
             self._recorder.record(volume, "Warning", reason, note)
 
     async def _unbind(self, volume: Json) -> None:
@@ -359,9 +359,9 @@ class VolumeBinder(ControllerComponent):
         else:
             spec["claimRef"] = {key: value for key, value in spec["claimRef"].items() if key != "uid"}
         volume = self._volumes.wrote(await self._client.update(VOLUMES, {**volume, "spec": spec}))
-        await self._volume_phase(volume, "Available")
+        await self._write_volume_phase(volume, "Available")
 
-    async def _volume_phase(self, volume: Json, phase: str, message: str = "") -> Json:
+    async def _write_volume_phase(self, volume: Json, phase: str, message: str = "") -> Json:
         status = volume.get("status") or {}
         if status.get("phase") == phase:
             return volume

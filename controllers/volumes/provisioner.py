@@ -119,7 +119,7 @@ class Provisioner(ControllerComponent):
         if self._volumes.get(name) is not None:
             return
         unknown = sorted(set(storage_class.get("parameters") or {}) - _PARAMETERS)
-        affinity = self._place(claim, storage_class)
+        affinity = self._node_affinity(claim, storage_class)
         if unknown or isinstance(affinity, str):
             why = f'unknown parameter "{unknown[0]}"' if unknown else affinity
             note = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {why}'
@@ -137,7 +137,7 @@ class Provisioner(ControllerComponent):
                 raise
         self._recorder.record(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
 
-    def _place(self, claim: Json, storage_class: Json) -> Json | str | None:
+    def _node_affinity(self, claim: Json, storage_class: Json) -> Json | str | None:
         """Return the volume's required node affinity, None for all nodes, or an error text."""
         topologies = storage_class.get("allowedTopologies") or []
         label = (storage_class.get("parameters") or {}).get(TOPOLOGY_KEY)
@@ -184,8 +184,8 @@ class Provisioner(ControllerComponent):
         if volume is None or annotations_of(volume).get(PROVISIONED_BY) != DRIVER:
             return
         wanted, has = requested(claim), storage(volume["spec"].get("capacity"))
-        said = storage((claim.get("status") or {}).get("capacity"))
-        if wanted.compare(has) <= 0 and has.compare(said) <= 0:
+        reported = storage((claim.get("status") or {}).get("capacity"))
+        if wanted.compare(has) <= 0 and has.compare(reported) <= 0:
             return
         if (claim.get("status") or {}).get("phase") != "Bound":
             return

@@ -13,7 +13,12 @@ from controllers.options.command_line import FlagError
 from controllers.options.options import AutoscalerOptions
 from controllers.runtime.kinds import AUTOSCALERS, CORE_EVENTS, DEPLOYMENTS
 from controllers.workloads.autoscaling import texts
-from controllers.workloads.autoscaling.calculator import Tolerances, of_average, of_pods, of_value
+from controllers.workloads.autoscaling.calculator import (
+    Tolerances,
+    compute_for_average,
+    compute_for_pods,
+    compute_for_value,
+)
 from controllers.workloads.autoscaling.limits import Past, limit
 from controllers.workloads.autoscaling.usage import MetricError
 from tests.scheduler.world import World
@@ -120,18 +125,18 @@ def pods(*phases: str) -> list[Json]:
 def test_a_metric_of_pods_asks_for_as_many_as_bring_it_to_its_target(
     values: list[int], phases: list[str], expected: int
 ) -> None:
-    found = of_pods(
+    found = compute_for_pods(
         len(phases), 100, {f"p{n}": value for n, value in enumerate(values)}, pods(*phases), Tolerances(), NOW
     )
     assert found.replicas == expected
 
 
 def test_a_value_is_for_all_or_for_each() -> None:
-    assert of_value(2, 100, 300, pods("Running", "Running"), Tolerances()).replicas == 6
-    assert of_value(2, 100, 109, pods("Running", "Running"), Tolerances()).replicas == 2
-    assert of_average(2, 100, 450, Tolerances()).replicas == 5
+    assert compute_for_value(2, 100, 300, pods("Running", "Running"), Tolerances()).replicas == 6
+    assert compute_for_value(2, 100, 109, pods("Running", "Running"), Tolerances()).replicas == 2
+    assert compute_for_average(2, 100, 450, Tolerances()).replicas == 5
     with pytest.raises(MetricError, match="no pods returned by selector"):
-        of_pods(1, 100, {"p0": 1}, [], Tolerances(), NOW)
+        compute_for_pods(1, 100, {"p0": 1}, [], Tolerances(), NOW)
 
 
 RULES = {
@@ -147,7 +152,7 @@ def test_behavior_says_how_fast_the_size_changes_and_how_long_the_past_counts() 
     past, spec = Past(), {"maxReplicas": 20, "behavior": RULES}
     found = limit(past, NOW, spec, 4, 10, 1)
     assert (found.replicas, found.limit[0]) == (6, "ScaleUpLimit")
-    past.scaled(NOW, 4, 6, RULES)
+    past.record_change(NOW, 4, 6, RULES)
     assert limit(past, NOW + timedelta(seconds=30), spec, 6, 10, 1).replicas == 6
     assert limit(past, NOW + timedelta(seconds=61), spec, 6, 10, 1).replicas == 8
     # Down by the smaller change, once what was asked for before is old enough.
@@ -256,7 +261,7 @@ def test_why_each_kind_of_metric_cannot_be_read_is_told_in_upstreams_words() -> 
 )
 def test_the_first_metric_that_fails_is_told_among_all(number: int, text: str) -> None:
     [field] = UNREAD[number].keys() - {"type"}
-    assert texts.failed_among(field, UNREAD[number][field], "x") == text
+    assert texts.list_failure_message(field, UNREAD[number][field], "x") == text
 
 
 def test_looks_and_metrics_are_counted_by_what_came_of_them() -> None:

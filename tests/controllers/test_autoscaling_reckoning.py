@@ -11,13 +11,13 @@ from apiserver.api.errors.status import StatusError
 from controllers.workloads.autoscaling.calculator import (
     Starting,
     Tolerances,
-    of_average,
-    of_pods,
-    of_value,
+    compute_for_average,
+    compute_for_pods,
+    compute_for_value,
     requests_of,
 )
 from controllers.workloads.autoscaling.limits import Past, limit
-from controllers.workloads.autoscaling.usage import MetricError, Usage, shown
+from controllers.workloads.autoscaling.usage import MetricError, Usage, format_quantity
 from tests.controllers.autoscalers import (
     AT,
     BROKEN,
@@ -86,8 +86,8 @@ def test_a_pod_uses_what_it_says_then_what_its_containers_say_then_what_the_auto
 
 
 def test_quantities_are_shown_in_thousandths_where_there_are_any() -> None:
-    assert [shown(each) for each in (1500, 2000, 999, 0, 1000000)] == ["1500m", "2", "999m", "0", "1k"]
-    assert [shown(each, binary=True) for each in (1024000, 1500)] == ["1Ki", "1500m"]
+    assert [format_quantity(each) for each in (1500, 2000, 999, 0, 1000000)] == ["1500m", "2", "999m", "0", "1k"]
+    assert [format_quantity(each, binary=True) for each in (1024000, 1500)] == ["1Ki", "1500m"]
 
 
 # --- how it reckons
@@ -98,13 +98,15 @@ def test_pods_that_do_not_count() -> None:
     leaving["metadata"]["deletionTimestamp"] = AT
     for other, expected in ((waiting, 1), (failed, 2), (leaving, 2)):
         name = other["metadata"]["name"]
-        found = of_pods(1, 100, {"a": 200, name: 900}, [pod("a"), other], Tolerances(), NOW)
+        found = compute_for_pods(1, 100, {"a": 200, name: 900}, [pod("a"), other], Tolerances(), NOW)
         assert (found.replicas, found.value) == (expected, 200), name
-    assert of_pods(2, 100, {"a": 100}, [pod("a"), waiting], Tolerances(), NOW).replicas == 2, "it is as it should be"
+    assert compute_for_pods(2, 100, {"a": 100}, [pod("a"), waiting], Tolerances(), NOW).replicas == 2, (
+        "it is as it should be"
+    )
     with pytest.raises(MetricError, match="did not receive metrics for targeted pods"):
-        of_pods(1, 100, {"w": 1}, [waiting], Tolerances(), NOW)
+        compute_for_pods(1, 100, {"w": 1}, [waiting], Tolerances(), NOW)
     with pytest.raises(MetricError, match="no metrics returned matched known pods"):
-        of_pods(1, 100, {"x": 1}, [pod("a")], Tolerances(), NOW, requests={"a": 1})
+        compute_for_pods(1, 100, {"x": 1}, [pod("a")], Tolerances(), NOW, requests={"a": 1})
 
 
 def test_a_pod_is_starting_at_the_ends_of_its_periods() -> None:
@@ -115,7 +117,9 @@ def test_a_pod_is_starting_at_the_ends_of_its_periods() -> None:
             del other["status"]["startTime"]
         other["status"]["conditions"][0] |= {"lastTransitionTime": since}
         periods = Starting(timedelta(minutes=5), timedelta(seconds=30))
-        found = of_pods(2, 100, {"a": 300, "b": 300}, [pod("a"), other], Tolerances(), NOW, cpu=True, starting=periods)
+        found = compute_for_pods(
+            2, 100, {"a": 300, "b": 300}, [pod("a"), other], Tolerances(), NOW, cpu=True, starting=periods
+        )
         return found.value == 300 and found.replicas == 3
 
     assert starts("", None)
@@ -134,16 +138,16 @@ def test_a_pod_is_starting_at_the_ends_of_its_periods() -> None:
 def test_a_value_that_all_share_asks_for_as_many_as_bring_each_to_its_share(
     counted: int, target: int, value: int, expected: tuple[int, int]
 ) -> None:
-    found = of_average(counted, target, value, Tolerances())
+    found = compute_for_average(counted, target, value, Tolerances())
     assert (found.replicas, found.value, found.percent) == (*expected, 0)
 
 
 def test_one_value_needs_pods_unless_it_is_met_or_there_are_none_yet() -> None:
-    assert of_value(0, 100, 250, [], Tolerances()).replicas == 3
-    assert of_value(2, 100, 110, [], Tolerances()).replicas == 2
+    assert compute_for_value(0, 100, 250, [], Tolerances()).replicas == 3
+    assert compute_for_value(2, 100, 110, [], Tolerances()).replicas == 2
     with pytest.raises(MetricError, match="unable to calculate ready pods: no pods returned"):
-        of_value(2, 100, 250, [], Tolerances())
-    assert of_value(1, 100, 250, [pod("a"), pod("b", phase="Pending")], Tolerances()).replicas == 3
+        compute_for_value(2, 100, 250, [], Tolerances())
+    assert compute_for_value(1, 100, 250, [pod("a"), pod("b", phase="Pending")], Tolerances()).replicas == 3
 
 
 def test_a_pod_that_requests_nothing_of_it_is_told() -> None:
@@ -155,7 +159,7 @@ def test_a_pod_that_requests_nothing_of_it_is_told() -> None:
 def test_missing_pods_use_all_that_they_may_when_it_goes_down_and_nothing_when_it_goes_up() -> None:
     def found(values: Json, target: int, requests: Json | None = None, pods: int = 4, current: int = 0) -> int:
         running = [pod(f"p{n}") for n in range(pods)]
-        return of_pods(current or pods, target, values, running, Tolerances(), NOW, requests=requests).replicas
+        return compute_for_pods(current or pods, target, values, running, Tolerances(), NOW, requests=requests).replicas
 
     hundred = {f"p{n}": 100 for n in range(4)}
     assert found({"p0": 10, "p1": 10}, 200, hundred) == 3, "at the share that is aimed at, above 100 percent"
@@ -207,13 +211,13 @@ def test_the_past_counts_up_to_the_end_of_its_period() -> None:
     up = {"scaleUp": rule("Pods", 4), "scaleDown": rule("Pods", 4, stabilizationWindowSeconds=0)}
     for seconds, expected in ((59, 4), (60, 8)):
         past = Past()
-        past.scaled(NOW - timedelta(seconds=seconds), 0, 4, up)
+        past.record_change(NOW - timedelta(seconds=seconds), 0, 4, up)
         assert limit(past, NOW, {"maxReplicas": 20, "behavior": up}, 4, 20, 0).replicas == expected
     past = Past()
-    past.scaled(NOW, 4, 8, up)
-    past.scaled(NOW + timedelta(seconds=60), 8, 9, up)
-    past.scaled(NOW + timedelta(seconds=60), 9, 7, up)
-    past.scaled(NOW, 8, 9, None)
+    past.record_change(NOW, 4, 8, up)
+    past.record_change(NOW + timedelta(seconds=60), 8, 9, up)
+    past.record_change(NOW + timedelta(seconds=60), 9, 7, up)
+    past.record_change(NOW, 8, 9, None)
     assert past.ups == [(NOW, 4), (NOW + timedelta(seconds=60), 1)]
     assert past.downs == [(NOW + timedelta(seconds=60), 2)]
     spec = {"maxReplicas": 20}

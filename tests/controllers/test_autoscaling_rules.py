@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers.workloads.autoscaling.calculator import Tolerances, of_pods, of_value, requests_of
+from controllers.workloads.autoscaling.calculator import Tolerances, compute_for_pods, compute_for_value, requests_of
 from controllers.workloads.autoscaling.limits import Past, limit
 from controllers.workloads.autoscaling.usage import MetricError
 
@@ -29,14 +29,14 @@ def asked(values: list[int], pods: int, current: int = 0, target: int = 100, **m
     """For so many pods that run, of which the first ones have these values."""
     found = {f"p{n}": value for n, value in enumerate(values)}
     running = [pod(f"p{n}") for n in range(pods)]
-    return of_pods(current or pods, target, found, running, Tolerances(), NOW, **more).replicas
+    return compute_for_pods(current or pods, target, found, running, Tolerances(), NOW, **more).replicas
 
 
 def test_what_a_deleted_pod_uses_does_not_count() -> None:
     leaving = pod("c")
     leaving["metadata"]["deletionTimestamp"] = ago(seconds=1)
     values = {"a": 200, "b": 200, "c": 900}
-    assert of_pods(3, 100, values, [pod("a"), pod("b"), leaving], Tolerances(), NOW).replicas == 4
+    assert compute_for_pods(3, 100, values, [pod("a"), pod("b"), leaving], Tolerances(), NOW).replicas == 4
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_a_deleted_pod_uses_does_not_count() -> None:
     ids=["young", "young, not of cpu", "was ready", "was never ready", "is ready", "unknown"],
 )
 def test_the_processor_time_of_a_pod_that_is_starting_counts_as_none(other: Json, cpu: bool, expected: int) -> None:
-    found = of_pods(2, 100, {"a": 300, "b": 300}, [pod("a"), other], Tolerances(), NOW, cpu=cpu)
+    found = compute_for_pods(2, 100, {"a": 300, "b": 300}, [pod("a"), other], Tolerances(), NOW, cpu=cpu)
     assert found.replicas == expected
 
 
@@ -67,12 +67,12 @@ def test_pods_without_a_metric_never_turn_a_decision_round_nor_make_it_larger() 
 
 def test_pods_that_do_not_run_yet_do_not_make_a_size_shrink() -> None:
     values = {"a": 95, "b": 95}
-    assert of_pods(3, 100, values, [pod("a"), pod("b"), pod("c", "Pending")], Tolerances(), NOW).replicas == 3
+    assert compute_for_pods(3, 100, values, [pod("a"), pod("b"), pod("c", "Pending")], Tolerances(), NOW).replicas == 3
 
 
 def test_one_value_is_for_the_pods_that_are_ready_and_asks_for_no_more_than_can_be_said() -> None:
-    assert of_value(2, 100, 300, [pod("a"), pod("b", ready="False")], Tolerances()).replicas == 3
-    assert of_value(0, 1, 10**12, [], Tolerances()).replicas == 2**31 - 1
+    assert compute_for_value(2, 100, 300, [pod("a"), pod("b", ready="False")], Tolerances()).replicas == 3
+    assert compute_for_value(0, 1, 10**12, [], Tolerances()).replicas == 2**31 - 1
 
 
 def test_a_pod_requests_what_it_says_as_a_whole_or_what_its_containers_and_sidecars_do() -> None:
@@ -112,9 +112,9 @@ def test_policies_say_how_far_a_size_goes_at_once(
 
 def test_a_policy_counts_from_where_its_period_began_and_older_changes_are_forgotten() -> None:
     past, behavior = Past(), {"scaleUp": rule("Pods", 2), "scaleDown": rule("Pods", 9)}
-    past.scaled(NOW, 6, 4, behavior)
+    past.record_change(NOW, 6, 4, behavior)
     assert limit(past, NOW, {"maxReplicas": 20, "behavior": behavior}, 4, 20, 1).replicas == 8
-    past.scaled(NOW + timedelta(hours=1), 6, 4, behavior)
+    past.record_change(NOW + timedelta(hours=1), 6, 4, behavior)
     assert past.downs == [(NOW + timedelta(hours=1), 2)]
 
 

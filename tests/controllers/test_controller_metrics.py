@@ -234,7 +234,7 @@ def test_a_look_that_comes_before_what_was_written_shows_is_counted() -> None:
                 source="s", queue="q", skips="replicaset_controller",
             )  # fmt: skip
             owner = {"metadata": {"namespace": "ns", "name": "r", "resourceVersion": "1000000"}}
-            component.wrote(owner)
+            component.record_write(owner)
             assert await component.reconcile("ns/r") is not None
             lines = [line for line in lines_of(component.metrics) if "skips" in line and line[0] != "#"]
             assert lines == ['replicaset_controller_stale_sync_skips_total{group="apps",resource="replicasets"} 1']

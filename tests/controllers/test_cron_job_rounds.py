@@ -10,8 +10,8 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.runtime.metrics import Histogram
 from controllers.runtime.times import go_time
-from controllers.workloads.cronjob.cronjob import _Run, finished, job_for
-from controllers.workloads.cronjob.times import Due, due, in_zone, is_too_late, next_look, schedule_of
+from controllers.workloads.cronjob.cronjob import ReconcilePass, final_condition, job_for
+from controllers.workloads.cronjob.times import Due, find_due, format_time, is_too_late, next_delay, schedule_of
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run
 
@@ -58,7 +58,7 @@ class Look:
         for each in (*jobs, *known):
             self.client.there[each["kind"], each["metadata"]["name"]] = each
         self.client._answers["Job"] = lambda made: made if isinstance(made, tuple) else _created(made)
-        self.run = _Run(self.client, self.told, Histogram("h", "", (), (1.0,)), of)  # type: ignore[arg-type]
+        self.run = ReconcilePass(self.client, self.told, Histogram("h", "", (), (1.0,)), of)  # type: ignore[arg-type]
         self.of, self.jobs = of, list(jobs)
         self.again: timedelta | None = None
         self.error: StatusError | None = None
@@ -258,14 +258,14 @@ def test_a_job_is_of_its_time_and_its_template() -> None:
     plain = cron()
     plain["spec"]["jobTemplate"] = {"spec": {}}
     assert "labels" not in job_for(plain, START)["metadata"]
-    assert in_zone(cron(), START + timedelta(microseconds=5)) == "2026-01-01T00:00:00Z"
-    assert [finished(job("a", kind)) for kind in ("", "Complete", "Failed", "Suspended")] == [
+    assert format_time(cron(), START + timedelta(microseconds=5)) == "2026-01-01T00:00:00Z"
+    assert [final_condition(job("a", kind)) for kind in ("", "Complete", "Failed", "Suspended")] == [
         "",
         "Complete",
         "Failed",
         "",
     ]
-    assert finished({"status": {"conditions": [{"type": "Complete", "status": "False"}]}}) == ""
+    assert final_condition({"status": {"conditions": [{"type": "Complete", "status": "False"}]}}) == ""
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_job_is_of_its_time_and_its_template() -> None:
 )
 def test_of_the_missed_times_the_last_counts(schedule: str, made: str, spec: Json, expected: Due | None) -> None:
     found = cron(made, schedule=schedule, **spec)
-    assert due(found, schedule_of(found), START) == expected
+    assert find_due(found, schedule_of(found), START) == expected
 
 
 def test_a_start_is_too_late_after_its_deadline() -> None:
@@ -297,7 +297,7 @@ def test_a_start_is_too_late_after_its_deadline() -> None:
 
 def test_the_next_look_is_at_the_next_time() -> None:
     hourly, never = cron(schedule="30 * * * *"), cron(schedule="0 0 30 2 *")
-    assert next_look(hourly, schedule_of(hourly), START) == timedelta(minutes=30, milliseconds=100)
-    assert next_look(never, schedule_of(never), START) is None
+    assert next_delay(hourly, schedule_of(hourly), START) == timedelta(minutes=30, milliseconds=100)
+    assert next_delay(never, schedule_of(never), START) is None
     zoned = cron(schedule="0 9 * * *", timeZone="Asia/Tokyo")
-    assert next_look(zoned, schedule_of(zoned), START) == timedelta(days=1, milliseconds=100)
+    assert next_delay(zoned, schedule_of(zoned), START) == timedelta(days=1, milliseconds=100)

@@ -9,15 +9,15 @@ import pytest
 
 from controllers.workloads.daemonset.nodes import (
     Eligibility,
-    for_node,
-    in_order,
+    bind_to_node,
     is_updated,
     pod_template,
+    sort_pods,
     target_node,
     template_generation,
     tolerations,
 )
-from controllers.workloads.daemonset.reconcile import FailedPods, Round
+from controllers.workloads.daemonset.reconcile import FailedPods, ReconcilePass
 from controllers.workloads.daemonset.updating import update
 
 Json = dict[str, Any]
@@ -60,11 +60,11 @@ def pod(name: str, on: str = "a", code: str = "new", *, ready: bool | str = True
 
 def look(
     of: Json, nodes: str | list[Json], *pods: Json, failed: FailedPods | None = None, tell: list[Any] | None = None
-) -> Round:
+) -> ReconcilePass:
     known = [node(name) for name in nodes] if isinstance(nodes, str) else nodes
     told = tell if tell is not None else []
     by_name = {each["metadata"]["name"]: each for each in known}
-    return Round(of, by_name, pods, "new", NOW, failed or FailedPods(), lambda *said: told.append(said))
+    return ReconcilePass(of, by_name, pods, "new", NOW, failed or FailedPods(), lambda *said: told.append(said))
 
 
 def work(found: Any) -> tuple[list[str], list[str]]:
@@ -116,7 +116,7 @@ def test_tolerations_are_added_once_in_order() -> None:
 
 def test_a_pod_is_meant_for_one_node_and_of_one_template() -> None:
     of = owner(generation="007", pod={"affinity": {"podAffinity": {"x": 1}, "nodeAffinity": {"y": 2}}})
-    made = for_node(pod_template(of, "code"), "a")
+    made = bind_to_node(pod_template(of, "code"), "a")
     assert made["metadata"]["labels"] == {"app": "d", "pod-template-generation": "7", HASH: "code"}
     assert made["spec"]["affinity"]["podAffinity"] == {"x": 1}
     assert made["spec"]["affinity"]["nodeAffinity"]["y"] == 2
@@ -143,7 +143,7 @@ def test_a_pod_is_meant_for_one_node_and_of_one_template() -> None:
 def test_a_node_without_a_pod_gets_one_and_pods_that_may_not_stay_go() -> None:
     nodes = [node("a"), node("b"), node("c", "k:NoSchedule"), node("d", "k:NoExecute")]
     pods = [pod("on-b", "b"), pod("on-c", "c"), pod("on-d", "d"), pod("going", "d", going=True), pod("gone", "e")]
-    waiting = {**pod("w"), "spec": for_node(pod_template(owner(), "new"), "f")["spec"]}
+    waiting = {**pod("w"), "spec": bind_to_node(pod_template(owner(), "new"), "f")["spec"]}
     assert work(look(owner(), nodes, *pods, waiting).manage()) == (["a"], ["on-d", "w"])
 
 
@@ -151,8 +151,8 @@ def test_of_several_pods_on_a_node_the_oldest_that_is_there_stays() -> None:
     early, late = (
         pod(name, made=made) for name, made in (("z", "2026-01-01T00:00:01Z"), ("b", "2026-01-01T00:00:02Z"))
     )
-    waiting = {**pod("0", made="2025-01-01T00:00:00Z"), "spec": for_node(pod_template(owner(), "new"), "a")["spec"]}
-    assert [each["metadata"]["name"] for each in in_order([late, waiting, early])] == ["z", "b", "0"]
+    waiting = {**pod("0", made="2025-01-01T00:00:00Z"), "spec": bind_to_node(pod_template(owner(), "new"), "a")["spec"]}
+    assert [each["metadata"]["name"] for each in sort_pods([late, waiting, early])] == ["z", "b", "0"]
     assert work(look(owner(), "a", late, early, waiting).manage()) == ([], ["0", "b"])
     assert work(look(owner(), "a", pod("x", going=True)).manage()) == ([], [])
     ended = pod("x", phase="Failed", going=True)
@@ -176,17 +176,17 @@ def test_pods_that_ended_are_replaced_and_failed_ones_wait_longer_each_time() ->
 def test_a_pod_that_fails_again_is_left_for_twice_as_long() -> None:
     failed, now, waits = FailedPods(), NOW, []
     for _ in range(13):
-        assert failed.left("k", now) == timedelta()
-        waits.append(failed.left("k", now))
+        assert failed.backoff("k", now) == timedelta()
+        waits.append(failed.backoff("k", now))
         now += waits[-1]
     assert [wait.total_seconds() for wait in waits] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]
-    assert failed.left("other", now) == timedelta()
-    failed.forget(now + timedelta(minutes=30))
-    assert failed.left("k", now) == timedelta()
+    assert failed.backoff("other", now) == timedelta()
+    failed.expire(now + timedelta(minutes=30))
+    assert failed.backoff("k", now) == timedelta()
     now += timedelta(minutes=31)
-    failed.forget(now)
-    assert failed.left("k", now) == timedelta()
-    assert failed.left("k", now) == timedelta(seconds=1)
+    failed.expire(now)
+    assert failed.backoff("k", now) == timedelta()
+    assert failed.backoff("k", now) == timedelta(seconds=1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.workloads.deployment import rollouts, status
 from controllers.workloads.deployment.arithmetic import max_surge, max_unavailable, new_replicas
-from controllers.workloads.deployment.replicasets import HISTORY, REVISION, new_annotations, to_clean_up
+from controllers.workloads.deployment.replicasets import HISTORY, REVISION, new_annotations, sets_to_delete
 from tests.support.virtual import passes, run
 
 Json = dict[str, Any]
@@ -126,5 +126,5 @@ def test_only_empty_and_settled_replica_sets_beyond_the_limit_go() -> None:
     sets = [
         replica_set(name, size, age=age) for name, size, age in (("a", 0, 4), ("b", 1, 3), ("c", 0, 2), ("d", 0, 1))
     ]
-    assert [each["metadata"]["name"] for each in to_clean_up(sets, 1)] == ["a", "c"]
-    assert to_clean_up(sets, 4) == []
+    assert [each["metadata"]["name"] for each in sets_to_delete(sets, 1)] == ["a", "c"]
+    assert sets_to_delete(sets, 4) == []

@@ -55,7 +55,7 @@ class Look:
 
     def __call__(self, stale: str = "") -> Look:
         async def scenario() -> None:
-            look = self.component.take_back(f"ns/{stale}") if stale else self.component.reconcile("ns/b")
+            look = self.component.reset_stale(f"ns/{stale}") if stale else self.component.reconcile("ns/b")
             try:
                 self.again = await look
             except StatusError as error:
@@ -192,7 +192,7 @@ def test_an_eviction_that_was_granted_counts_until_it_is_overdue() -> None:
 
 def test_of_a_pods_budgets_one_is_counted_again() -> None:
     look, queue = Look(budget(minAvailable=0)), list[str]()
-    look.component._counting.queue.add = queue.append  # type: ignore[method-assign, assignment]
+    look.component._budget_controller.queue.add = queue.append  # type: ignore[method-assign, assignment]
     odd = budget(name="odd", selector={"matchExpressions": [{"key": "a", "operator": "Near"}]})
     for each in (odd, budget(name="other", selector={"matchLabels": {"a": "y"}})):
         look.budgets.imagine(f"ns/{each['metadata']['name']}", each)

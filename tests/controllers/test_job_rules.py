@@ -9,7 +9,7 @@ import pytest
 
 from controllers.workloads.jobs.backoff import Record, finished_at, remaining
 from controllers.workloads.jobs.indexes import format_indexes, index_of, parse_indexes
-from controllers.workloads.jobs.policies import Match, fail_message, match, met
+from controllers.workloads.jobs.policies import Match, fail_message, match, match_success
 from controllers.workloads.jobs.verdict import is_over, with_status
 
 Json = dict[str, Any]
@@ -105,8 +105,8 @@ def test_a_success_policy_is_met_by_indexes_by_a_number_or_by_both(
     rule: Json, succeeded: set[int], is_met: bool
 ) -> None:
     never = {"succeededCount": 9}
-    assert met({"rules": [never, rule]}, 5, succeeded) == ("Matched rules at index 1" if is_met else "")
-    assert met(None, 5, succeeded) == ""
+    assert match_success({"rules": [never, rule]}, 5, succeeded) == ("Matched rules at index 1" if is_met else "")
+    assert match_success(None, 5, succeeded) == ""
 
 
 @pytest.mark.parametrize(

@@ -148,13 +148,13 @@ def test_what_was_asked_for_is_not_asked_for_again_until_it_is_seen() -> None:
 def test_nothing_is_waited_for_of_an_owner_that_is_gone() -> None:
     look = Look(owner(2))
     assert not run_satisfied(look)
-    look.part.gone("ns/web")
+    look.part.owner_deleted("ns/web")
     assert run_satisfied(look)
 
 
 def run_satisfied(look: Look) -> bool:
     async def asked() -> bool:
-        return look.part._expectations.satisfied("ns/web")
+        return look.part._expectations.is_satisfied("ns/web")
 
     return run(asked)
 

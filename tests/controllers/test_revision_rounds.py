@@ -13,9 +13,9 @@ from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS
 from controllers.workloads.common.history import (
     History,
-    in_order,
+    is_same_data,
     next_number,
-    same_data,
+    sort_revisions,
     template_of,
     template_patch,
     with_template,
@@ -52,7 +52,7 @@ class Known:
         self.client = Noted()
         self.client.refuses = refuses
         history = History(self.client, imagined(CONTROLLER_REVISIONS).of(CONTROLLER_REVISIONS), DAEMON_SETS)  # type: ignore[arg-type]
-        component = SimpleNamespace(client=self.client, wrote=lambda *given: given[-1])
+        component = SimpleNamespace(client=self.client, record_write=lambda *given: given[-1])
         owned = SimpleNamespace(of=lambda _: list(revisions))
         self.revisions = Revisions(component, history, owned)  # type: ignore[arg-type]
 
@@ -139,14 +139,14 @@ def test_the_oldest_that_no_pod_has_go(limit: int, gone: list[str]) -> None:
 
 def test_revisions_go_by_number_then_time_then_name() -> None:
     found = [revision("c", 1), revision("b", 1), revision("a", 1, made=2), revision("z", 0)]
-    assert [each["metadata"]["name"] for each in in_order(found)] == ["z", "b", "c", "a"]
-    assert (next_number([]), next_number(in_order(found))) == (1, 2)
+    assert [each["metadata"]["name"] for each in sort_revisions(found)] == ["z", "b", "c", "a"]
+    assert (next_number([]), next_number(sort_revisions(found))) == (1, 2)
 
 
 def test_what_is_null_counts_as_absent() -> None:
     one = {"data": {"spec": {"x": None, "list": [{"y": None, "z": 1}]}}}
-    assert same_data(one, {"data": {"spec": {"list": [{"z": 1}]}}})
-    assert not same_data(one, {"data": {"spec": {"list": [{"z": 2}]}}})
+    assert is_same_data(one, {"data": {"spec": {"list": [{"z": 1}]}}})
+    assert not is_same_data(one, {"data": {"spec": {"list": [{"z": 2}]}}})
     assert with_template(owner("new"), revision("x", 1, "old"))["spec"]["template"] == owner("old")["spec"]["template"]
     assert template_of({"data": {}}) == {}
 

@@ -79,12 +79,12 @@ class Kept:
 
         return run(scenario)
 
-    def settle(self, of: Json, *pods: Json) -> list[list[Json]]:
+    def set_owners(self, of: Json, *pods: Json) -> list[list[Json]]:
         """The owners that are written."""
 
         async def scenario() -> None:
             for each in pods:
-                await self.claims.settle(of, each)
+                await self.claims.set_owners(of, each)
 
         run(scenario)
         return [body["metadata"]["ownerReferences"] for _, _, body in self.client.writes]
@@ -160,9 +160,9 @@ def test_a_claim_is_owned_by_whom_the_policy_says(
     policy: Any, replicas: int, there: list[Json], written: list[Json] | None
 ) -> None:
     kept, of = Kept(claim(*there)), owner(replicas, policy)
-    assert kept.claims.settled(of, pod()) is (written is None)
+    assert kept.claims.has_owners(of, pod()) is (written is None)
     found = [[{name: value for name, value in each.items() if name != "blockOwnerDeletion"} for each in owners]
-             for owners in kept.settle(of, pod())]  # fmt: skip
+             for owners in kept.set_owners(of, pod())]  # fmt: skip
     assert found == ([] if written is None else [written])
     assert kept.wrote == ([] if written is None else ["data-s-0"])
     foreign = policy is not None and any(each.get("controller") and each["kind"] == "Thing" for each in there)
@@ -172,10 +172,10 @@ def test_a_claim_is_owned_by_whom_the_policy_says(
 
 def test_claims_that_are_not_there_have_no_owners() -> None:
     kept = Kept()
-    assert kept.claims.settled(owner(1, DELETED), pod())
-    assert kept.settle(owner(1, DELETED), pod()) == []
+    assert kept.claims.has_owners(owner(1, DELETED), pod())
+    assert kept.set_owners(owner(1, DELETED), pod()) == []
     with pytest.raises(StatusError):
-        Kept(claim(), update=(403, "Forbidden")).settle(owner(1, DELETED), pod())
+        Kept(claim(), update=(403, "Forbidden")).set_owners(owner(1, DELETED), pod())
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_how_many_may_be_missing_is_measured_where_several_are_updated_at_once()
     assert (limits._read(), limits.name) == ({key: 2}, "statefulset_controller_statefulset_max_unavailable")  # type: ignore[attr-defined]
     assert unavailable._read() == look.part._unavailable  # type: ignore[attr-defined]
     look.part._limits[("ns", "t", "")] = 1
-    look.part.gone("ns/s")
+    look.part.owner_deleted("ns/s")
     assert look.part._limits == {("ns", "t", ""): 1}
 
 

@@ -17,11 +17,11 @@ from controllers.workloads.statefulset.identity import (
     keeps_current,
     new_pod,
     number_of,
-    parent_and_number,
+    split_name,
     with_identity,
     with_storage,
 )
-from controllers.workloads.statefulset.reconcile import Turn
+from controllers.workloads.statefulset.reconcile import ReconcilePass
 from tests.controllers.oneround import Noted, Told
 
 Json = dict[str, Any]
@@ -70,13 +70,13 @@ class NoClaims:
     def is_stale(self, *_: Json) -> bool:
         return self.stale
 
-    def settled(self, *_: Json) -> bool:
+    def has_owners(self, *_: Json) -> bool:
         return True
 
     async def create(self, *_: Json) -> None:
         pass
 
-    async def settle(self, *_: Json) -> None:
+    async def set_owners(self, *_: Json) -> None:
         pass
 
 
@@ -95,13 +95,13 @@ class Taken:
         self.client, self.told = Noted(), Told()
         self.client._answers = {"Pod": lambda what: {} if isinstance(what, tuple) else what}
         self.client.refuses = refuses
-        component = SimpleNamespace(client=self.client, recorder=self.told, wrote=lambda *_: None)
-        self.turn = Turn(
+        component = SimpleNamespace(client=self.client, recorder=self.told, record_write=lambda *_: None)
+        self.turn = ReconcilePass(
             component, NoClaims(stale), of, (revision(old), revision(NEW)), pods, NOW, with_unavailable=several  # type: ignore[arg-type]
         )  # fmt: skip
         self.error: StatusError | None = None
         try:
-            asyncio.run(self.turn.take())
+            asyncio.run(self.turn.run())
         except StatusError as error:
             self.error = error
 
@@ -179,7 +179,7 @@ def test_pods_beyond_the_size_go_the_last_first(of: Json, pods: list[Json], step
 def test_pods_of_an_old_template_go_one_by_one_from_the_last(of: Json, pods: list[Json], steps: list[str]) -> None:
     taken = Taken(of, *pods)
     assert taken.steps == steps
-    assert taken.turn.sent_away == len(steps)
+    assert taken.turn.deleted_outdated == len(steps)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_the_status_counts_pods_by_what_they_are() -> None:
      ("s-2147483648", "s", -1), ("s-1\n", "", -1), ("s-٣", "", -1)],
 )  # fmt: skip
 def test_a_name_says_whose_pod_it_is_and_which(name: str, parent: str, number: int) -> None:
-    assert parent_and_number(name) == (parent, number)
+    assert split_name(name) == (parent, number)
 
 
 def test_a_pod_is_made_of_its_number() -> None:

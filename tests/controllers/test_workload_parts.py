@@ -8,7 +8,7 @@ import pytest
 
 from controllers.workloads.common import templates
 from controllers.workloads.common.expectations import Expectations
-from controllers.workloads.common.object_cache import Remembered
+from controllers.workloads.common.object_cache import ObjectCache
 from controllers.workloads.common.pod_control import slow_start
 from controllers.workloads.common.pod_states import next_availability, to_delete_first
 from controllers.workloads.common.templates import go_json, pod_prefix, revision_name, template_hash
@@ -74,16 +74,16 @@ def test_what_was_asked_for_is_waited_for_five_minutes() -> None:
     async def play() -> None:
         expectations = Expectations()
         expectations.expect("a", creations=2)
-        expectations.created("a")
-        assert not expectations.satisfied("a")
-        expectations.created("a")
-        assert expectations.satisfied("a")
+        expectations.observe_creation("a")
+        assert not expectations.is_satisfied("a")
+        expectations.observe_creation("a")
+        assert expectations.is_satisfied("a")
         expectations.expect("a", deletions=["u", "v"])
-        expectations.deleted("a", "u")
-        expectations.deleted("a", "u")  # Seen twice: marked, then gone.
-        assert not expectations.satisfied("a")
+        expectations.observe_deletion("a", "u")
+        expectations.observe_deletion("a", "u")  # Seen twice: marked, then gone.
+        assert not expectations.is_satisfied("a")
         await asyncio.sleep(301)
-        assert expectations.satisfied("a")
+        assert expectations.is_satisfied("a")
 
     run(play)
 
@@ -144,7 +144,7 @@ def test_the_next_look_is_when_the_next_pod_becomes_available() -> None:
 
 def test_an_object_is_looked_at_once_as_long_as_it_is_the_same() -> None:
     asked: list[str] = []
-    remembered = Remembered(lambda obj: asked.append(obj["name"]) or len(asked))
+    remembered = ObjectCache(lambda obj: asked.append(obj["name"]) or len(asked))
     first, second = {"name": "a"}, {"name": "b"}
     assert remembered.of([first, second]) == [(first, 1), (second, 2)]
     assert remembered.of([second, first]) == [(second, 2), (first, 1)]

@@ -18,7 +18,7 @@ from controllers.runtime.times import parse_time
 from controllers.workloads.autoscaling.usage import MetricError, Values, milli
 from controllers.workloads.common.pod_states import is_deleted, is_ready, phase
 
-_MOST: Final = 2147483647
+_MAX_REPLICAS: Final = 2147483647
 
 
 class Starting(NamedTuple):
@@ -45,7 +45,7 @@ class Tolerances(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Recommendation:
     """The result for a metric.
 
     `value` is the metric, averaged for pod metrics. `percent` is its share of the requests.
@@ -62,7 +62,7 @@ class _Groups(NamedTuple):
     missing: set[str]
 
 
-def of_pods(
+def compute_for_pods(
     current: int,
     target: int,
     values: Values,
@@ -73,14 +73,14 @@ def of_pods(
     cpu: bool = False,
     requests: Values | None = None,
     starting: Starting = _DEFAULT,
-) -> Asked:
+) -> Recommendation:
     """Compute the replicas for a pod metric. Raise MetricError.
 
     `target` is a value, or with `requests` a percentage of them.
     """
     if not pods:
         raise MetricError("no pods returned by selector while calculating replica count")
-    groups = _grouped(pods, values, now, starting if cpu else None)
+    groups = _group(pods, values, now, starting if cpu else None)
     ignored = {_name(pod) for pod in pods if is_deleted(pod) or phase(pod) == "Failed"}
     values = {name: value for name, value in values.items() if name not in ignored | groups.unready}
     if not values:
@@ -88,11 +88,11 @@ def of_pods(
     ratio, value, percent = _ratio(values, target, requests)
     rising = bool(groups.unready) and ratio > 1.0
     if not rising and not groups.missing:
-        replicas = current if tolerances.accept(ratio) else _up(ratio * groups.ready)
-        return Asked(replicas, value, percent)
-    assumed = {**values, **_assumed(ratio, target, groups, requests)}
+        replicas = current if tolerances.accept(ratio) else _round_up(ratio * groups.ready)
+        return Recommendation(replicas, value, percent)
+    assumed = {**values, **_assume_values(ratio, target, groups, requests)}
     again, _, _ = _ratio(assumed, target, requests)
-    replicas = _up(again * len(assumed))
+    replicas = _round_up(again * len(assumed))
     if (
         tolerances.accept(again)
         or (ratio < 1.0 < again)
@@ -101,10 +101,10 @@ def of_pods(
         or (again > 1.0 and replicas < current)
     ):
         replicas = current
-    return Asked(replicas, value, percent)
+    return Recommendation(replicas, value, percent)
 
 
-def _assumed(ratio: float, target: int, groups: _Groups, requests: Values | None) -> dict[str, int]:
+def _assume_values(ratio: float, target: int, groups: _Groups, requests: Values | None) -> dict[str, int]:
     """Return conservative values for pods without metrics, which never amplify a change.
 
     When scaling down they are at their target (at least their request), when scaling up they are idle.
@@ -118,26 +118,28 @@ def _assumed(ratio: float, target: int, groups: _Groups, requests: Values | None
     return {}
 
 
-def of_value(current: int, target: int, value: int, pods: Sequence[Json], tolerances: Tolerances) -> Asked:
+def compute_for_value(
+    current: int, target: int, value: int, pods: Sequence[Json], tolerances: Tolerances
+) -> Recommendation:
     """Compute the replicas for a single value and its target. Raise MetricError."""
     ratio = value / target
     if current == 0:
-        return Asked(_up(ratio), value)
+        return Recommendation(_round_up(ratio), value)
     if tolerances.accept(ratio):
-        return Asked(current, value)
+        return Recommendation(current, value)
     if not pods:
         raise MetricError(
             "unable to calculate ready pods: no pods returned by selector while calculating replica count"
         )
     ready = sum(phase(pod) == "Running" and is_ready(pod) for pod in pods)
-    return Asked(_up(ratio * ready), value)
+    return Recommendation(_round_up(ratio * ready), value)
 
 
-def of_average(counted: int, target: int, value: int, tolerances: Tolerances) -> Asked:
+def compute_for_average(counted: int, target: int, value: int, tolerances: Tolerances) -> Recommendation:
     """Compute the replicas for a value shared by all. `target` is per replica, `counted` their number."""
     ratio = value / (target * counted) if counted else math.inf
-    replicas = counted if tolerances.accept(ratio) else _up(value / target)
-    return Asked(replicas, math.ceil(value / counted) if counted else value)
+    replicas = counted if tolerances.accept(ratio) else _round_up(value / target)
+    return Recommendation(replicas, math.ceil(value / counted) if counted else value)
 
 
 def requests_of(pods: Iterable[Json], resource: str, container: str) -> Values:
@@ -176,7 +178,7 @@ def _ratio(values: Values, target: int, requests: Values | None) -> tuple[float,
     return percent / target, sum(value for value, _ in known) // len(known), percent
 
 
-def _grouped(pods: Iterable[Json], values: Values, now: datetime, starting: Starting | None) -> _Groups:
+def _group(pods: Iterable[Json], values: Values, now: datetime, starting: Starting | None) -> _Groups:
     ready, unready, missing = 0, set[str](), set[str]()
     for pod in pods:
         name = _name(pod)
@@ -206,8 +208,8 @@ def _is_starting(pod: Json, now: datetime, periods: Starting) -> bool:
     return since is not None and parse_time(started) + periods.readiness > parse_time(since)
 
 
-def _up(replicas: float) -> int:
-    return math.ceil(min(replicas, _MOST))
+def _round_up(replicas: float) -> int:
+    return math.ceil(min(replicas, _MAX_REPLICAS))
 
 
 def _name(pod: Json) -> str:

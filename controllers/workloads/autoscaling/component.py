@@ -19,7 +19,7 @@ from controllers.runtime.kinds import AUTOSCALERS, PODS, Json, Kind, key_of, spl
 from controllers.runtime.workqueue import Resync
 from controllers.workloads.autoscaling.limits import Past
 from controllers.workloads.autoscaling.metrics import AutoscalerMetrics
-from controllers.workloads.autoscaling.reconcile import Look, Stop
+from controllers.workloads.autoscaling.reconcile import ReconcilePass, Stop
 from controllers.workloads.autoscaling.usage import MetricError, Usage
 
 NAME = "horizontal-pod-autoscaler-controller"
@@ -73,20 +73,20 @@ class Autoscalers(ControllerComponent):
             self._selectors.pop(key, None)
             self._metrics.desired.pop(split_key(key), None)
             return None
-        look = Look(self, scaler, self._metrics)
+        this = ReconcilePass(self, scaler, self._metrics)
         error = "internal"
         try:
             try:
-                await look.run()
-                found = "internal" if look.partly else "none"
+                await this.run()
+                found = "internal" if this.partly else "none"
             except Stop:
                 found = "internal"
             finally:
-                await look.write()
+                await this.write()
             error = found
         finally:
-            look.outcome.error = error
-            self._metrics.looked(look.outcome)
+            this.outcome.error = error
+            self._metrics.record_pass(this.outcome)
         return Resync(seconds=self.options.sync_period.total_seconds())
 
     async def scale(self, namespace: str, reference: Json) -> tuple[Kind, Json]:
@@ -132,7 +132,7 @@ class Autoscalers(ControllerComponent):
     def usage(self) -> Usage:
         return self._usage
 
-    def tell(self, scaler: Json, warning: bool, reason: str, message: str) -> None:
+    def record_event(self, scaler: Json, warning: bool, reason: str, message: str) -> None:
         self._recorder.record(scaler, "Warning" if warning else "Normal", reason, message)
 
     async def write_status(self, scaler: Json, status: Json) -> None:

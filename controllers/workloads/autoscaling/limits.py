@@ -30,10 +30,10 @@ _LOWER: Final = (
     "ScaleUpStabilized",
     "recent recommendations were lower than current one, applying the lowest recent recommendation",
 )
-_MOST: Final = 2147483647
+_MAX_REPLICAS: Final = 2147483647
 
 
-class Limited(NamedTuple):
+class LimitedSize(NamedTuple):
     """The limited size, with reason and message of the conditions AbleToScale and ScalingLimited."""
 
     replicas: int
@@ -46,11 +46,11 @@ class Limited(NamedTuple):
 class Past:
     """The timestamped recommendations and size changes of an autoscaler."""
 
-    asked: list[tuple[datetime, int]] = field(default_factory=list)
+    recommendations: list[tuple[datetime, int]] = field(default_factory=list)
     ups: list[tuple[datetime, int]] = field(default_factory=list)
     downs: list[tuple[datetime, int]] = field(default_factory=list)
 
-    def scaled(self, now: datetime, before: int, after: int, behavior: Json | None) -> None:
+    def record_change(self, now: datetime, before: int, after: int, behavior: Json | None) -> None:
         """Record a size change."""
         if behavior is None:
             return
@@ -63,33 +63,33 @@ class Past:
 
 def limit(
     past: Past, now: datetime, spec: Json, current: int, wanted: int, least: int, window: timedelta = WINDOW
-) -> Limited:
+) -> LimitedSize:
     """Limit `wanted` replicas, and record them."""
     behavior, most = spec.get("behavior"), spec["maxReplicas"]
     if behavior is None:
-        stable = max([wanted, *(asked for at, asked in past.asked if at >= now - window)])
-        _remember(past, now, wanted, window)
+        stable = max([wanted, *(replicas for at, replicas in past.recommendations if at >= now - window)])
+        _record(past, now, wanted, window)
         able = _READY if stable == wanted else _HIGHER
         highest, why = (2 * current if current > 2 else 4), _TOO_MANY
         if most > highest:
             why = _FAST_UP
-        found, limit_ = _between(stable, least, min(most, highest), _TOO_FEW, why)
-        return Limited(found, able, found != stable, limit_)
+        found, limit_ = _clamp(stable, least, min(most, highest), _TOO_FEW, why)
+        return LimitedSize(found, able, found != stable, limit_)
     up, down = behavior.get("scaleUp") or {}, behavior.get("scaleDown") or {}
-    stable = _stable(past, now, current, wanted, up, down, window)
+    stable = _stabilize(past, now, current, wanted, up, down, window)
     able = _READY if stable == wanted else _LOWER if wanted >= current else _HIGHER
     found, limit_ = stable, _WITHIN
     if stable > current:
-        fastest = max(current, _fastest(past, now, current, up, rising=True))
-        found, limit_ = _between(stable, least, min(most, fastest), _TOO_FEW, _FAST_UP if most > fastest else _TOO_MANY)
+        fastest = max(current, _policy_limit(past, now, current, up, rising=True))
+        found, limit_ = _clamp(stable, least, min(most, fastest), _TOO_FEW, _FAST_UP if most > fastest else _TOO_MANY)
     elif stable < current:
-        slowest = min(current, _fastest(past, now, current, down, rising=False))
+        slowest = min(current, _policy_limit(past, now, current, down, rising=False))
         why = _FAST_DOWN if least < slowest else _TOO_FEW
-        found, limit_ = _between(stable, max(least, slowest), _MOST, why, _TOO_MANY)
-    return Limited(found, able, found != stable, limit_)
+        found, limit_ = _clamp(stable, max(least, slowest), _MAX_REPLICAS, why, _TOO_MANY)
+    return LimitedSize(found, able, found != stable, limit_)
 
 
-def _between(
+def _clamp(
     wanted: int, least: int, most: int, low: tuple[str, str], high: tuple[str, str]
 ) -> tuple[int, tuple[str, str]]:
     if wanted < least:
@@ -97,23 +97,23 @@ def _between(
     return (most, high) if wanted > most else (wanted, _WITHIN)
 
 
-def _remember(past: Past, now: datetime, wanted: int, window: timedelta) -> None:
-    past.asked[:] = [(at, asked) for at, asked in past.asked if at >= now - window]
-    past.asked.append((now, wanted))
+def _record(past: Past, now: datetime, wanted: int, window: timedelta) -> None:
+    past.recommendations[:] = [(at, replicas) for at, replicas in past.recommendations if at >= now - window]
+    past.recommendations.append((now, wanted))
 
 
-def _stable(past: Past, now: datetime, current: int, wanted: int, up: Json, down: Json, window: timedelta) -> int:
+def _stabilize(past: Past, now: datetime, current: int, wanted: int, up: Json, down: Json, window: timedelta) -> int:
     """Stabilize a recommendation: up to the minimum and down to the maximum of the window."""
     rising = timedelta(seconds=up.get("stabilizationWindowSeconds") or 0)
     given = down.get("stabilizationWindowSeconds")
     falling = window if given is None else timedelta(seconds=given)
-    highest = min([wanted, *(asked for at, asked in past.asked if at > now - rising)])
-    lowest = max([wanted, *(asked for at, asked in past.asked if at > now - falling)])
-    _remember(past, now, wanted, max(rising, falling))
+    highest = min([wanted, *(replicas for at, replicas in past.recommendations if at > now - rising)])
+    lowest = max([wanted, *(replicas for at, replicas in past.recommendations if at > now - falling)])
+    _record(past, now, wanted, max(rising, falling))
     return min(max(current, highest), lowest)
 
 
-def _fastest(past: Past, now: datetime, current: int, rules: Json, *, rising: bool) -> int:
+def _policy_limit(past: Past, now: datetime, current: int, rules: Json, *, rising: bool) -> int:
     """Return the limit of the scaling policies."""
     select = rules.get("selectPolicy") or "Max"
     if select == "Disabled":

@@ -19,7 +19,7 @@ class Outcome:
         self.action, self.error = "none", "none"
         self._began = clock.now()
 
-    def moves(self, current: int, wanted: int) -> None:
+    def set_action(self, current: int, wanted: int) -> None:
         self.action = "scale_up" if wanted > current else "scale_down" if wanted < current else "none"
 
     @property
@@ -33,7 +33,7 @@ class AutoscalerMetrics:
 
     def __init__(self, number: Callable[[], int]) -> None:
         prefix, bounds, labels = "horizontal_pod_autoscaler_controller_", exponential(0.001, 2, 15), ("action", "error")
-        self._looks = Counter(f"{prefix}reconciliations_total", "Autoscaler syncs.", labels)
+        self._syncs = Counter(f"{prefix}reconciliations_total", "Autoscaler syncs.", labels)
         self._durations = Histogram(f"{prefix}reconciliation_duration_seconds", "Duration of a sync.", labels, bounds)
         by_type = (*labels, "metric_type")
         self._computations = Counter(f"{prefix}metric_computation_total", "Computed metrics.", by_type)
@@ -51,11 +51,11 @@ class AutoscalerMetrics:
             lambda: dict(self.desired),
         )
 
-    def looked(self, outcome: Outcome) -> None:
-        self._looks.inc(outcome.action, outcome.error)
+    def record_pass(self, outcome: Outcome) -> None:
+        self._syncs.inc(outcome.action, outcome.error)
         self._durations.observe(outcome.seconds, outcome.action, outcome.error)
 
-    def computed(self, outcome: Outcome, kind: str) -> None:
+    def record_metric(self, outcome: Outcome, kind: str) -> None:
         """Record the outcome of one metric of a kind, such as Resource."""
         self._computations.inc(outcome.action, outcome.error, kind)
         self._computing.observe(outcome.seconds, outcome.action, outcome.error, kind)
@@ -63,5 +63,5 @@ class AutoscalerMetrics:
     @property
     def families(self) -> tuple[Family, ...]:
         return (
-            self._looks, self._durations, self._computations, self._computing, self._number, self._desired,
+            self._syncs, self._durations, self._computations, self._computing, self._number, self._desired,
         )  # fmt: skip

@@ -13,10 +13,10 @@ from controllers.runtime.gotext import label_selector_text
 from controllers.runtime.kinds import Json, Kind, key_of
 from controllers.runtime.times import go_time
 from controllers.workloads.autoscaling import calculator, texts
-from controllers.workloads.autoscaling.calculator import Asked, Starting, Tolerances
+from controllers.workloads.autoscaling.calculator import Recommendation, Starting, Tolerances
 from controllers.workloads.autoscaling.limits import limit
 from controllers.workloads.autoscaling.metrics import AutoscalerMetrics, Outcome
-from controllers.workloads.autoscaling.usage import MetricError, Values, milli, shown
+from controllers.workloads.autoscaling.usage import MetricError, Values, format_quantity, milli
 
 if TYPE_CHECKING:
     from controllers.workloads.autoscaling.component import Autoscalers
@@ -33,7 +33,7 @@ _NO_SELECTOR: Final = "the HPA target's scale is missing a selector"
 
 
 class _Proposal(NamedTuple):
-    asked: Asked
+    recommendation: Recommendation
     name: str
     status: Json
 
@@ -46,7 +46,7 @@ class _UnusableError(Exception):
     """The target's pods are undefined. A condition gives the reason; the text is for an event."""
 
 
-class Look:
+class ReconcilePass:
     """One pass over an autoscaler, which writes the status once, at its end. `partly` marks failed metrics."""
 
     def __init__(self, owner: Autoscalers, scaler: Json, metrics: AutoscalerMetrics) -> None:
@@ -68,7 +68,7 @@ class Look:
         }  # fmt: skip
         self._status["conditions"] = with_condition(self._status.get("conditions") or (), condition)
 
-    def _sizes(self, current: int, desired: int, metrics: Sequence[Json]) -> None:
+    def _set_sizes(self, current: int, desired: int, metrics: Sequence[Json]) -> None:
         self._status |= {"currentReplicas": current, "desiredReplicas": desired}
         self._status.pop("currentMetrics", None)
         if metrics:
@@ -78,7 +78,7 @@ class Look:
         try:
             kind, scale = await self._owner.scale(self._namespace, self._spec["scaleTargetRef"])
         except (StatusError, MetricError) as error:
-            self._owner.tell(self._scaler, True, "FailedGetScale", str(error))
+            self._owner.record_event(self._scaler, True, "FailedGetScale", str(error))
             text = f"the HPA controller was unable to get the target's current scale: {error}"
             self._set("AbleToScale", False, "FailedGetScale", text)
             raise Stop from error
@@ -88,7 +88,7 @@ class Look:
         desired, reason, metrics = await self._desired(scale, current)
         if desired != current:
             await self._rescale(kind, scale, current, desired, reason, metrics)
-        self._sizes(current, desired, metrics)
+        self._set_sizes(current, desired, metrics)
         self._metrics.desired[self._namespace, self._scaler["metadata"]["name"]] = desired
 
     async def _desired(self, scale: Json, current: int) -> tuple[int, str, list[Json]]:
@@ -103,7 +103,7 @@ class Look:
             return most, "Current number of replicas above Spec.MaxReplicas", []
         if current < least:
             return least, "Current number of replicas below Spec.MinReplicas", []
-        wanted, name, metrics = await self._wanted(scale, current)
+        wanted, name, metrics = await self._recommend(scale, current)
         reason = f"{name} above target" if wanted > current else "All metrics below target" if wanted < current else ""
         found = limit(past, self._now, self._spec, current, wanted, least, self._owner.options.downscale_stabilization)
         self._set("AbleToScale", True, *found.able)
@@ -117,25 +117,25 @@ class Look:
             await self._owner.set_scale(kind, self._namespace, scale, desired)
         except StatusError as error:
             text = f"New size: {desired}; reason: {reason}; error: {error}"
-            self._owner.tell(self._scaler, True, "FailedRescale", text)
+            self._owner.record_event(self._scaler, True, "FailedRescale", text)
             text = f"the HPA controller was unable to update the target scale: {error}"
             self._set("AbleToScale", False, "FailedUpdateScale", text)
-            self._sizes(current, self._status.get("desiredReplicas", 0), metrics)
+            self._set_sizes(current, self._status.get("desiredReplicas", 0), metrics)
             raise Stop from error
         text = f"the HPA controller was able to update the target scale to {desired}"
         self._set("AbleToScale", True, "SucceededRescale", text)
-        self._owner.tell(self._scaler, False, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
-        self._owner.past(self._key, current).scaled(self._now, current, desired, self._spec.get("behavior"))
+        self._owner.record_event(self._scaler, False, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
+        self._owner.past(self._key, current).record_change(self._now, current, desired, self._spec.get("behavior"))
         self._status["lastScaleTime"] = go_time(self._now)
-        self.outcome.moves(current, desired)
+        self.outcome.set_action(current, desired)
 
-    async def _wanted(self, scale: Json, current: int) -> tuple[int, str, list[Json]]:
+    async def _recommend(self, scale: Json, current: int) -> tuple[int, str, list[Json]]:
         """Return the highest recommendation, the name of its metric, and the metric statuses."""
         selector = (scale.get("status") or {}).get("selector") or ""
         try:
-            pods = self._selected(selector)
+            pods = self._select_pods(selector)
         except _UnusableError as error:
-            raise self._uncomputed(current, [], str(error)) from error
+            raise self._keep_size(current, [], str(error)) from error
         counted = (scale.get("status") or {}).get("replicas", 0)
         best: _Proposal | None = None
         first: tuple[str, str, str] | None = None
@@ -146,37 +146,40 @@ class Look:
             outcome = Outcome()
             try:
                 found = await self._propose(spec[field], field, current, counted, pods, selector)
-                outcome.moves(self._before.get("currentReplicas", 0), found.asked.replicas)
+                outcome.set_action(self._before.get("currentReplicas", 0), found.recommendation.replicas)
             except (MetricError, StatusError) as error:
-                outcome.error, why = "internal", texts.failed(field, spec[field], error)
-                self._owner.tell(self._scaler, True, reason, why)
-                first, invalid = first or (reason, why, texts.failed_among(field, spec[field], why)), invalid + 1
+                outcome.error, why = "internal", texts.failure_message(field, spec[field], error)
+                self._owner.record_event(self._scaler, True, reason, why)
+                first, invalid = (
+                    first or (reason, why, texts.list_failure_message(field, spec[field], why)),
+                    invalid + 1,
+                )
                 statuses.append({"type": ""})
                 continue
             finally:
-                self._metrics.computed(outcome, spec["type"])
+                self._metrics.record_metric(outcome, spec["type"])
             statuses.append({"type": spec["type"], field: found.status})
-            if best is None or found.asked.replicas > best.asked.replicas:
+            if best is None or found.recommendation.replicas > best.recommendation.replicas:
                 best = found
-        if first is not None and (best is None or best.asked.replicas < current):
+        if first is not None and (best is None or best.recommendation.replicas < current):
             reason, why, among = first
             self._set("ScalingActive", False, reason, f"the HPA was unable to compute the replica count: {why}")
             text = f"invalid metrics ({invalid} invalid out of {len(specs)}), first error is: {among}"
-            raise self._uncomputed(current, statuses, text)
+            raise self._keep_size(current, statuses, text)
         self.partly = first is not None
         if best is None:
             return current, "", statuses
         text = f"the HPA was able to successfully calculate a replica count from {best.name}"
         self._set("ScalingActive", True, "ValidMetricFound", text)
-        return best.asked.replicas, best.name, statuses
+        return best.recommendation.replicas, best.name, statuses
 
-    def _uncomputed(self, current: int, statuses: list[Json], why: str) -> Stop:
+    def _keep_size(self, current: int, statuses: list[Json], why: str) -> Stop:
         """Keep the current size, because the metrics give none."""
-        self._sizes(current, self._status.get("desiredReplicas", 0), statuses)
-        self._owner.tell(self._scaler, True, "FailedComputeMetricsReplicas", why)
+        self._set_sizes(current, self._status.get("desiredReplicas", 0), statuses)
+        self._owner.record_event(self._scaler, True, "FailedComputeMetricsReplicas", why)
         return Stop()
 
-    def _selected(self, text: str) -> list[Json]:
+    def _select_pods(self, text: str) -> list[Json]:
         try:
             selector = parse_labels(text) if text else None
         except SelectorError as error:
@@ -190,10 +193,10 @@ class Look:
             self._refuse("AmbiguousSelector", "AmbiguousSelector", why, why)
         return pods
 
-    def _refuse(self, event: str, reason: str, told: str, message: str) -> NoReturn:
-        self._owner.tell(self._scaler, True, event, told)
+    def _refuse(self, event: str, reason: str, text: str, message: str) -> NoReturn:
+        self._owner.record_event(self._scaler, True, event, text)
         self._set("ScalingActive", False, reason, message)
-        raise _UnusableError(told)
+        raise _UnusableError(text)
 
     @property
     def _tolerances(self) -> Tolerances:
@@ -211,12 +214,12 @@ class Look:
         try:
             values, value = await self._read(source, field, pods)
         except (MetricError, StatusError) as error:
-            raise MetricError(texts.unread(field, source, self._namespace, error)) from error
+            raise MetricError(texts.unavailable_message(field, source, self._namespace, error)) from error
         if field == "pods":
-            asked = calculator.of_pods(
+            asked = calculator.compute_for_pods(
                 current, milli(target["averageValue"]), values, pods, self._tolerances, self._now
             )
-            status = {"metric": metric, "current": {"averageValue": shown(asked.value)}}
+            status = {"metric": metric, "current": {"averageValue": format_quantity(asked.value)}}
             return _Proposal(asked, f"pods metric {metric['name']}", status)
         name, more = (
             f"external metric {metric['name']}({label_selector_text(metric.get('selector'))})",
@@ -225,11 +228,11 @@ class Look:
         if field == "object":
             more = {"describedObject": source["describedObject"]}
         if texts.is_average(source):
-            asked = calculator.of_average(counted, milli(target["averageValue"]), value, self._tolerances)
-            measured = {"averageValue": shown(asked.value)}
+            asked = calculator.compute_for_average(counted, milli(target["averageValue"]), value, self._tolerances)
+            measured = {"averageValue": format_quantity(asked.value)}
         else:
-            asked = calculator.of_value(current, milli(target["value"]), value, pods, self._tolerances)
-            measured = {"value": shown(asked.value)}
+            asked = calculator.compute_for_value(current, milli(target["value"]), value, pods, self._tolerances)
+            measured = {"value": format_quantity(asked.value)}
             if field == "object":
                 name = f"{source['describedObject']['kind']} metric {metric['name']}"
         return _Proposal(asked, name, {"metric": metric, **more, "current": measured})
@@ -249,19 +252,19 @@ class Look:
         try:
             values = await self._owner.usage.of_resource(self._scaler, pods, resource, container, selector)
         except MetricError as error:
-            raise MetricError(texts.unread(field, source, self._namespace, error)) from error
+            raise MetricError(texts.unavailable_message(field, source, self._namespace, error)) from error
         options = self._owner.options
         starting = Starting(options.cpu_initialization, options.initial_readiness)
         known = {"name": resource, **({"container": container} if container else {})}
         if target.get("averageValue") is not None:
             wanted = milli(target["averageValue"])
-            asked = calculator.of_pods(
+            asked = calculator.compute_for_pods(
                 current, wanted, values, pods, self._tolerances, self._now, cpu=cpu, starting=starting
             )
-            status = {**known, "current": {"averageValue": shown(asked.value, binary=binary)}}
+            status = {**known, "current": {"averageValue": format_quantity(asked.value, binary=binary)}}
             return _Proposal(asked, f"{resource} resource", status)
         requests = calculator.requests_of(pods, resource, container)
-        asked = calculator.of_pods(
+        asked = calculator.compute_for_pods(
             current,
             target["averageUtilization"],
             values,
@@ -273,6 +276,6 @@ class Look:
             starting=starting,
         )
         of = "container resource" if container else "resource"
-        measured = {"averageUtilization": asked.percent, "averageValue": shown(asked.value, binary=binary)}
+        measured = {"averageUtilization": asked.percent, "averageValue": format_quantity(asked.value, binary=binary)}
         name = f"{resource} {of} utilization (percentage of request)"
         return _Proposal(asked, name, {**known, "current": measured})

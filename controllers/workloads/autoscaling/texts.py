@@ -6,7 +6,7 @@ from controllers.runtime.gotext import label_selector_text
 from controllers.runtime.kinds import Json
 
 
-def unread(field: str, source: Json, namespace: str, why: object) -> str:
+def unavailable_message(field: str, source: Json, namespace: str, why: object) -> str:
     """Return the error for an unavailable metric.
 
     `field` is the field of the metric's source: resource, containerResource, pods, object or external.
@@ -24,14 +24,14 @@ def unread(field: str, source: Json, namespace: str, why: object) -> str:
     return f"unable to get external metric {namespace}/{metric['name']}/{selector}: {why}"
 
 
-def failed(field: str, source: Json, why: object) -> str:
+def failure_message(field: str, source: Json, why: object) -> str:
     """Return the message of condition and event for a failed metric."""
     if field in ("resource", "containerResource"):
         return f"failed to get {source['name']} {'usage' if is_average(source) else 'utilization'}: {why}"
     return str(why)
 
 
-def failed_among(field: str, source: Json, why: str) -> str:
+def list_failure_message(field: str, source: Json, why: str) -> str:
     """Return the message for a failed metric in a list; `why` is the message of its condition."""
     if field == "resource":
         return f"failed to get {source['name']} resource metric value: {why}"

@@ -38,7 +38,7 @@ def milli(text: str) -> int:
         raise MetricError(f'"{text}" is not a quantity: {error}') from error
 
 
-def shown(thousandths: int, *, binary: bool = False) -> str:
+def format_quantity(thousandths: int, *, binary: bool = False) -> str:
     """Format a quantity as in statuses."""
     whole, rest = divmod(thousandths, 1000)
     if rest:
@@ -49,7 +49,7 @@ def shown(thousandths: int, *, binary: bool = False) -> str:
 _DECIMAL, _BINARY = Quantity.parse("1").format, Quantity.parse("1Ki").format
 
 
-def _said(obj: Json, name: str) -> int | None:
+def _annotated_value(obj: Json, name: str) -> int | None:
     text = (obj["metadata"].get("annotations") or {}).get(f"{_PREFIX}/{name}")
     return None if text is None else milli(str(text))
 
@@ -65,16 +65,18 @@ class Usage:
     ) -> Values:
         """Return the pods' usage of a resource by name. Raise MetricError."""
         end = f".{container}" if container else ""
-        found = _of_pods(scaler, pods, f"usage.{resource}{end}", f"load.{resource}{end}")
+        found = _annotated_values(scaler, pods, f"usage.{resource}{end}", f"load.{resource}{end}")
         if not container:
             for pod in pods:
                 names = [each["name"] for each in pod["spec"]["containers"]]
-                parts = [part for name in names if (part := _said(pod, f"usage.{resource}.{name}")) is not None]
-                if parts and _said(pod, f"usage.{resource}") is None:
+                parts = [
+                    part for name in names if (part := _annotated_value(pod, f"usage.{resource}.{name}")) is not None
+                ]
+                if parts and _annotated_value(pod, f"usage.{resource}") is None:
                     found[pod["metadata"]["name"]] = sum(parts)
-        return found or await self._measured(scaler["metadata"]["namespace"], resource, container, selector)
+        return found or await self._read_metrics_api(scaler["metadata"]["namespace"], resource, container, selector)
 
-    async def _measured(self, namespace: str, resource: str, container: str, selector: str) -> Values:
+    async def _read_metrics_api(self, namespace: str, resource: str, container: str, selector: str) -> Values:
         """Read the metrics API."""
         path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
         try:
@@ -97,7 +99,7 @@ class Usage:
     @staticmethod
     def of_pods(scaler: Json, pods: Sequence[Json], name: str) -> Values:
         """Return a custom metric of pods by name. Raise MetricError."""
-        found = _of_pods(scaler, pods, f"metric.{name}", f"load.{name}")
+        found = _annotated_values(scaler, pods, f"metric.{name}", f"load.{name}")
         if not found:
             raise MetricError(f"no pod has the annotation {_PREFIX}/metric.{name}")
         return found
@@ -105,7 +107,7 @@ class Usage:
     @staticmethod
     def external(scaler: Json, name: str) -> int:
         """Return an external metric. Raise MetricError."""
-        found = _said(scaler, f"metric.{name}")
+        found = _annotated_value(scaler, f"metric.{name}")
         if found is None:
             raise MetricError(f"the autoscaler has no annotation {_PREFIX}/metric.{name}")
         return found
@@ -117,21 +119,21 @@ class Usage:
             version = reference.get("apiVersion") or "v1"
             raise MetricError(f'no matches for kind "{reference["kind"]}" in version "{version}"')
         obj = await self._client.get(kind, reference["name"], namespace if kind.namespaced else "")
-        found = _said(obj, f"metric.{name}")
+        found = _annotated_value(obj, f"metric.{name}")
         if found is None:
             raise MetricError(f"the {reference['kind']} has no annotation {_PREFIX}/metric.{name}")
         return found
 
 
-def _of_pods(scaler: Json, pods: Iterable[Json], each: str, shared: str) -> Values:
+def _annotated_values(scaler: Json, pods: Iterable[Json], each: str, shared: str) -> Values:
     """Return the annotated values of running pods, with the autoscaler's defaults."""
     running = [pod for pod in pods if phase(pod) == "Running"]
-    default, load = _said(scaler, each), _said(scaler, shared)
+    default, load = _annotated_value(scaler, each), _annotated_value(scaler, shared)
     if default is None and load is not None:
         default = load // max(1, sum(map(is_ready, running)))
     found: Values = {}
     for pod in running:
-        own = _said(pod, each)
+        own = _annotated_value(pod, each)
         value = own if own is not None else default
         if value is not None:
             found[pod["metadata"]["name"]] = value

@@ -62,7 +62,7 @@ class Workload(ControllerComponent, ABC):
         return self.follow(informer)
 
     def follow(self, informer: Informer) -> Informer:
-        """Make owners wait until this informer has the objects written for them (`wrote`)."""
+        """Make owners wait until this informer has the objects written for them (`record_write`)."""
         self._needed[informer.kind] = informer
         return informer
 
@@ -87,15 +87,15 @@ class Workload(ControllerComponent, ABC):
 
     async def reconcile(self, key: str) -> timedelta | None:
         if behind := self._behind(key):
-            self.too_early(behind)
+            self.count_skip(behind)
             return _BEHIND
         owner = self.owners.get(key)
         if owner is None:
-            self.gone(key)
+            self.owner_deleted(key)
             return None
         return await self.sync(key, owner)
 
-    def too_early(self, behind: Kind) -> None:
+    def count_skip(self, behind: Kind) -> None:
         """Count a sync skipped because the informer of a kind is stale."""
         if self._skips is not None:
             self._skips.inc(behind.group, behind.plural)
@@ -104,10 +104,10 @@ class Workload(ControllerComponent, ABC):
     async def sync(self, key: str, owner: Json) -> timedelta | None:
         """Reconcile one owner. Return the delay until the next pass, if any."""
 
-    def gone(self, key: str) -> None:
+    def owner_deleted(self, key: str) -> None:
         """Drop the state of a deleted owner."""
 
-    def wrote(self, owner: Json, kind: Kind | None = None, obj: Json | None = None) -> Json:
+    def record_write(self, owner: Json, kind: Kind | None = None, obj: Json | None = None) -> Json:
         """Record an object written for an owner (by default the owner itself), and return it."""
         obj = owner if obj is None else obj
         written, kind = self._written.setdefault(key_of(owner), {}), kind or self.kind
@@ -140,7 +140,7 @@ class Workload(ControllerComponent, ABC):
             if fresh["metadata"]["uid"] != metadata["uid"]:
                 raise
             written = await self.client.update_status(self.kind, {**fresh, "status": status})
-        return self.wrote(written)
+        return self.record_write(written)
 
 
 def _version(metadata: Json) -> int:

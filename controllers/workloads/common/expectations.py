@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-_LASTING = 300.0
+_LIFETIME = 300.0
 """Lifetime of expectations in seconds."""
 
 
@@ -22,7 +22,7 @@ class _Expected:
     deletions: set[str] = field(default_factory=set)
 
     @property
-    def fulfilled(self) -> bool:
+    def is_fulfilled(self) -> bool:
         return self.creations <= 0 and not self.deletions
 
 
@@ -32,28 +32,28 @@ class Expectations:
     def __init__(self) -> None:
         self._expected: dict[str, _Expected] = {}
 
-    def satisfied(self, key: str) -> bool:
+    def is_satisfied(self, key: str) -> bool:
         """Return whether the informers have all requested changes."""
         expected = self._expected.get(key)
-        return expected is None or expected.fulfilled or _time() - expected.since > _LASTING
+        return expected is None or expected.is_fulfilled or _time() - expected.since > _LIFETIME
 
     def expect(self, key: str, creations: int = 0, deletions: Iterable[str] = ()) -> None:
         """Replace the expectations of an owner. Deletions are uids of pods."""
         self._expected[key] = _Expected(_time(), creations, set(deletions))
 
-    def created(self, key: str, count: int = 1) -> None:
+    def observe_creation(self, key: str, count: int = 1) -> None:
         """Record observed or abandoned creations."""
         expected = self._expected.get(key)
         if expected is not None:
             expected.creations -= count
 
-    def deleted(self, key: str, uid: str) -> None:
+    def observe_deletion(self, key: str, uid: str) -> None:
         """Record an observed or abandoned deletion."""
         expected = self._expected.get(key)
         if expected is not None:
             expected.deletions.discard(uid)
 
-    def forget(self, key: str) -> None:
+    def remove(self, key: str) -> None:
         self._expected.pop(key, None)
 
 

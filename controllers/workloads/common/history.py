@@ -37,7 +37,7 @@ def with_template(owner: Json, revision: Json) -> Json:
     return {**owner, "spec": {**owner["spec"], "template": template_of(revision)}}
 
 
-def same_data(one: Json, other: Json) -> bool:
+def is_same_data(one: Json, other: Json) -> bool:
     """Return whether two revisions have the same template; null counts as absent."""
     return bool(_without_null(one.get("data")) == _without_null(other.get("data")))
 
@@ -50,7 +50,7 @@ def _without_null(value: Any) -> Any:
     return value
 
 
-def in_order(revisions: Iterable[Json]) -> list[Json]:
+def sort_revisions(revisions: Iterable[Json]) -> list[Json]:
     """Sort revisions, oldest first."""
 
     def order(revision: Json) -> tuple[object, ...]:
@@ -75,7 +75,7 @@ class History:
     def of(self, owner: Json, selector: LabelSelector) -> list[Json]:
         """Return the revisions that the owner controls or may adopt, in order."""
         found = by_controller(self._index, owner)
-        return in_order(each for each in found if selector.matches(each["metadata"].get("labels")))
+        return sort_revisions(each for each in found if selector.matches(each["metadata"].get("labels")))
 
     def new(self, owner: Json, number: int, collisions: int, annotations: Json | None = None) -> Json:
         """Build a revision of the owner's template."""
@@ -111,7 +111,7 @@ class History:
                 if not is_reason(error, "AlreadyExists"):
                     raise
             taken = await self._client.get(CONTROLLER_REVISIONS, name, namespace)
-            if same_data(taken, wanted):
+            if is_same_data(taken, wanted):
                 return taken, collisions
             collisions += 1
 

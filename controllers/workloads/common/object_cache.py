@@ -14,7 +14,7 @@ from controllers.runtime.kinds import Json
 Finding = TypeVar("Finding")
 
 
-class Remembered(Generic[Finding]):
+class ObjectCache(Generic[Finding]):
     """Caches `find` per object. Values of objects missing in the last call are dropped."""
 
     def __init__(self, find: Callable[[Json], Finding]) -> None:

@@ -60,7 +60,7 @@ class Owned:
         owner = self._owners.get(f"{obj['metadata']['namespace']}/{reference['name']}")
         return owner if owner is not None and owner["metadata"]["uid"] == reference["uid"] else None
 
-    def suitors(self, obj: Json) -> list[Json]:
+    def adopters(self, obj: Json) -> list[Json]:
         """Return the owners whose selectors match an object."""
         labels = obj["metadata"].get("labels")
         if not labels:
@@ -75,7 +75,7 @@ class Owned:
         if controller_of(obj) is not None:
             owner = self.owner_of(obj)
             if owner is not None:
-                self._expectations.created(key_of(owner))
+                self._expectations.observe_creation(key_of(owner))
                 self._changed(key_of(owner))
             return
         self._orphan_changed(obj)
@@ -86,25 +86,25 @@ class Owned:
             return
         reference, reference_before = controller_of(obj), controller_of(before)
         if reference_before is not None and reference != reference_before:
-            self._tell_owner(before)
+            self._enqueue_owner(before)
         if reference is not None:
-            self._tell_owner(obj)
+            self._enqueue_owner(obj)
         elif reference_before is not None or obj["metadata"].get("labels") != before["metadata"].get("labels"):
             self._orphan_changed(obj)
 
     def _deleted(self, obj: Json) -> None:
         owner = self.owner_of(obj)
         if owner is not None:
-            self._expectations.deleted(key_of(owner), obj["metadata"]["uid"])
+            self._expectations.observe_deletion(key_of(owner), obj["metadata"]["uid"])
             self._changed(key_of(owner))
 
-    def _tell_owner(self, obj: Json) -> None:
+    def _enqueue_owner(self, obj: Json) -> None:
         owner = self.owner_of(obj)
         if owner is not None:
             self._changed(key_of(owner))
 
     def _orphan_changed(self, obj: Json) -> None:
-        for owner in self.suitors(obj):
+        for owner in self.adopters(obj):
             self._changed(key_of(owner))
 
 

@@ -12,7 +12,7 @@ from controllers.runtime.client import Client, StatusError, is_reason
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import PODS, Json, Kind
 from controllers.workloads.common.references import controller_reference
-from controllers.workloads.common.templates import pod_of
+from controllers.workloads.common.templates import build_pod
 
 #: Maximum number of pods created or deleted per pass.
 BURST = 500
@@ -26,7 +26,7 @@ class PodControl:
 
     async def create(self, owner: Json, template: Json) -> Json:
         """Create a pod from a template, with a generated name. Raise StatusError."""
-        return await self.create_pod(owner, pod_of(template, owner, controller_reference(owner, self._kind)))
+        return await self.create_pod(owner, build_pod(template, owner, controller_reference(owner, self._kind)))
 
     async def create_pod(self, owner: Json, pod: Json) -> Json:
         """Create a pod. Raise StatusError; in a terminating namespace without an event."""

@@ -83,7 +83,7 @@ class Claimer:
         found: list[Json] = []
         failure: Exception | None = None
         for obj in objects:
-            if self._is_settled(obj, also):
+            if self._is_claimed(obj, also):
                 found.append(obj)
                 continue
             try:
@@ -95,7 +95,7 @@ class Claimer:
             raise failure
         return found
 
-    def _is_settled(self, obj: Json, also: Callable[[Json], bool]) -> bool:
+    def _is_claimed(self, obj: Json, also: Callable[[Json], bool]) -> bool:
         """Return whether the object is and stays the owner's, as nearly all objects."""
         reference = controller_of(obj)
         return (

@@ -54,24 +54,24 @@ class Scales:
 
         Return None if the object is gone or was replaced. Raise ScaleError or StatusError.
         """
-        found = self._known(owner, namespace)
+        found = self._find_known(owner, namespace)
         if found is not None:
             above = controller_of(found) if owner["kind"] == REPLICA_SETS.kind else None
             if above is not None and above["kind"] == DEPLOYMENTS.kind:
-                deployment = self._known(above, namespace)
+                deployment = self._find_known(above, namespace)
                 if deployment is not None:
                     return _scale(deployment)
             else:
                 return _scale(found)
-        return await self._asked(owner, namespace)
+        return await self._read_scale(owner, namespace)
 
-    def _known(self, owner: Mapping[str, Any], namespace: str) -> Json | None:
+    def _find_known(self, owner: Mapping[str, Any], namespace: str) -> Json | None:
         group = owner["apiVersion"].rpartition("/")[0]
         informer = self._informers.get((group, owner["kind"]))
         found = informer.get(f"{namespace}/{owner['name']}") if informer is not None else None
         return found if found is not None and found["metadata"]["uid"] == owner["uid"] else None
 
-    async def _asked(self, owner: Mapping[str, Any], namespace: str) -> Scale | None:
+    async def _read_scale(self, owner: Mapping[str, Any], namespace: str) -> Scale | None:
         kind = await served_at(self._client, owner["apiVersion"], owner["kind"])
         if kind is None:
             raise ScaleError(f'no matches for kind "{owner["kind"]}" in version "{owner["apiVersion"]}"')

@@ -43,18 +43,18 @@ _GO_NAMES: Final[Mapping[str, str]] = {
 def template_hash(template: Json, collisions: int | None) -> str:
     """Return the value of `pod-template-hash`; `collisions` is the owner's status.collisionCount."""
     count = b"" if collisions is None else (collisions & 0xFFFFFFFF).to_bytes(8, "little")
-    return safe_encoded(_fnv1a(dumped(PodTemplateSpec, template).encode() + count))
+    return safe_encode(_fnv1a(dump(PodTemplateSpec, template).encode() + count))
 
 
 def revision_hash(data: Json, collisions: int | None) -> str:
     """Return the value of `controller.kubernetes.io/hash` for a ControllerRevision's data."""
     count = b"" if collisions is None else str(collisions).encode()
-    return safe_encoded(_fnv1(go_json(data).encode() + count))
+    return safe_encode(_fnv1(go_json(data).encode() + count))
 
 
 def text_hash(text: str) -> str:
     """Return the hash suffix of a name made from a text."""
-    return safe_encoded(_fnv1a(text.encode()))
+    return safe_encode(_fnv1a(text.encode()))
 
 
 def revision_name(prefix: str, hash: str) -> str:
@@ -67,7 +67,7 @@ def pod_prefix(owner: str) -> str:
     return f"{owner}-" if not object_name("subdomain", f"{owner}-", prefix=True) else owner
 
 
-def pod_of(template: Json, owner: Json, reference: Json) -> Json:
+def build_pod(template: Json, owner: Json, reference: Json) -> Json:
     """Build a pod from a template: generated name, the template's metadata, and the owner reference."""
     metadata: Json = {"generateName": pod_prefix(owner["metadata"]["name"])}
     given = template.get("metadata") or {}
@@ -79,7 +79,7 @@ def pod_of(template: Json, owner: Json, reference: Json) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
 
 
-def safe_encoded(number: int) -> str:
+def safe_encode(number: int) -> str:
     """Encode a hash in characters that form no words."""
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(number))
 
@@ -116,7 +116,7 @@ def _fnv1(data: bytes) -> int:
     return state
 
 
-def dumped(struct: Struct, value: Json) -> str:
+def dump(struct: Struct, value: Json) -> str:
     """Print an object of a schema's type as upstream does for hashing."""
     return f"({struct.go})" + "".join(_struct(struct, value))
 

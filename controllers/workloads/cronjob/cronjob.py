@@ -23,7 +23,7 @@ from controllers.runtime.kinds import CRON_JOBS, JOBS, Json, key_of
 from controllers.runtime.times import go_time, parse_time
 from controllers.workloads.common.pod_control import in_terminating_namespace
 from controllers.workloads.common.references import controller_reference, is_controlled_by
-from controllers.workloads.cronjob.times import due, in_zone, is_too_late, next_look, schedule_of
+from controllers.workloads.cronjob.times import find_due, format_time, is_too_late, next_delay, schedule_of
 
 NAME = "cronjob-controller"
 _SCHEDULED_FOR = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -40,7 +40,7 @@ def build(client: Client, informers: Informers, options: Options) -> CronJobs:
     return CronJobs(client, informers, options)
 
 
-def finished(job: Json) -> str:
+def final_condition(job: Json) -> str:
     """Return `Complete`, `Failed`, or "" for an unfinished Job."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return next((c["type"] for c in conditions if c["type"] in ("Complete", "Failed") and c["status"] == "True"), "")
@@ -94,7 +94,7 @@ class CronJobs(ControllerComponent):
             return
         # A changed schedule applies to future times only.
         try:
-            delay = next_look(cron, schedule_of(cron), clock.now())
+            delay = next_delay(cron, schedule_of(cron), clock.now())
         except ScheduleError:
             text = f"unparseable schedule for cronjob: {new.get('schedule', '')}"
             self._recorder.record(cron, "Warning", "UnParseableCronJobSchedule", text)
@@ -106,7 +106,7 @@ class CronJobs(ControllerComponent):
         cron = self._crons.get(key)
         if cron is None:
             return None
-        run = _Run(self._client, self._recorder, self._skew, cron)
+        run = ReconcilePass(self._client, self._recorder, self._skew, cron)
         jobs = self._of_cron.get(key)
         await run.clean_up(jobs)
         try:
@@ -115,7 +115,7 @@ class CronJobs(ControllerComponent):
             await run.write()
 
 
-class _Run:
+class ReconcilePass:
     """One pass over a CronJob, which writes the status once, at its end."""
 
     def __init__(self, client: Client, recorder: CoreEventRecorder, skew: Histogram, cron: Json) -> None:
@@ -123,7 +123,7 @@ class _Run:
         self._cron = cron
         self._status: Json = dict(cron.get("status") or {})
 
-    def _tell(self, type: EventType, reason: str, message: str) -> None:
+    def _record(self, type: EventType, reason: str, message: str) -> None:
         self._recorder.record(self._cron, type, reason, message)
 
     async def write(self) -> None:
@@ -138,7 +138,7 @@ class _Run:
         if active:
             self._status["active"] = active
 
-    def _forget(self, uid: str) -> None:
+    def _remove_active(self, uid: str) -> None:
         self._set_active([job for job in self._active() if job["uid"] != uid])
 
     async def clean_up(self, jobs: list[Json]) -> None:
@@ -146,7 +146,7 @@ class _Run:
         spec = self._cron["spec"]
         for condition, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
             if spec.get(limit) is not None:
-                ended = sorted((job for job in jobs if finished(job) == condition), key=_by_start)
+                ended = sorted((job for job in jobs if final_condition(job) == condition), key=_by_start)
                 for job in ended[: max(0, len(ended) - spec[limit])]:
                     await self._delete(job)
 
@@ -155,33 +155,33 @@ class _Run:
         try:
             await self._client.delete(JOBS, metadata["name"], metadata["namespace"], propagation="Background")
         except StatusError as error:
-            self._tell("Warning", "FailedDelete", f"Deleted job: {error}")
+            self._record("Warning", "FailedDelete", f"Deleted job: {error}")
             return False
-        self._forget(metadata["uid"])
-        self._tell("Normal", "SuccessfulDelete", f"Deleted job {metadata['name']}")
+        self._remove_active(metadata["uid"])
+        self._record("Normal", "SuccessfulDelete", f"Deleted job {metadata['name']}")
         return True
 
-    async def _settle(self, jobs: list[Json]) -> None:
+    async def _update_active(self, jobs: list[Json]) -> None:
         """Update the status and emit events for existing and missing Jobs."""
         for job in jobs:
-            uid, condition = job["metadata"]["uid"], finished(job)
+            uid, condition = job["metadata"]["uid"], final_condition(job)
             known = any(each["uid"] == uid for each in self._active())
             if not condition and not known:
-                await self._unexpected(job)
+                await self._handle_unexpected(job)
             elif condition:
                 if known:
-                    self._forget(uid)
+                    self._remove_active(uid)
                     text = f"Saw completed job: {job['metadata']['name']}, condition: {condition}"
-                    self._tell("Normal", "SawCompletedJob", text)
+                    self._record("Normal", "SawCompletedJob", text)
                 if condition == "Complete":
-                    self._succeeded(job["status"].get("completionTime"))
+                    self._record_success(job["status"].get("completionTime"))
         known_uids = {job["metadata"]["uid"] for job in jobs}
         for each in self._active():
-            if each["uid"] not in known_uids and not await self._is_there(each):
-                self._tell("Normal", "MissingJob", f"Active job went missing: {each['name']}")
-                self._forget(each["uid"])
+            if each["uid"] not in known_uids and not await self._has_job(each):
+                self._record("Normal", "MissingJob", f"Active job went missing: {each['name']}")
+                self._remove_active(each["uid"])
 
-    async def _unexpected(self, job: Json) -> None:
+    async def _handle_unexpected(self, job: Json) -> None:
         """Handle a Job missing in the status: the status may be stale, or the Job foreign."""
         metadata = self._cron["metadata"]
         fresh = await self._client.get(CRON_JOBS, metadata["name"], metadata["namespace"])
@@ -190,14 +190,14 @@ class _Run:
             self._cron, self._status = fresh, dict(fresh["status"])
             return
         text = f"Saw a job that the controller did not create or forgot: {job['metadata']['name']}"
-        self._tell("Warning", "UnexpectedJob", text)
+        self._record("Warning", "UnexpectedJob", text)
 
-    def _succeeded(self, at: str | None) -> None:
+    def _record_success(self, at: str | None) -> None:
         last = self._status.get("lastSuccessfulTime")
         if at and (not last or parse_time(at) > parse_time(last)):
             self._status["lastSuccessfulTime"] = at
 
-    async def _is_there(self, reference: Json) -> bool:
+    async def _has_job(self, reference: Json) -> bool:
         """Return whether the Job exists on the server, because the informer may lag."""
         try:
             await self._client.get(JOBS, reference["name"], reference["namespace"])
@@ -209,7 +209,7 @@ class _Run:
 
     async def sync(self, jobs: list[Json]) -> timedelta | None:
         """Create the due Job. Return the delay until the next one."""
-        await self._settle(jobs)
+        await self._update_active(jobs)
         cron, spec, now = self._cron, self._cron["spec"], clock.now()
         zone, text = spec.get("timeZone"), spec.get("schedule", "")
         if cron["metadata"].get("deletionTimestamp"):
@@ -218,32 +218,32 @@ class _Run:
             try:
                 location(zone)
             except ScheduleError as error:
-                self._tell("Warning", "UnknownTimeZone", f"invalid timeZone: {go_quote(zone)}: {error}")
+                self._record("Warning", "UnknownTimeZone", f"invalid timeZone: {go_quote(zone)}: {error}")
                 return None
         if spec.get("suspend"):
             return None
         if "TZ" in text:
-            self._tell("Warning", "UnsupportedSchedule", _TIMES_IN_SCHEDULE.format(go_quote(text)))
+            self._record("Warning", "UnsupportedSchedule", _TIMES_IN_SCHEDULE.format(go_quote(text)))
         try:
             schedule = schedule_of(cron)
         except ScheduleError as error:
-            self._tell("Warning", "UnparseableSchedule", f"unparseable schedule: {go_quote(text)} : {error}")
+            self._record("Warning", "UnparseableSchedule", f"unparseable schedule: {go_quote(text)} : {error}")
             return None
         try:
-            found = due(cron, schedule, now)
+            found = find_due(cron, schedule, now)
         except ScheduleError as error:
-            self._tell("Warning", "InvalidSchedule", f"invalid schedule: {text} : {error}")
+            self._record("Warning", "InvalidSchedule", f"invalid schedule: {text} : {error}")
             return None
         if found is not None:
             if found.many:
-                self._tell("Warning", "TooManyMissedTimes", _MANY)
+                self._record("Warning", "TooManyMissedTimes", _MANY)
             await self._start(found.time, now)
-        return next_look({**cron, "status": self._status}, schedule, now)
+        return next_delay({**cron, "status": self._status}, schedule, now)
 
     async def _start(self, time: datetime, now: datetime) -> None:
         if is_too_late(self._cron, time, now):
             at = time.strftime("%a, %d %b %Y %H:%M:%S +0000")
-            self._tell("Warning", "MissSchedule", f"Missed scheduled time to start a job: {at}")
+            self._record("Warning", "MissSchedule", f"Missed scheduled time to start a job: {at}")
             return
         job = job_for(self._cron, time)
         last = self._status.get("lastScheduleTime")
@@ -253,7 +253,7 @@ class _Run:
             return
         policy = self._cron["spec"].get("concurrencyPolicy")
         if policy == "Forbid" and self._active():
-            self._tell("Normal", "JobAlreadyActive", _BUSY)
+            self._record("Normal", "JobAlreadyActive", _BUSY)
             return
         if policy == "Replace":
             await self._replace()
@@ -268,7 +268,7 @@ class _Run:
             try:
                 job = await self._client.get(JOBS, each["name"], each["namespace"])
             except StatusError as error:
-                self._tell("Warning", "FailedGet", f"Get job: {error}")
+                self._record("Warning", "FailedGet", f"Get job: {error}")
                 raise
             if not await self._delete(job):
                 raise StatusError(500, "", f"could not replace job {each['namespace']}/{each['name']}")
@@ -285,10 +285,10 @@ class _Run:
                 made = await self._client.get(JOBS, metadata["name"], metadata["namespace"])
                 known = any(each["uid"] == made["metadata"]["uid"] for each in self._active())
                 return made if is_controlled_by(made, self._cron) and not known else None
-            self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
+            self._record("Warning", "FailedCreate", f"Error creating job: {error}")
             raise
         self._skew.observe((parse_time(made["metadata"]["creationTimestamp"]) - time).total_seconds())
-        self._tell("Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+        self._record("Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
         return made
 
 
@@ -299,7 +299,7 @@ def job_for(cron: Json, time: datetime) -> Json:
     metadata: Json = {
         "name": f"{cron['metadata']['name']}-{int(time.timestamp()) // 60}",
         "namespace": cron["metadata"]["namespace"],
-        "annotations": {**(given.get("annotations") or {}), _SCHEDULED_FOR: in_zone(cron, time)},
+        "annotations": {**(given.get("annotations") or {}), _SCHEDULED_FOR: format_time(cron, time)},
         "ownerReferences": [controller_reference(cron, CRON_JOBS)],
     }
     if given.get("labels"):

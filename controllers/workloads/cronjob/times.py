@@ -39,18 +39,18 @@ def schedule_of(cron: Json) -> Schedule:
     return parse_schedule(text if zone is None or "TZ" in text else f"TZ={zone} {text}")
 
 
-def due(cron: Json, schedule: Schedule, now: datetime) -> Due | None:
+def find_due(cron: Json, schedule: Schedule, now: datetime) -> Due | None:
     """Return the last missed time, or None. Raise ScheduleError for a schedule without times."""
-    missed = _missed(cron, schedule, now, _deadline(cron, now))
+    missed = _find_missed(cron, schedule, now, _deadline(cron, now))
     if missed.last is None or missed.last > now:
         return None
     return Due(missed.last, missed.times > _MANY)
 
 
-def next_look(cron: Json, schedule: Schedule, now: datetime) -> timedelta | None:
+def next_delay(cron: Json, schedule: Schedule, now: datetime) -> timedelta | None:
     """Return the delay until the next time; None for a schedule without further times."""
     try:
-        missed = _missed(cron, schedule, now, None)
+        missed = _find_missed(cron, schedule, now, None)
     except ScheduleError:
         after = now
     else:
@@ -65,7 +65,7 @@ def is_too_late(cron: Json, time: datetime, now: datetime) -> bool:
     return seconds is not None and time + go_seconds(seconds) < now
 
 
-def in_zone(cron: Json, time: datetime) -> str:
+def format_time(cron: Json, time: datetime) -> str:
     """Format the time for a Job's annotation."""
     local = time.astimezone(location(cron["spec"].get("timeZone") or "")).replace(microsecond=0)
     return local.isoformat().removesuffix("+00:00") + "Z" if not local.utcoffset() else local.isoformat()
@@ -79,7 +79,7 @@ def _deadline(cron: Json, now: datetime) -> datetime | None:
     return now - go_seconds(seconds)
 
 
-def _missed(cron: Json, schedule: Schedule, now: datetime, deadline: datetime | None) -> _Missed:
+def _find_missed(cron: Json, schedule: Schedule, now: datetime, deadline: datetime | None) -> _Missed:
     last = (cron.get("status") or {}).get("lastScheduleTime")
     since = parse_time(last or cron["metadata"]["creationTimestamp"])
     if deadline is not None and deadline > since:

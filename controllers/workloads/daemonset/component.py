@@ -17,8 +17,8 @@ from controllers.workloads.common.owned import Owned, selector_of
 from controllers.workloads.common.pod_control import PodControl, all_of, in_terminating_namespace, slow_start
 from controllers.workloads.common.pod_states import next_availability
 from controllers.workloads.common.references import Claimer, controller_of
-from controllers.workloads.daemonset.nodes import Eligibility, for_node, pod_template
-from controllers.workloads.daemonset.reconcile import BURST, FailedPods, Round, Work
+from controllers.workloads.daemonset.nodes import Eligibility, bind_to_node, pod_template
+from controllers.workloads.daemonset.reconcile import BURST, FailedPods, ReconcilePass, Work
 from controllers.workloads.daemonset.revisions import Revisions
 from controllers.workloads.daemonset.updating import update
 
@@ -50,8 +50,8 @@ class DaemonSets(Workload):
         self._nodes = self.need(informers.of(NODES))
         self._nodes.on(self._node_changed, self._node_updated)
 
-    def gone(self, key: str) -> None:
-        self._expectations.forget(key)
+    def owner_deleted(self, key: str) -> None:
+        self._expectations.remove(key)
 
     def _node_updated(self, before: Json, node: Json) -> None:
         was, present = ((each["metadata"].get("labels"), each["spec"].get("taints")) for each in (before, node))
@@ -84,28 +84,28 @@ class DaemonSets(Workload):
         current, old = await self._revisions.of(owner, pods)
         code = current["metadata"]["labels"].get("controller-revision-hash", "")
 
-        def tell(type: str, reason: str, message: str) -> None:
+        def record(type: str, reason: str, message: str) -> None:
             self.recorder.record(owner, "Warning" if type == "Warning" else "Normal", reason, message)
 
-        self._failed.forget(now())
-        this = Round(owner, self._nodes.objects, pods, code, now(), self._failed, tell, self._compares)
-        settled = self._expectations.satisfied(key)
+        self._failed.expire(now())
+        this = ReconcilePass(owner, self._nodes.objects, pods, code, now(), self._failed, record, self._compares)
+        settled = self._expectations.is_satisfied(key)
         try:
             if settled:
-                await self._act(key, this)
+                await self._manage(key, this)
                 await self._revisions.clean_up(old, pods, int(owner["spec"].get("revisionHistoryLimit", 10)))
         finally:
             await self._write(this, observed=settled)
         later = next_availability(pods, owner["spec"].get("minReadySeconds", 0), now())
         return min((each for each in (later, this.again) if each is not None), default=None)
 
-    async def _act(self, key: str, this: Round) -> None:
-        await self._do(key, this, this.manage())
+    async def _manage(self, key: str, this: ReconcilePass) -> None:
+        await self._apply(key, this, this.manage())
         strategy = this.owner["spec"].get("updateStrategy") or {}
-        if self._expectations.satisfied(key) and strategy.get("type") == "RollingUpdate":
-            await self._do(key, this, update(this))
+        if self._expectations.is_satisfied(key) and strategy.get("type") == "RollingUpdate":
+            await self._apply(key, this, update(this))
 
-    async def _do(self, key: str, this: Round, work: Work) -> None:
+    async def _apply(self, key: str, this: ReconcilePass, work: Work) -> None:
         """Create and delete pods. Raise the first failure after trying all."""
         nodes, pods = work.nodes[:BURST], work.pods[:BURST]
         self._expectations.expect(key, len(nodes), [pod["metadata"]["uid"] for pod in pods])
@@ -113,7 +113,7 @@ class DaemonSets(Workload):
 
         async def create(number: int) -> None:
             try:
-                await self._control.create(this.owner, for_node(template, nodes[number]))
+                await self._control.create(this.owner, bind_to_node(template, nodes[number]))
             except Exception as error:
                 if not in_terminating_namespace(error):
                     raise
@@ -122,17 +122,17 @@ class DaemonSets(Workload):
             try:
                 await self._control.delete(this.owner, pod)
             except Exception as error:
-                self._expectations.deleted(key, pod["metadata"]["uid"])
+                self._expectations.observe_deletion(key, pod["metadata"]["uid"])
                 if not is_reason(error, "NotFound"):
                     raise
 
         made, failure = await slow_start(len(nodes), create)
-        self._expectations.created(key, len(nodes) - made)
+        self._expectations.observe_creation(key, len(nodes) - made)
         failures = await all_of(delete(pod) for pod in pods)
         if failure is not None or failures:
             raise failure or failures[0]
 
-    async def _write(self, this: Round, *, observed: bool) -> None:
+    async def _write(self, this: ReconcilePass, *, observed: bool) -> None:
         """Write the status. The generation counts as observed only after the pods were managed."""
         before, counts = this.owner.get("status") or {}, this.status()
         generation = this.owner["metadata"].get("generation", 0)

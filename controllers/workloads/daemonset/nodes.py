@@ -98,7 +98,7 @@ def pod_template(owner: Json, code: str) -> Json:
     return {**template, "metadata": {**metadata, "labels": labels}, "spec": spec}
 
 
-def for_node(template: Json, node: str) -> Json:
+def bind_to_node(template: Json, node: str) -> Json:
     """Return the template bound to a node by node affinity."""
     name = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = template["spec"].get("affinity") or {}
@@ -130,7 +130,7 @@ def is_updated(owner: Json, pod: Json, code: str) -> bool:
     return bool(code) and labels.get(HASH_LABEL) == code
 
 
-def in_order(pods: Iterable[Json]) -> list[Json]:
+def sort_pods(pods: Iterable[Json]) -> list[Json]:
     """Sort pods: bound ones first, then by age."""
 
     def order(pod: Json) -> tuple[bool, str, str]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from controllers.runtime.intorstring import scaled
 from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_available, is_deleted, is_ready, is_terminal, phase
-from controllers.workloads.daemonset.nodes import HASH_LABEL, Eligibility, Verdict, in_order, is_updated, target_node
+from controllers.workloads.daemonset.nodes import HASH_LABEL, Eligibility, Verdict, is_updated, sort_pods, target_node
 
 #: Maximum number of creations, and of deletions, per pass.
 BURST = 250
@@ -30,7 +30,7 @@ class FailedPods:
     def __init__(self) -> None:
         self._delays: dict[str, tuple[timedelta, datetime]] = {}
 
-    def left(self, key: str, now: datetime) -> timedelta:
+    def backoff(self, key: str, now: datetime) -> timedelta:
         """Return the remaining back-off. Zero allows the deletion and doubles the next back-off."""
         delay, since = self._delays.get(key, (timedelta(), now))
         if now - since < delay:
@@ -40,17 +40,17 @@ class FailedPods:
         self._delays[key] = delay, now
         return timedelta()
 
-    def forget(self, now: datetime) -> None:
+    def expire(self, now: datetime) -> None:
         """Drop entries without recent failures."""
         old = [key for key, (_, since) in self._delays.items() if now - since > 2 * _LONGEST_DELAY]
         for key in old:
             del self._delays[key]
 
 
-class Round:
+class ReconcilePass:
     """One pass over one DaemonSet.
 
-    `code` is the hash of the current revision. `tell` records an event. `comparing` enables numeric comparison in
+    `code` is the hash of the current revision. `record` records an event. `comparing` enables numeric comparison in
     tolerations.
     """
 
@@ -62,11 +62,11 @@ class Round:
         code: str,
         now: datetime,
         failed: FailedPods,
-        tell: Callable[[str, str, str], None],
+        record: Callable[[str, str, str], None],
         comparing: bool = False,
     ) -> None:
         self.owner, self.code, self.now = owner, code, now
-        self._failed, self._tell = failed, tell
+        self._failed, self._record = failed, record
         eligible = Eligibility(owner, comparing)
         self.verdicts: dict[str, Verdict] = {name: eligible.of(node) for name, node in nodes.items()}
         self.pods: dict[str, list[Json]] = {}
@@ -93,10 +93,10 @@ class Round:
             unavailable = 1
         return surge, unavailable
 
-    def available(self, pod: Json) -> bool:
+    def is_available(self, pod: Json) -> bool:
         return is_available(pod, self._seconds, self.now)
 
-    def updated(self, pod: Json) -> bool:
+    def is_updated(self, pod: Json) -> bool:
         return is_updated(self.owner, pod, self.code)
 
     def manage(self) -> Work:
@@ -127,22 +127,22 @@ class Round:
         if self._may_surge():
             if not running and verdict.run:
                 work.nodes.append(node)
-            work.pods += self._surplus(in_order(running))
+            work.pods += self._surplus(sort_pods(running))
         else:
-            work.pods += in_order(running)[1:]
+            work.pods += sort_pods(running)[1:]
 
     def _replace(self, node: str, pod: Json, work: Work) -> None:
         what = f"{pod['metadata']['namespace']}/{pod['metadata']['name']} on node {node}"
         if phase(pod) == "Succeeded":
-            self._tell("Normal", "SucceededDaemonPod", f"Found succeeded daemon pod {what}, will try to delete it")
+            self._record("Normal", "SucceededDaemonPod", f"Found succeeded daemon pod {what}, will try to delete it")
             work.pods.append(pod)
             return
         generation = (self.owner.get("status") or {}).get("observedGeneration", 0)
-        left = self._failed.left(f"{self.owner['metadata']['uid']}/{generation}/{node}", self.now)
+        left = self._failed.backoff(f"{self.owner['metadata']['uid']}/{generation}/{node}", self.now)
         if left:
             self.again = min(left, self.again or left)
             return
-        self._tell("Warning", "FailedDaemonPod", f"Found failed daemon pod {what}, will try to kill it")
+        self._record("Warning", "FailedDaemonPod", f"Found failed daemon pod {what}, will try to kill it")
         work.pods.append(pod)
 
     def _may_surge(self) -> bool:
@@ -158,22 +158,22 @@ class Round:
         new = [pod for pod in running if (pod["metadata"].get("labels") or {}).get(HASH_LABEL) == self.code]
         old = [pod for pod in running if pod not in new]
         surplus = new[1:] + old[1:]
-        if new and old and (not is_ready(old[0]) or self.available(new[0])):
+        if new and old and (not is_ready(old[0]) or self.is_available(new[0])):
             surplus.append(old[0])
         return surplus
 
     def status(self) -> Json:
         """Return the counts of the status."""
-        scheduled = {node: in_order(pods)[0] for node, pods in self.pods.items()}
+        scheduled = {node: sort_pods(pods)[0] for node, pods in self.pods.items()}
         wanted = [scheduled[node] for node, verdict in self.verdicts.items() if verdict.run and node in scheduled]
         misplaced = [node for node, verdict in self.verdicts.items() if not verdict.run and node in scheduled]
-        available = sum(self.available(pod) for pod in wanted)
+        available = sum(self.is_available(pod) for pod in wanted)
         return {
             "desiredNumberScheduled": self.desired,
             "currentNumberScheduled": len(wanted),
             "numberMisscheduled": len(misplaced),
             "numberReady": sum(is_ready(pod) for pod in wanted),
-            "updatedNumberScheduled": sum(self.updated(pod) for pod in wanted),
+            "updatedNumberScheduled": sum(self.is_updated(pod) for pod in wanted),
             "numberAvailable": available,
             "numberUnavailable": self.desired - available,
         }

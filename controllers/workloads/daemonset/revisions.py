@@ -8,7 +8,7 @@ from controllers.runtime.client import is_reason
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, PODS, Json
 from controllers.workloads.common.component import Workload
-from controllers.workloads.common.history import History, in_order, same_data
+from controllers.workloads.common.history import History, is_same_data, sort_revisions
 from controllers.workloads.common.owned import Owned, selector_of
 from controllers.workloads.common.references import Claimer
 from controllers.workloads.common.templates import template_hash
@@ -25,10 +25,10 @@ class Revisions:
     async def of(self, owner: Json, pods: Iterable[Json]) -> tuple[Json, list[Json]]:
         """Return the current revision, created if missing, and the others in order. Raise StatusError."""
         claimer = Claimer(self._client, owner, DAEMON_SETS, selector_of(owner), CONTROLLER_REVISIONS)
-        known = [await self._labelled(owner, each) for each in await claimer.claim(self._owned.of(owner))]
+        known = [await self._ensure_label(owner, each) for each in await claimer.claim(self._owned.of(owner))]
         wanted = self._history.new(owner, 0, 0)
-        same = in_order(each for each in known if same_data(each, wanted))
-        old = in_order(each for each in known if not same_data(each, wanted))
+        same = sort_revisions(each for each in known if is_same_data(each, wanted))
+        old = sort_revisions(each for each in known if not is_same_data(each, wanted))
         number = max((each["revision"] for each in old), default=0) + 1
         if not same:
             return await self._create(owner, wanted, number), old
@@ -36,13 +36,13 @@ class Revisions:
         if len(same) > 1:
             await self._merge(current, same[:-1], pods)
         if current["revision"] < number:
-            current = self._wrote(owner, await self._history.renumber(current, number))
+            current = self._record_write(owner, await self._history.renumber(current, number))
         return current, old
 
-    def _wrote(self, owner: Json, revision: Json) -> Json:
-        return self._component.wrote(owner, CONTROLLER_REVISIONS, revision)
+    def _record_write(self, owner: Json, revision: Json) -> Json:
+        return self._component.record_write(owner, CONTROLLER_REVISIONS, revision)
 
-    async def _labelled(self, owner: Json, revision: Json) -> Json:
+    async def _ensure_label(self, owner: Json, revision: Json) -> Json:
         """Add the missing hash label to revisions of old controllers."""
         metadata = revision["metadata"]
         labels = metadata.get("labels") or {}
@@ -50,7 +50,7 @@ class Revisions:
             return revision
         metadata = {**metadata, "labels": {**labels, HASH_LABEL: metadata["name"]}}
         changed = await self._client.update(CONTROLLER_REVISIONS, {**revision, "metadata": metadata})
-        return self._wrote(owner, changed)
+        return self._record_write(owner, changed)
 
     async def _create(self, owner: Json, wanted: Json, number: int) -> Json:
         collisions = (owner.get("status") or {}).get("collisionCount")
@@ -62,15 +62,15 @@ class Revisions:
             metadata["annotations"] = owner["metadata"]["annotations"]
         wanted = {**wanted, "metadata": metadata, "revision": number}
         try:
-            return self._wrote(owner, await self._client.create(CONTROLLER_REVISIONS, wanted))
+            return self._record_write(owner, await self._client.create(CONTROLLER_REVISIONS, wanted))
         except Exception as error:
             if not is_reason(error, "AlreadyExists"):
                 raise
         taken = await self._client.get(CONTROLLER_REVISIONS, name, owner["metadata"]["namespace"])
-        if same_data(taken, wanted):
+        if is_same_data(taken, wanted):
             return taken
         status = {**(owner.get("status") or {}), "collisionCount": (collisions or 0) + 1}
-        self._component.wrote(await self._client.update_status(DAEMON_SETS, {**owner, "status": status}))
+        self._component.record_write(await self._client.update_status(DAEMON_SETS, {**owner, "status": status}))
         raise NotYetError(f"the name {name} is taken by another revision")
 
     async def _merge(self, kept: Json, others: list[Json], pods: Iterable[Json]) -> None:

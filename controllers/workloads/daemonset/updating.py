@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_deleted
-from controllers.workloads.daemonset.reconcile import Round, Work
+from controllers.workloads.daemonset.reconcile import ReconcilePass, Work
 
 
-def update(this: Round) -> Work:
+def update(this: ReconcilePass) -> Work:
     """Plan the changes for a new template that are possible now."""
     surge, unavailable = this.limits()
-    return _surging(this, surge) if surge else _replacing(this, unavailable)
+    return _plan_surge(this, surge) if surge else _plan_replacements(this, unavailable)
 
 
-def _nodes(this: Round) -> dict[str, list[Json]]:
+def _nodes(this: ReconcilePass) -> dict[str, list[Json]]:
     """Return the pods by node, including nodes that lack their pod."""
     return this.pods | {node: [] for node, verdict in this.verdicts.items() if verdict.run and node not in this.pods}
 
 
-def _new_and_old(this: Round, pods: list[Json]) -> tuple[Json | None, Json | None] | None:
+def _new_and_old(this: ReconcilePass, pods: list[Json]) -> tuple[Json | None, Json | None] | None:
     """Return the new and the old pod; None with duplicates, which must be deleted first."""
     alive = [pod for pod in pods if not is_deleted(pod)]
-    new = [pod for pod in alive if this.updated(pod)]
-    old = [pod for pod in alive if not this.updated(pod)]
+    new = [pod for pod in alive if this.is_updated(pod)]
+    old = [pod for pod in alive if not this.is_updated(pod)]
     if len(new) > 1 or len(old) > 1:
         return None
     return new[0] if new else None, old[0] if old else None
 
 
-def _replacing(this: Round, most: int) -> Work:
+def _plan_replacements(this: ReconcilePass, most: int) -> Work:
     """Plan deletions: unavailable old pods always, others within the limit of unavailable nodes."""
     missing, useless, useful = 0, [], []
     for pods in _nodes(this).values():
@@ -36,8 +36,8 @@ def _replacing(this: Round, most: int) -> Work:
         if (new is None) == (old is None):
             missing += 1
         elif new is not None:
-            missing += not this.available(new)
-        elif old is not None and not this.available(old):
+            missing += not this.is_available(new)
+        elif old is not None and not this.is_available(old):
             useless.append(old)
             missing += 1
         elif old is not None:
@@ -45,7 +45,7 @@ def _replacing(this: Round, most: int) -> Work:
     return Work(pods=useless + useful[: max(0, most - missing)])
 
 
-def _surging(this: Round, most: int) -> Work:
+def _plan_surge(this: ReconcilePass, most: int) -> Work:
     """Plan new pods beside old ones within the surge, and deletions of old ones whose new pod is available."""
     work, twice, available = Work(), 0, 0
     candidates: list[str] = []
@@ -57,17 +57,17 @@ def _surging(this: Round, most: int) -> Work:
             continue
         new, old = found
         serving = old or new
-        available += serving is not None and this.available(serving)
+        available += serving is not None and this.is_available(serving)
         if old is None:
             continue
         if new is not None:
-            if this.available(new):
+            if this.is_available(new):
                 work.pods.append(old)
             else:
                 twice += 1
             continue
         verdict = this.verdicts.get(node)
-        runs, useful = verdict is not None and verdict.run, this.available(old)
+        runs, useful = verdict is not None and verdict.run, this.is_available(old)
         if runs:
             (candidates if useful else work.nodes).append(node)
         else:

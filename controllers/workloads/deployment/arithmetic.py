@@ -53,11 +53,11 @@ def history_limit(deployment: Json) -> int | None:
     return None if limit is None or limit == _UNLIMITED else int(limit)
 
 
-def asked_for(sets: Iterable[Json]) -> int:
+def total_replicas(sets: Iterable[Json]) -> int:
     return sum(replicas(each) for each in sets)
 
 
-def counted(sets: Iterable[Json], name: str) -> int:
+def sum_status(sets: Iterable[Json], name: str) -> int:
     """Return the sum of a count in the statuses."""
     return sum((each.get("status") or {}).get(name, 0) for each in sets)
 
@@ -67,7 +67,7 @@ def new_replicas(deployment: Json, sets: Iterable[Json], size: int) -> int:
     desired = replicas(deployment)
     if not is_rolling(deployment):
         return desired
-    room = desired + max_surge(deployment) - asked_for(sets)
+    room = desired + max_surge(deployment) - total_replicas(sets)
     return size + min(room, desired - size) if room > 0 else size
 
 

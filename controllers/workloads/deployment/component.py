@@ -14,7 +14,7 @@ from controllers.workloads.common.conditions import condition_of
 from controllers.workloads.common.owned import Owned, selector_of
 from controllers.workloads.common.pod_control import in_terminating_namespace
 from controllers.workloads.common.references import Claimer, by_controller, controller_index, controller_of
-from controllers.workloads.deployment.reconcile import Round
+from controllers.workloads.deployment.reconcile import ReconcilePass
 from controllers.workloads.deployment.replicasets import rollback_target
 from controllers.workloads.deployment.rollouts import is_scaled, recreate, roll, roll_back, scale
 from controllers.workloads.deployment.status import PROGRESSING, TIMED_OUT, next_check, progressing
@@ -62,26 +62,26 @@ class Deployments(Workload):
             return None
         claimer = Claimer(self.client, owner, DEPLOYMENTS, selector, REPLICA_SETS)
         sets = await claimer.claim(self._sets.of(owner))
-        this = Round(self, owner, sets, with_terminating=self._with_terminating)
+        this = ReconcilePass(self, owner, sets, with_terminating=self._with_terminating)
         try:
-            return await self._go_on(this)
+            return await self._run(this)
         except StatusError as error:
             if in_terminating_namespace(error):
                 return None
             raise
 
-    async def _go_on(self, this: Round) -> timedelta | None:
+    async def _run(self, this: ReconcilePass) -> timedelta | None:
         if this.deployment["metadata"].get("deletionTimestamp"):
-            await this.settle_new(create=False)
+            await this.ensure_new(create=False)
             await this.write_counts()
             return None
-        await self._tell_paused(this)
+        await self._update_paused(this)
         spec = this.deployment["spec"]
         rolling_back = rollback_target(this.deployment) is not None
         if not spec.get("paused") and rolling_back:
             await roll_back(this)
             return None
-        await this.settle_new(create=False)
+        await this.ensure_new(create=False)
         if spec.get("paused") or is_scaled(this):
             await scale(this)
             if spec.get("paused") and not rolling_back:
@@ -95,7 +95,7 @@ class Deployments(Workload):
         return next_check(this.deployment, await this.write_rollout())
 
     @staticmethod
-    async def _tell_paused(this: Round) -> None:
+    async def _update_paused(this: ReconcilePass) -> None:
         """Update the condition Progressing of a paused or resumed Deployment, which has no deadline meanwhile."""
         current = condition_of(this.deployment.get("status") or {}, PROGRESSING)
         reason = current.get("reason") if current is not None else None

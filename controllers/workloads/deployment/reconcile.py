@@ -24,11 +24,11 @@ from controllers.workloads.deployment.replicasets import (
     REVISION,
     annotations_of,
     find_new,
+    is_same_template,
     new_annotations,
     revision,
-    same_template,
+    sets_to_delete,
     size_annotations,
-    to_clean_up,
     with_annotations,
 )
 from controllers.workloads.deployment.status import PROGRESSING, counts, progressing, rollout, with_progress
@@ -36,7 +36,7 @@ from controllers.workloads.deployment.status import PROGRESSING, counts, progres
 _LONGEST_NAME = 253
 
 
-class Round:
+class ReconcilePass:
     """One pass over one Deployment. Writes replace `deployment` and `sets`."""
 
     def __init__(self, owner: Workload, deployment: Json, sets: Iterable[Json], *, with_terminating: bool) -> None:
@@ -55,27 +55,27 @@ class Round:
         new = self.new
         return [each for each in self.sets if new is None or each["metadata"]["uid"] != new["metadata"]["uid"]]
 
-    async def settle_new(self, *, create: bool) -> Json | None:
+    async def ensure_new(self, *, create: bool) -> Json | None:
         """Return the ReplicaSet with the current template after updating the revisions.
 
         With `create` a missing one is created. Raise StatusError.
         """
         new, number = self.new, max((revision(each) for each in self.old), default=0) + 1
         if new is not None:
-            return await self._confirm(new, number)
+            return await self._update_new(new, number)
         return await self._create(number) if create else None
 
-    async def _confirm(self, new: Json, number: int) -> Json:
+    async def _update_new(self, new: Json, number: int) -> Json:
         given = new_annotations(self.deployment, new, number)
         seconds = self.deployment["spec"].get("minReadySeconds", 0)
         if given != annotations_of(new) or new["spec"].get("minReadySeconds", 0) != seconds:
             wanted = with_annotations(new, given)
-            return await self._put({**wanted, "spec": {**new["spec"], "minReadySeconds": seconds}})
-        told = None
+            return await self._update_set({**wanted, "spec": {**new["spec"], "minReadySeconds": seconds}})
+        progress = None
         missing = condition_of(self.deployment.get("status") or {}, PROGRESSING) is None
         if missing and progress_deadline(self.deployment) is not None:
-            told = progressing("True", "FoundNewReplicaSet", f'Found new replica set "{new["metadata"]["name"]}"')
-        await self._tell_revision(given.get(REVISION, ""), told)
+            progress = progressing("True", "FoundNewReplicaSet", f'Found new replica set "{new["metadata"]["name"]}"')
+        await self._write_revision(given.get(REVISION, ""), progress)
         return new
 
     async def _create(self, number: int) -> Json | None:
@@ -88,19 +88,19 @@ class Round:
             if is_reason(error, "AlreadyExists"):
                 made = await self._existing(name, status, error)
                 self.sets.append(made)
-                await self._tell_revision(str(number), None)
+                await self._write_revision(str(number), None)
                 return made
             if not in_terminating_namespace(error):
-                await self._failed(f'Failed to create new replica set "{name}": {error}')
+                await self._report_failure(f'Failed to create new replica set "{name}": {error}')
             raise
-        self._owner.wrote(self.deployment, REPLICA_SETS, made)
+        self._owner.record_write(self.deployment, REPLICA_SETS, made)
         self.sets.append(made)
         if size > 0:
-            self._tell(f"Scaled up replica set {name} from 0 to {size}")
-        told = None
+            self._record_scaling(f"Scaled up replica set {name} from 0 to {size}")
+        progress = None
         if progress_deadline(self.deployment) is not None:
-            told = progressing("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
-        await self._tell_revision(str(number), told)
+            progress = progressing("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
+        await self._write_revision(str(number), progress)
         return made
 
     def _new_set(self, number: int, size: int) -> Json:
@@ -134,14 +134,14 @@ class Round:
         Otherwise increment the collision count, and raise the error.
         """
         found = await self._client.get(REPLICA_SETS, name, self.deployment["metadata"]["namespace"])
-        if is_controlled_by(found, self.deployment) and same_template(
+        if is_controlled_by(found, self.deployment) and is_same_template(
             found["spec"]["template"], self.deployment["spec"]["template"]
         ):
             return found
         await self._write({**status, "collisionCount": status.get("collisionCount", 0) + 1})
         raise error
 
-    async def _failed(self, message: str) -> None:
+    async def _report_failure(self, message: str) -> None:
         if progress_deadline(self.deployment) is not None:
             wanted = progressing("False", "ReplicaSetCreateError", message)
             status = with_progress(self.deployment.get("status") or {}, wanted)
@@ -156,19 +156,19 @@ class Round:
         if size == before and not (force and any(given.get(name) != value for name, value in sizes.items())):
             return False
         wanted = with_annotations(replica_set, {**given, **sizes})
-        made = await self._put({**wanted, "spec": {**replica_set["spec"], "replicas": size}})
+        made = await self._update_set({**wanted, "spec": {**replica_set["spec"], "replicas": size}})
         if size != before:
             direction = "up" if before < size else "down"
-            self._tell(f"Scaled {direction} replica set {made['metadata']['name']} from {before} to {size}")
+            self._record_scaling(f"Scaled {direction} replica set {made['metadata']['name']} from {before} to {size}")
         return size != before
 
     def _sizes(self) -> dict[str, str]:
         desired = replicas(self.deployment)
         return size_annotations(desired, desired + max_surge(self.deployment))
 
-    async def _put(self, replica_set: Json) -> Json:
+    async def _update_set(self, replica_set: Json) -> Json:
         made = await self._client.update(REPLICA_SETS, replica_set)
-        self._owner.wrote(self.deployment, REPLICA_SETS, made)
+        self._owner.record_write(self.deployment, REPLICA_SETS, made)
         uid = made["metadata"]["uid"]
         self.sets = [made if each["metadata"]["uid"] == uid else each for each in self.sets]
         return made
@@ -176,7 +176,7 @@ class Round:
     async def clean_up(self) -> None:
         """Delete old ReplicaSets beyond the limit. Raise StatusError."""
         limit = history_limit(self.deployment)
-        for each in to_clean_up(self.old, limit) if limit is not None else ():
+        for each in sets_to_delete(self.old, limit) if limit is not None else ():
             metadata = each["metadata"]
             try:
                 await self._client.delete(REPLICA_SETS, metadata["name"], metadata["namespace"])
@@ -184,7 +184,7 @@ class Round:
                 if not is_reason(error, "NotFound"):
                     raise
 
-    async def _tell_revision(self, number: str, progress: Json | None) -> None:
+    async def _write_revision(self, number: str, progress: Json | None) -> None:
         status, given = self.deployment.get("status") or {}, annotations_of(self.deployment)
         wanted = with_progress(status, progress) if progress is not None else status
         if given.get(REVISION) != number or wanted != status:
@@ -213,17 +213,17 @@ class Round:
 
     async def _write(self, status: Json) -> None:
         made = await self._client.update_status(DEPLOYMENTS, {**self.deployment, "status": status})
-        self.deployment = self._owner.wrote(made)
+        self.deployment = self._owner.record_write(made)
 
     async def write_spec(self, deployment: Json) -> None:
         """Write the Deployment after a rollback."""
-        self.deployment = self._owner.wrote(await self._client.update(DEPLOYMENTS, deployment))
+        self.deployment = self._owner.record_write(await self._client.update(DEPLOYMENTS, deployment))
 
     def warn(self, reason: str, message: str) -> None:
         self._recorder.record(self.deployment, "Warning", reason, message)
 
-    def tell(self, reason: str, message: str) -> None:
+    def record(self, reason: str, message: str) -> None:
         self._recorder.record(self.deployment, "Normal", reason, message)
 
-    def _tell(self, message: str) -> None:
-        self.tell("ScalingReplicaSet", message)
+    def _record_scaling(self, message: str) -> None:
+        self.record("ScalingReplicaSet", message)

@@ -55,7 +55,7 @@ def by_age(replica_set: Json) -> tuple[object, str]:
     return parse_time(metadata["creationTimestamp"]), metadata["name"]
 
 
-def same_template(one: Json, other: Json) -> bool:
+def is_same_template(one: Json, other: Json) -> bool:
     """Return whether two templates are equal except for the hash label."""
     return _bare(one) == _bare(other)
 
@@ -69,7 +69,9 @@ def _bare(template: Json) -> Json:
 def find_new(deployment: Json, sets: Iterable[Json]) -> Json | None:
     """Return the oldest ReplicaSet with the Deployment's template, or None."""
     template = deployment["spec"]["template"]
-    found = (each for each in sorted(sets, key=by_age) if same_template(each["spec"].get("template") or {}, template))
+    found = (
+        each for each in sorted(sets, key=by_age) if is_same_template(each["spec"].get("template") or {}, template)
+    )
     return next(found, None)
 
 
@@ -107,7 +109,7 @@ def _append(given: dict[str, str], revision: str) -> None:
     given[HISTORY] = ",".join(history)
 
 
-def rolled_back(deployment: Json, replica_set: Json) -> Json:
+def apply_rollback(deployment: Json, replica_set: Json) -> Json:
     """Return the Deployment with a ReplicaSet's template and annotations."""
     template = replica_set["spec"]["template"]
     metadata = template.get("metadata") or {}
@@ -133,14 +135,16 @@ def rollback_target(deployment: Json) -> int | None:
         return None
 
 
-def to_clean_up(sets: Sequence[Json], limit: int) -> list[Json]:
+def sets_to_delete(sets: Sequence[Json], limit: int) -> list[Json]:
     """Return the empty, fully observed old ReplicaSets beyond the limit, lowest revisions first."""
     alive = [each for each in sets if not each["metadata"].get("deletionTimestamp")]
     surplus = max(0, len(alive) - limit)
-    return [each for each in sorted(alive, key=lambda each: (revision(each), by_age(each)))[:surplus] if _empty(each)]
+    return [
+        each for each in sorted(alive, key=lambda each: (revision(each), by_age(each)))[:surplus] if _is_empty(each)
+    ]
 
 
-def _empty(replica_set: Json) -> bool:
+def _is_empty(replica_set: Json) -> bool:
     status, metadata = replica_set.get("status") or {}, replica_set["metadata"]
     return (
         not status.get("replicas")

@@ -10,7 +10,13 @@ from apiserver.runtime.clock import now
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 from controllers.workloads.common.conditions import condition, condition_of, with_condition, without_condition
-from controllers.workloads.deployment.arithmetic import asked_for, counted, max_unavailable, progress_deadline, replicas
+from controllers.workloads.deployment.arithmetic import (
+    max_unavailable,
+    progress_deadline,
+    replicas,
+    sum_status,
+    total_replicas,
+)
 
 AVAILABLE: Final = "Available"
 PROGRESSING: Final = "Progressing"
@@ -30,14 +36,14 @@ def with_progress(status: Json, wanted: Json) -> Json:
 def counts(deployment: Json, sets: Sequence[Json], new: Json | None, *, with_terminating: bool) -> Json:
     """Build the status from the ReplicaSets. Only the condition Available is updated."""
     before = deployment.get("status") or {}
-    available = counted(sets, "availableReplicas")
+    available = sum_status(sets, "availableReplicas")
     numbers = {
         "observedGeneration": deployment["metadata"].get("generation", 0),
-        "replicas": counted(sets, "replicas"),
-        "updatedReplicas": counted([new] if new is not None else [], "replicas"),
-        "readyReplicas": counted(sets, "readyReplicas"),
+        "replicas": sum_status(sets, "replicas"),
+        "updatedReplicas": sum_status([new] if new is not None else [], "replicas"),
+        "readyReplicas": sum_status(sets, "readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, asked_for(sets) - available),
+        "unavailableReplicas": max(0, total_replicas(sets) - available),
     }
     status: Json = {name: number for name, number in numbers.items() if number}
     if with_terminating and (terminating := _terminating(sets)) is not None:
@@ -79,14 +85,14 @@ def rollout(deployment: Json, status: Json, sets: Sequence[Json], new: Json | No
     conditions = list(status["conditions"])
     if progress_deadline(deployment) is None:
         conditions = without_condition(conditions, PROGRESSING)
-    elif not _was_done(deployment, status):
+    elif not _is_done(deployment, status):
         conditions = _progress(deployment, status, conditions, new)
     failures = [found for each in ([new] if new else []) + list(sets) if (found := _failure(each)) is not None]
     conditions = with_condition(conditions, failures[0]) if failures else without_condition(conditions, FAILURE)
     return {**status, "conditions": conditions}
 
 
-def _was_done(deployment: Json, status: Json) -> bool:
+def _is_done(deployment: Json, status: Json) -> bool:
     """Return whether the roll-out is complete; later pod changes do not affect its progress."""
     current = condition_of(deployment.get("status") or {}, PROGRESSING)
     only_new = status.get("replicas", 0) == status.get("updatedReplicas", 0)

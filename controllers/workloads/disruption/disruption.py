@@ -65,21 +65,21 @@ class Disruption(ComponentOfSeveral):
         self._pods_in = self._pods.index("namespace", namespace)
         self._scales = Scales(self._client, informers)
         self._recorder = CoreEventRecorder(self._client, "controllermanager")
-        self._counting = Controller(NAME, self.reconcile, queue="disruption")
-        self._stale = Controller(NAME, self.take_back, queue="stale_pod_disruption")
-        self._controllers, self._beside = (self._counting, self._stale), (self._recorder.run,)
-        self._counting.follow(self._budgets)
-        self._counting.require(self._pods)
-        self._scales.require(self._counting)
-        self._stale.require(self._pods)
-        self._pods.on(self._pod, lambda _, pod: self._pod(pod), self._concerned)
+        self._budget_controller = Controller(NAME, self.reconcile, queue="disruption")
+        self._pod_controller = Controller(NAME, self.reset_stale, queue="stale_pod_disruption")
+        self._controllers, self._beside = (self._budget_controller, self._pod_controller), (self._recorder.run,)
+        self._budget_controller.follow(self._budgets)
+        self._budget_controller.require(self._pods)
+        self._scales.require(self._budget_controller)
+        self._pod_controller.require(self._pods)
+        self._pods.on(self._pod, lambda _, pod: self._pod(pod), self._enqueue_budget)
 
     def _pod(self, pod: Json) -> None:
-        self._concerned(pod)
+        self._enqueue_budget(pod)
         if (left := _stale_in(pod)) is not None:
-            self._stale.queue.add_after(key_of(pod), left)
+            self._pod_controller.queue.add_after(key_of(pod), left)
 
-    def _concerned(self, pod: Json) -> None:
+    def _enqueue_budget(self, pod: Json) -> None:
         """Enqueue the budget of a pod; only the first of several, as upstream."""
         budgets = [each for each in self._budgets_in.get(pod["metadata"]["namespace"]) if _selects(each, pod)]
         if len(budgets) > 1:
@@ -88,7 +88,7 @@ class Disruption(ComponentOfSeveral):
             text = f'Pod "{where}"/"{name}" matches multiple PodDisruptionBudgets.  Chose "{chosen}" arbitrarily.'
             self._recorder.record(pod, "Warning", "MultiplePodDisruptionBudgets", text)
         if budgets:
-            self._counting.queue.add(key_of(budgets[0]))
+            self._budget_controller.queue.add(key_of(budgets[0]))
 
     async def reconcile(self, key: str) -> timedelta | None:
         budget = self._budgets.get(key)
@@ -99,7 +99,7 @@ class Disruption(ComponentOfSeveral):
         except (ScaleError, StatusError, SelectorError, ValueError) as error:
             if isinstance(error, StatusError) and error.code == 409:
                 raise
-            await self._fail_safe(budget, str(error))
+            await self._forbid_disruptions(budget, str(error))
             return None
 
     async def _count(self, budget: Json) -> timedelta | None:
@@ -116,7 +116,7 @@ class Disruption(ComponentOfSeveral):
         if not pods:
             self._recorder.record(budget, "Normal", "NoPods", "No matching pods found")
         try:
-            expected = await self._expected(budget["spec"], pods)
+            expected = await self._compute_expected(budget["spec"], pods)
         except (ScaleError, StatusError, ValueError) as error:
             text = f"Failed to calculate the number of expected pods: {error}"
             self._recorder.record(budget, "Warning", "CalculateExpectedPodCountFailed", text)
@@ -125,22 +125,22 @@ class Disruption(ComponentOfSeveral):
             text = _UNMANAGED.format(label_selector_text(budget["spec"].get("selector")))
             self._recorder.record(budget, "Warning", "UnmanagedPods", text)
         now = clock.now()
-        disrupted, again = self._disrupted(budget, pods, now)
+        disrupted, again = self._find_disrupted(budget, pods, now)
         healthy = sum(_is_healthy(pod) and pod["metadata"]["name"] not in disrupted for pod in pods)
         await self._write(budget, expected, healthy, disrupted)
         return again
 
-    async def _expected(self, spec: Json, pods: list[Json]) -> Expected:
+    async def _compute_expected(self, spec: Json, pods: list[Json]) -> Expected:
         most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
         if most is not None:
-            count, unmanaged = await self._scale(pods)
+            count, unmanaged = await self._sum_scales(pods)
             return Expected(count, max(0, count - scaled(most, count, up=True)), unmanaged)
         if isinstance(least, str):
-            count, unmanaged = await self._scale(pods)
+            count, unmanaged = await self._sum_scales(pods)
             return Expected(count, scaled(least, count, up=True), unmanaged)
         return Expected(len(pods), least) if least is not None else Expected(0, 0)
 
-    async def _scale(self, pods: list[Json]) -> tuple[int, tuple[str, ...]]:
+    async def _sum_scales(self, pods: list[Json]) -> tuple[int, tuple[str, ...]]:
         """Return the total desired replicas of the pods' controllers, and the pods without controller."""
         found: dict[str, int] = {}
         unmanaged = []
@@ -155,7 +155,7 @@ class Disruption(ComponentOfSeveral):
                 found[scale.uid] = scale.replicas
         return sum(found.values()), tuple(unmanaged)
 
-    def _disrupted(self, budget: Json, pods: list[Json], now: datetime) -> tuple[dict[str, str], timedelta | None]:
+    def _find_disrupted(self, budget: Json, pods: list[Json], now: datetime) -> tuple[dict[str, str], timedelta | None]:
         """Return the pods with a granted eviction before their deletion, and the delay until the next is overdue."""
         granted = (budget.get("status") or {}).get("disruptedPods") or {}
         kept: dict[str, str] = {}
@@ -188,26 +188,26 @@ class Disruption(ComponentOfSeveral):
         }
         status = budget.get("status") or {}
         condition = condition_of(budget, "DisruptionAllowed")
-        holds, reason = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
+        state, reason = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
         known = {name: status.get(name, 0) for name in wanted}
         if (
             known == wanted
             and (status.get("disruptedPods") or {}) == disrupted
             and condition is not None
-            and (condition["status"], condition["reason"]) == (holds, reason)
+            and (condition["status"], condition["reason"]) == (state, reason)
         ):
             return
         conditions = with_condition(
             status.get("conditions") or (),
             {
-                "type": "DisruptionAllowed", "status": holds, "observedGeneration": generation,
+                "type": "DisruptionAllowed", "status": state, "observedGeneration": generation,
                 "lastTransitionTime": go_time(clock.now()), "reason": reason, "message": "",
             },
         )  # fmt: skip
         changed = {**wanted, "conditions": conditions, **({"disruptedPods": disrupted} if disrupted else {})}
         await self._client.update_status(DISRUPTION_BUDGETS, {**budget, "status": changed})
 
-    async def _fail_safe(self, budget: Json, why: str) -> None:
+    async def _forbid_disruptions(self, budget: Json, why: str) -> None:
         """Forbid disruptions, because the pods cannot be counted."""
         status = budget.get("status") or {}
         conditions = with_condition(
@@ -222,7 +222,7 @@ class Disruption(ComponentOfSeveral):
         if changed != status:
             await self._client.update_status(DISRUPTION_BUDGETS, {**budget, "status": changed})
 
-    async def take_back(self, key: str) -> timedelta | None:
+    async def reset_stale(self, key: str) -> timedelta | None:
         pod = self._pods.get(key)
         left = _stale_in(pod) if pod is not None else None
         if pod is None or left is None or left > timedelta():

@@ -25,16 +25,16 @@ _LONGEST: Final = 253
 
 
 class Gangs:
-    """The groups of all Jobs. `wrote` records an object created for a Job, and returns it."""
+    """The groups of all Jobs. `record_write` records an object created for a Job, and returns it."""
 
     def __init__(
         self,
         client: Client,
         recorder: CoreEventRecorder,
         informers: Informers,
-        wrote: Callable[[Json, Kind, Json], Json],
+        record_write: Callable[[Json, Kind, Json], Json],
     ) -> None:
-        self._client, self._recorder, self._wrote = client, recorder, wrote
+        self._client, self._recorder, self._record_write = client, recorder, record_write
         self.workloads, self.groups = informers.of(WORKLOADS), informers.of(POD_GROUPS)
         self._by_job = self.workloads.index("job", _job_of)
         self._by_workload = self.groups.index("workload", _workload_of)
@@ -68,14 +68,14 @@ class Gangs:
     async def _group(self, job: Json, workload: Json) -> Json | None:
         found = self._by_workload.get(_key(workload, workload["metadata"]["name"]))
         if not found:
-            return self._wrote(job, POD_GROUPS, await self._client.create(POD_GROUPS, new_group(job, workload)))
+            return self._record_write(job, POD_GROUPS, await self._client.create(POD_GROUPS, new_group(job, workload)))
         if len(found) > 1 or not is_controlled_by(found[0], job):
             log.info("Job %s: no gang scheduling: its PodGroup has other owners", _name(job))
             return None
         return found[0]
 
     async def _new_workload(self, job: Json) -> Json:
-        made = self._wrote(job, WORKLOADS, await self._client.create(WORKLOADS, new_workload(job)))
+        made = self._record_write(job, WORKLOADS, await self._client.create(WORKLOADS, new_workload(job)))
         name = made["metadata"]["name"]
         message = f"Created Workload {name} for Job {job['metadata']['name']}"
         self._recorder.record(job, "Normal", "WorkloadCreated", message)

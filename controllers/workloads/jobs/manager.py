@@ -23,11 +23,11 @@ from controllers.workloads.jobs.indexes import (
 )
 from controllers.workloads.jobs.metrics import JobMetrics
 from controllers.workloads.jobs.policies import match
-from controllers.workloads.jobs.reconcile import Look
+from controllers.workloads.jobs.reconcile import ReconcilePass
 from controllers.workloads.jobs.template import FINALIZER, has_finalizer, new_pod
 
 
-class Done(NamedTuple):
+class Result(NamedTuple):
     """The result. `again` is the delay until a failed pod can be replaced."""
 
     action: str
@@ -48,104 +48,104 @@ class Pods:
     def __init__(self, client: Client, control: PodControl, expectations: Expectations, metrics: JobMetrics) -> None:
         self._client, self._control, self._expectations, self._metrics = client, control, expectations, metrics
 
-    async def delete_active(self, look: Look) -> tuple[int, Exception | None]:
+    async def delete_active(self, this: ReconcilePass) -> tuple[int, Exception | None]:
         """Delete all active pods of an ending Job; they keep the finalizer.
 
         Return the number of deleted pods, and the first failure.
         """
-        pods = look.active_pods
+        pods = this.active_pods
 
         async def delete(pod: Json) -> None:
             try:
-                await self._control.delete(look.job, pod)
+                await self._control.delete(this.job, pod)
             except Exception as error:
                 if not is_reason(error, "NotFound"):
                     raise
 
         failures = await all_of(delete(pod) for pod in pods)
         deleted = len(pods) - len(failures)
-        look.removed(deleted, sum(map(is_ready, pods)))
+        this.subtract_deleted(deleted, sum(map(is_ready, pods)))
         return deleted, failures[0] if failures else None
 
-    async def manage(self, look: Look) -> Done:
+    async def manage(self, this: ReconcilePass) -> Result:
         """Create or delete pods until the number of active ones is the desired one."""
-        wanted = _wanted(look)
-        surplus = _surplus(look, max(0, look.active - wanted))
-        if not look.suspended:
+        wanted = _desired_count(this)
+        surplus = _surplus(this, max(0, this.active - wanted))
+        if not this.suspended:
             surplus = surplus[:BURST]
-        if surplus or look.suspended:
-            return Done("pods_deleted", await self._delete(look, surplus))
-        missing = wanted - look.active - (look.terminating if look.only_replaces_failed else 0)
+        if surplus or this.suspended:
+            return Result("pods_deleted", await self._delete(this, surplus))
+        missing = wanted - this.active - (this.terminating if this.only_replaces_failed else 0)
         if missing <= 0:
-            return Done("tracking")
-        return await self._create(look, min(missing, BURST))
+            return Result("tracking")
+        return await self._create(this, min(missing, BURST))
 
-    async def _delete(self, look: Look, pods: Sequence[Json]) -> Exception | None:
+    async def _delete(self, this: ReconcilePass, pods: Sequence[Json]) -> Exception | None:
         """Delete surplus pods without counting them."""
-        key = key_of(look.job)
+        key = key_of(this.job)
         self._expectations.expect(key, deletions=[pod["metadata"]["uid"] for pod in pods])
 
         async def delete(pod: Json) -> None:
             try:
                 if has_finalizer(pod):
                     await remove_finalizer(self._client, pod)
-                await self._control.delete(look.job, pod)
+                await self._control.delete(this.job, pod)
             except Exception as error:
-                self._expectations.deleted(key, pod["metadata"]["uid"])
+                self._expectations.observe_deletion(key, pod["metadata"]["uid"])
                 if not is_reason(error, "NotFound"):
                     raise
 
         failures = await all_of(delete(pod) for pod in pods)
-        look.removed(len(pods) - len(failures), sum(map(is_ready, pods)))
+        this.subtract_deleted(len(pods) - len(failures), sum(map(is_ready, pods)))
         return failures[0] if failures else None
 
-    async def _create(self, look: Look, count: int) -> Done:
-        per_index = look.failed_indexes is not None
-        wait = timedelta() if per_index else look.record.remaining(look.now)
+    async def _create(self, this: ReconcilePass, count: int) -> Result:
+        per_index = this.failed_indexes is not None
+        wait = timedelta() if per_index else this.record.remaining(this.now)
         indexes: list[int | None] = [None] * count
-        if look.indexed and not wait:
-            pending = first_pending(count, look.completions or 0, _taken(look))
+        if this.indexed and not wait:
+            pending = first_pending(count, this.completions or 0, _taken_indexes(this))
             if per_index:
-                pending, wait = _ready_indexes(look, pending)
+                pending, wait = _ready_indexes(this, pending)
             indexes = list(pending)
         if wait:
             # As upstream: no pod counts as active during the back-off.
-            look.active = 0
-            return Done("pods_created", again=wait)
-        key = key_of(look.job)
+            this.active = 0
+            return Result("pods_created", again=wait)
+        key = key_of(this.job)
         self._expectations.expect(key, creations=len(indexes))
 
         async def create(number: int) -> None:
             try:
-                await self._control.create_pod(look.job, self._pod(look, indexes[number]))
+                await self._control.create_pod(this.job, self._pod(this, indexes[number]))
             except Exception as error:
                 if not in_terminating_namespace(error):
                     raise
 
         made, failure = await slow_start(len(indexes), create)
-        self._expectations.created(key, len(indexes) - made)
-        look.active += made
-        self._tell(look, made, failed=failure is not None)
-        return Done("pods_created", failure)
+        self._expectations.observe_creation(key, len(indexes) - made)
+        this.active += made
+        self._count_creations(this, made, failed=failure is not None)
+        return Result("pods_created", failure)
 
     @staticmethod
-    def _pod(look: Look, index: int | None) -> Json:
+    def _pod(this: ReconcilePass, index: int | None) -> Json:
         annotations: dict[str, str] = {}
-        if index is not None and look.failed_indexes is not None:
-            last = look.replaced.get(index)
+        if index is not None and this.failed_indexes is not None:
+            last = this.replaced.get(index)
             counted, ignored = 0, 0
             if last is not None:
-                counts = match(look.failure_policy, last).counts
+                counts = match(this.failure_policy, last).counts
                 counted, ignored = failures(last) + counts, ignored_failures(last) + (not counts)
             annotations = failure_annotations(counted, ignored)
-        return new_pod(look.job, index, annotations, look.group)
+        return new_pod(this.job, index, annotations, this.group)
 
-    def _tell(self, look: Look, made: int, *, failed: bool) -> None:
+    def _count_creations(self, this: ReconcilePass, made: int, *, failed: bool) -> None:
         reason = "new"
-        if look.gates.replacement:
-            if look.spec.get("podReplacementPolicy") == "Failed" and look.failed:
+        if this.gates.replacement:
+            if this.spec.get("podReplacementPolicy") == "Failed" and this.failed:
                 reason = "recreate_failed"
-            elif look.failed or look.terminating:
+            elif this.failed or this.terminating:
                 reason = "recreate_terminating_or_failed"
         if made:
             self._metrics.created.sample(reason, "succeeded").value += made
@@ -153,51 +153,51 @@ class Pods:
             self._metrics.created.inc(reason, "failed")
 
 
-def _wanted(look: Look) -> int:
+def _desired_count(this: ReconcilePass) -> int:
     """Return the desired number of active pods."""
-    parallelism: int = look.spec.get("parallelism", 1)
-    if look.suspended:
+    parallelism: int = this.spec.get("parallelism", 1)
+    if this.suspended:
         return 0
-    if look.completions is None:
-        return look.active if look.succeeded else parallelism
-    return max(0, min(look.completions - look.succeeded, parallelism))
+    if this.completions is None:
+        return this.active if this.succeeded else parallelism
+    return max(0, min(this.completions - this.succeeded, parallelism))
 
 
-def _surplus(look: Look, least: int) -> list[Json]:
+def _surplus(this: ReconcilePass, least: int) -> list[Json]:
     """Return at least `least` pods to delete.
 
     Pods of invalid indexes and duplicates of an index come first.
     """
     chosen: list[Json] = []
-    left = look.active_pods
-    if look.indexed:
+    left = this.active_pods
+    if this.indexed:
         groups: dict[int | None, list[Json]] = {}
         for pod in left:
-            groups.setdefault(look.valid_index(pod), []).append(pod)
+            groups.setdefault(this.valid_index(pod), []).append(pod)
         chosen, left = groups.pop(None, []), []
         for index in sorted(index for index in groups if index is not None):
-            *twins, last = to_delete_first(groups[index], (), look.now)
+            *twins, last = to_delete_first(groups[index], (), this.now)
             chosen += twins
             left.append(last)
     if len(chosen) < least:
-        chosen = [*chosen, *to_delete_first(left, (), look.now)[: least - len(chosen)]]
+        chosen = [*chosen, *to_delete_first(left, (), this.now)[: least - len(chosen)]]
     return chosen
 
 
-def _taken(look: Look) -> set[int]:
+def _taken_indexes(this: ReconcilePass) -> set[int]:
     """Return the indexes that need no pod."""
-    taken = look.succeeded_indexes | indexes_of(look.active_pods) | (look.failed_indexes or set())
-    if look.only_replaces_failed:
-        taken |= {index for pod in look.pods if is_terminating(pod) and (index := index_of(pod)) is not None}
+    taken = this.succeeded_indexes | indexes_of(this.active_pods) | (this.failed_indexes or set())
+    if this.only_replaces_failed:
+        taken |= {index for pod in this.pods if is_terminating(pod) and (index := index_of(pod)) is not None}
     return taken
 
 
-def _ready_indexes(look: Look, pending: list[int]) -> tuple[list[int], timedelta]:
+def _ready_indexes(this: ReconcilePass, pending: list[int]) -> tuple[list[int], timedelta]:
     """Return the indexes whose back-off is over; if none, the delay until the next one."""
     waits: dict[int, timedelta] = {}
     for index in pending:
-        last = look.replaced.get(index)
+        last = this.replaced.get(index)
         number = 0 if last is None else all_failures(last) + 1
-        waits[index] = remaining(number, finished_at(last) if last is not None else None, look.now)
+        waits[index] = remaining(number, finished_at(last) if last is not None else None, this.now)
     ready = [index for index, wait in waits.items() if not wait]
     return ready, timedelta() if ready else min(waits.values(), default=timedelta())

@@ -9,11 +9,11 @@ class JobMetrics:
     """The metrics of Jobs, pods and passes."""
 
     def __init__(self) -> None:
-        prefix, look = "job_controller", ("completion_mode", "result", "action")
+        prefix, labels = "job_controller", ("completion_mode", "result", "action")
         self.duration = Histogram(
-            f"{prefix}_job_sync_duration_seconds", "Duration of a Job sync.", look, exponential(0.004, 2, 15)
+            f"{prefix}_job_sync_duration_seconds", "Duration of a Job sync.", labels, exponential(0.004, 2, 15)
         )
-        self.looks = Counter(f"{prefix}_job_syncs_total", "Job syncs.", look)
+        self.syncs = Counter(f"{prefix}_job_syncs_total", "Job syncs.", labels)
         self.finished = Counter(
             f"{prefix}_jobs_finished_total", "Finished Jobs.", ("completion_mode", "result", "reason")
         )
@@ -41,6 +41,6 @@ class JobMetrics:
     @property
     def families(self) -> tuple[Family, ...]:
         return (
-            self.duration, self.looks, self.finished, self.external, self.pods_finished, self.by_policy, self.indexes,
+            self.duration, self.syncs, self.finished, self.external, self.pods_finished, self.by_policy, self.indexes,
             self.created, self.held,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import JOBS, Json, key_of
 from controllers.workloads.common.references import controller_of
 from controllers.workloads.jobs.manager import remove_finalizer
-from controllers.workloads.jobs.reconcile import OURSELVES
+from controllers.workloads.jobs.reconcile import CONTROLLER_NAME
 from controllers.workloads.jobs.template import has_finalizer
 from controllers.workloads.jobs.verdict import is_over
 
@@ -49,6 +49,6 @@ class Orphans:
         job = self._jobs.get(f"{pod['metadata']['namespace']}/{owner['name']}")
         if job is None or job["metadata"]["uid"] != owner["uid"]:
             return True
-        if self._managed_by and job["spec"].get("managedBy") not in (None, OURSELVES):
+        if self._managed_by and job["spec"].get("managedBy") not in (None, CONTROLLER_NAME):
             return False
         return is_over(job)

@@ -33,7 +33,7 @@ def match(policy: Json | None, pod: Json) -> Match:
     """Match a failed pod against a Job's `podFailurePolicy`."""
     for number, rule in enumerate((policy or {}).get("rules") or ()):
         action = rule.get("action", "")
-        why = _matched(rule, pod)
+        why = _describe_match(rule, pod)
         if why and action in ("Ignore", "FailIndex", "Count"):
             return Match(action)
         if why and action == "FailJob":
@@ -41,7 +41,7 @@ def match(policy: Json | None, pod: Json) -> Match:
     return NO_MATCH
 
 
-def _matched(rule: Json, pod: Json) -> str:
+def _describe_match(rule: Json, pod: Json) -> str:
     """Return a description of the pod's matching part, or ""."""
     status, where = pod.get("status") or {}, f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     if rule.get("onExitCodes") is not None:
@@ -72,7 +72,7 @@ def fail_message(policy: Json | None, failed: Iterable[Json]) -> str:
     return next((found.message for pod in failed if (found := match(policy, pod)).message), "")
 
 
-def met(policy: Json | None, completions: int, succeeded: Collection[int]) -> str:
+def match_success(policy: Json | None, completions: int, succeeded: Collection[int]) -> str:
     """Return the message of the met rule of a `successPolicy`, or ""."""
     for number, rule in enumerate((policy or {}).get("rules") or () if succeeded else ()):
         count = rule.get("succeededCount")

@@ -23,7 +23,7 @@ from controllers.workloads.jobs.policies import match
 from controllers.workloads.jobs.template import has_finalizer
 
 #: The value of `managedBy` for this controller; Jobs with other values are ignored.
-OURSELVES: Final = "kubernetes.io/job-controller"
+CONTROLLER_NAME: Final = "kubernetes.io/job-controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Gates:
 
 
 @dataclass(slots=True)
-class Look:
+class ReconcilePass:
     """One pass over a Job.
 
     `job` is the initial object, `status` the updated status. `removing` has the uids of pods whose finalizer is being
@@ -72,8 +72,8 @@ class Look:
     succeeded: int = 0
     failed: int = 0
     #: Uids in status.uncountedTerminatedPods at the start.
-    noted_succeeded: frozenset[str] = frozenset()
-    noted_failed: frozenset[str] = frozenset()
+    uncounted_succeeded: frozenset[str] = frozenset()
+    uncounted_failed: frozenset[str] = frozenset()
     succeeded_before: set[int] = field(default_factory=set)
     succeeded_indexes: set[int] = field(default_factory=set)
     failed_indexes: set[int] | None = None
@@ -85,32 +85,32 @@ class Look:
     @classmethod
     def at(
         cls, job: Json, pods: list[Json], removing: Collection[str], gates: Gates, now: datetime, record: Record
-    ) -> Look:
+    ) -> ReconcilePass:
         """Count the pods of a Job. `record` has its failures so far."""
         status = dict(job.get("status") or {})
         uncounted = status.get("uncountedTerminatedPods") or {}
         status["uncountedTerminatedPods"] = {name: list(uids) for name, uids in uncounted.items() if uids}
-        look = cls(job, pods, removing, gates, now, record, status)
-        look.noted_succeeded = frozenset(uncounted.get("succeeded") or ())
-        look.noted_failed = frozenset(uncounted.get("failed") or ())
-        look._count()
-        return look
+        this = cls(job, pods, removing, gates, now, record, status)
+        this.uncounted_succeeded = frozenset(uncounted.get("succeeded") or ())
+        this.uncounted_failed = frozenset(uncounted.get("failed") or ())
+        this._count()
+        return this
 
     def _count(self) -> None:
         self.active_pods = [pod for pod in self.pods if is_active(pod)]
         self.active = len(self.active_pods)
         self.ready = sum(map(is_ready, self.active_pods))
         self.terminating = sum(map(is_terminating, self.pods))
-        succeeded = list(self._new(self.noted_succeeded, lambda pod: phase(pod) == "Succeeded"))
-        failed = list(self._new(self.noted_failed, self.is_failed))
+        succeeded = list(self._uncounted_pods(self.uncounted_succeeded, lambda pod: phase(pod) == "Succeeded"))
+        failed = list(self._uncounted_pods(self.uncounted_failed, self.is_failed))
         counted = sum(match(self.failure_policy, pod).counts for pod in failed)
-        self.succeeded = self.status.get("succeeded", 0) + len(succeeded) + len(self.noted_succeeded)
-        self.failed = self.status.get("failed", 0) + counted + len(self.noted_failed)
+        self.succeeded = self.status.get("succeeded", 0) + len(succeeded) + len(self.uncounted_succeeded)
+        self.failed = self.status.get("failed", 0) + counted + len(self.uncounted_failed)
         self.record = self.record.after(succeeded, failed)
         if self.indexed:
             self._count_indexes()
 
-    def _new(self, noted: Collection[str], chosen: Callable[[Json], bool]) -> Iterator[Json]:
+    def _uncounted_pods(self, noted: Collection[str], chosen: Callable[[Json], bool]) -> Iterator[Json]:
         """Yield the uncounted pods for which `chosen` is true."""
         for pod in self.pods:
             uid = pod["metadata"]["uid"]
@@ -132,7 +132,7 @@ class Look:
         if limit is not None:
             before = parse_indexes(self.status.get("failedIndexes") or "", completions)
             self.failed_indexes = before | {index for index, pod in with_index if self._is_index_failed(pod, limit)}
-            self._find_replaced()
+            self._find_failed_to_replace()
 
     def _is_index_failed(self, pod: Json, limit: int) -> bool:
         if not self.is_failed(pod):
@@ -140,9 +140,9 @@ class Look:
         found = match(self.failure_policy, pod)
         return found.action == "FailIndex" or (found.counts and failures(pod) >= limit)
 
-    def _find_replaced(self) -> None:
+    def _find_failed_to_replace(self) -> None:
         settled = self.succeeded_indexes | (self.failed_indexes or set()) | indexes_of(self.active_pods)
-        for pod in self._new((), self.is_failed):
+        for pod in self._uncounted_pods((), self.is_failed):
             index = self.valid_index(pod)
             if index is None or index in settled:
                 continue
@@ -201,7 +201,7 @@ class Look:
     def failed_pods(self) -> Iterable[Json]:
         return (pod for pod in self.pods if self.is_failed(pod))
 
-    def removed(self, deleted: int, ready: int) -> None:
+    def subtract_deleted(self, deleted: int, ready: int) -> None:
         """Record deleted active pods, with the number of ready ones."""
         self.active -= deleted
         self.terminating += deleted

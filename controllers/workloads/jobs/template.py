@@ -6,7 +6,7 @@ from typing import Final
 
 from controllers.runtime.kinds import JOBS, Json
 from controllers.workloads.common.references import controller_reference
-from controllers.workloads.common.templates import pod_of
+from controllers.workloads.common.templates import build_pod
 from controllers.workloads.jobs.indexes import ANNOTATION
 
 #: The finalizer of pods that are not counted yet.
@@ -25,7 +25,7 @@ def new_pod(job: Json, index: int | None, annotations: dict[str, str], group: Js
 
     `annotations` are added. `index` is the completion index, `group` the PodGroup.
     """
-    pod = pod_of(job["spec"]["template"], job, controller_reference(job, JOBS))
+    pod = build_pod(job["spec"]["template"], job, controller_reference(job, JOBS))
     metadata, spec = pod["metadata"], dict(pod["spec"])
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]

@@ -20,17 +20,20 @@ from controllers.workloads.jobs.indexes import format_indexes, index_of, parse_i
 from controllers.workloads.jobs.manager import remove_finalizer
 from controllers.workloads.jobs.metrics import JobMetrics
 from controllers.workloads.jobs.policies import match
-from controllers.workloads.jobs.reconcile import Look
+from controllers.workloads.jobs.reconcile import ReconcilePass
 from controllers.workloads.jobs.verdict import as_final, interim, with_status
 
-_MOST: Final = 500
+_MAX_PODS: Final = 500
 _TOO_MANY: Final = "Too many succeeded pods running after completion count reached"
 #: Omitted if zero.
 _COUNTS: Final = ("active", "succeeded", "failed")
 
 
 class Tracker:
-    """The counting for all Jobs. `records` and `removing` belong to the component; `wrote` records each write."""
+    """The counting for all Jobs.
+
+    `records` and `removing` belong to the component. `record_write` is called with each written Job.
+    """
 
     def __init__(
         self,
@@ -39,17 +42,17 @@ class Tracker:
         metrics: JobMetrics,
         records: dict[str, Record],
         removing: set[str],
-        wrote: Callable[[Json], Json],
+        record_write: Callable[[Json], Json],
     ) -> None:
         self._client, self._recorder, self._metrics = client, recorder, metrics
-        self._records, self._removing, self._wrote = records, removing, wrote
+        self._records, self._removing, self._record_write = records, removing, record_write
 
-    async def track(self, look: Look, changed: bool) -> None:
+    async def track(self, this: ReconcilePass, changed: bool) -> None:
         """Count the pods, and write the status if `changed` or if any was counted. Raise StatusError."""
-        if look.indexed:
-            look.pods.sort(key=_by_index)
-        counting = _Counting(look, changed)
-        counting.note()
+        if this.indexed:
+            this.pods.sort(key=_by_index)
+        counting = _Counting(this, changed)
+        counting.record_ended()
         counting.conclude()
         changed = await self._flush(counting)
         finished = not counting.full and counting.finish()
@@ -57,20 +60,20 @@ class Tracker:
             return
         await self._write(counting)
         if finished:
-            self._tell_end(look)
+            self._record_end(this)
 
     async def _flush(self, counting: _Counting) -> bool:
         """Write recorded uids and remove the finalizers. Return whether the status has changed since.
 
         Raise StatusError.
         """
-        look = counting.look
+        this = counting.job_pass
         if counting.changed:
             await self._write(counting)
-            self._records[key_of(look.job)] = look.record
+            self._records[key_of(this.job)] = this.record
         for action, number in counting.actions.items():
             self._metrics.by_policy.sample(action).value += number
-        failures = await all_of(self._let_go(pod, counting.with_finalizer) for pod in counting.leaving)
+        failures = await all_of(self._remove_finalizer(pod, counting.with_finalizer) for pod in counting.counted)
         changed = counting.clean()
         if failures:
             if changed:
@@ -78,7 +81,7 @@ class Tracker:
             raise failures[0]
         return changed
 
-    async def _let_go(self, pod: Json, with_finalizer: set[str]) -> None:
+    async def _remove_finalizer(self, pod: Json, with_finalizer: set[str]) -> None:
         uid = pod["metadata"]["uid"]
         self._removing.add(uid)
         try:
@@ -90,155 +93,155 @@ class Tracker:
         with_finalizer.discard(uid)
 
     async def _write(self, counting: _Counting) -> None:
-        look = counting.look
-        status = {name: value for name, value in look.status.items() if value or name not in _COUNTS}
-        look.job = self._wrote(await self._client.update_status(JOBS, {**look.job, "status": status}))
-        counting.tell(self._metrics)
+        this = counting.job_pass
+        status = {name: value for name, value in this.status.items() if value or name not in _COUNTS}
+        this.job = self._record_write(await self._client.update_status(JOBS, {**this.job, "status": status}))
+        counting.update_metrics(self._metrics)
         counting.changed = False
 
-    def _tell_end(self, look: Look) -> None:
-        assert look.finished is not None, "the Job is finished"
-        job, reason = look.job, look.finished.get("reason", "")
-        if look.finished["type"] == "Failed":
-            self._recorder.record(job, "Warning", reason, look.finished.get("message", ""))
-            self._metrics.finished.inc(look.mode, "failed", reason)
+    def _record_end(self, this: ReconcilePass) -> None:
+        assert this.finished is not None, "the Job is finished"
+        job, reason = this.job, this.finished.get("reason", "")
+        if this.finished["type"] == "Failed":
+            self._recorder.record(job, "Warning", reason, this.finished.get("message", ""))
+            self._metrics.finished.inc(this.mode, "failed", reason)
             return
-        if look.completions is not None and look.status.get("succeeded", 0) > look.completions:
+        if this.completions is not None and this.status.get("succeeded", 0) > this.completions:
             self._recorder.record(job, "Warning", "TooManySucceededPods", _TOO_MANY)
         self._recorder.record(job, "Normal", "Completed", "Job completed")
-        self._metrics.finished.inc(look.mode, "succeeded", reason)
+        self._metrics.finished.inc(this.mode, "succeeded", reason)
 
 
 class _Counting:
     """The changes of one status write. `changed` marks a required write."""
 
-    def __init__(self, look: Look, changed: bool) -> None:
-        self.look, self.changed = look, changed
-        self.with_finalizer = {pod["metadata"]["uid"] for pod in look.pods if look.is_uncounted(pod)}
+    def __init__(self, this: ReconcilePass, changed: bool) -> None:
+        self.job_pass, self.changed = this, changed
+        self.with_finalizer = {pod["metadata"]["uid"] for pod in this.pods if this.is_uncounted(pod)}
         #: Pods whose finalizer will be removed.
-        self.leaving: list[Json] = []
+        self.counted: list[Json] = []
         #: Set when the limit of pods per pass is reached.
         self.full = False
         self.actions: Tally[str] = Tally()
-        self._told = dict(look.job.get("status") or {})
+        self._reported = dict(this.job.get("status") or {})
 
     def clean(self) -> bool:
         """Count the uids whose finalizers are gone. Return whether the status has changed."""
-        changed, uncounted = False, self.look.status["uncountedTerminatedPods"]
+        changed, uncounted = False, self.job_pass.status["uncountedTerminatedPods"]
         for field in ("succeeded", "failed"):
             uids = uncounted.get(field) or []
             kept = [uid for uid in uids if uid in self.with_finalizer]
             if len(kept) != len(uids):
                 changed = True
-                self.look.status[field] = self.look.status.get(field, 0) + len(uids) - len(kept)
+                self.job_pass.status[field] = self.job_pass.status.get(field, 0) + len(uids) - len(kept)
                 uncounted.pop(field)
                 if kept:
                     uncounted[field] = kept
         return changed
 
-    def note(self) -> None:
+    def record_ended(self) -> None:
         """Record the uids of ended pods."""
-        look = self.look
+        this = self.job_pass
         self.changed |= self.clean()
         indexes: set[int] = set()
-        for pod in look.pods:
-            if not look.is_uncounted(pod) or not self._may_leave(pod):
+        for pod in this.pods:
+            if not this.is_uncounted(pod) or not self._is_countable(pod):
                 continue
-            self.leaving.append(pod)
-            if phase(pod) == "Succeeded" and pod["metadata"]["uid"] not in look.noted_failed:
-                self._note_success(pod, indexes)
-            elif look.is_failed(pod) or (look.finished is not None and look.finished["type"] != "SuccessCriteriaMet"):
-                self._note_failure(pod)
-            noted = sum(map(len, look.status["uncountedTerminatedPods"].values()))
-            if len(indexes) + noted >= _MOST:
+            self.counted.append(pod)
+            if phase(pod) == "Succeeded" and pod["metadata"]["uid"] not in this.uncounted_failed:
+                self._record_success(pod, indexes)
+            elif this.is_failed(pod) or (this.finished is not None and this.finished["type"] != "SuccessCriteriaMet"):
+                self._record_failure(pod)
+            noted = sum(map(len, this.status["uncountedTerminatedPods"].values()))
+            if len(indexes) + noted >= _MAX_PODS:
                 self.full = True
                 break
-        if look.indexed:
+        if this.indexed:
             self._write_indexes(indexes)
 
-    def _may_leave(self, pod: Json) -> bool:
-        look = self.look
-        if look.job["metadata"].get("deletionTimestamp") or look.finished is not None or phase(pod) == "Succeeded":
+    def _is_countable(self, pod: Json) -> bool:
+        this = self.job_pass
+        if this.job["metadata"].get("deletionTimestamp") or this.finished is not None or phase(pod) == "Succeeded":
             return True
         # The last failed pod of an index is kept until its replacement, because it stores the failure count.
-        last = look.replaced.get(index) if (index := index_of(pod)) is not None else None
-        return look.is_failed(pod) and (last is None or last["metadata"]["uid"] != pod["metadata"]["uid"])
+        last = this.replaced.get(index) if (index := index_of(pod)) is not None else None
+        return this.is_failed(pod) and (last is None or last["metadata"]["uid"] != pod["metadata"]["uid"])
 
-    def _note_success(self, pod: Json, indexes: set[int]) -> None:
-        look, uid = self.look, pod["metadata"]["uid"]
-        if look.indexed:
-            index = look.valid_index(pod)
-            if index is not None and index not in look.succeeded_before:
+    def _record_success(self, pod: Json, indexes: set[int]) -> None:
+        this, uid = self.job_pass, pod["metadata"]["uid"]
+        if this.indexed:
+            index = this.valid_index(pod)
+            if index is not None and index not in this.succeeded_before:
                 indexes.add(index)
                 self.changed = True
-        elif uid not in look.noted_succeeded:
-            look.status["uncountedTerminatedPods"].setdefault("succeeded", []).append(uid)
+        elif uid not in this.uncounted_succeeded:
+            this.status["uncountedTerminatedPods"].setdefault("succeeded", []).append(uid)
             self.changed = True
 
-    def _note_failure(self, pod: Json) -> None:
-        look, uid = self.look, pod["metadata"]["uid"]
-        if uid in look.noted_failed or (look.indexed and look.valid_index(pod) is None):
+    def _record_failure(self, pod: Json) -> None:
+        this, uid = self.job_pass, pod["metadata"]["uid"]
+        if uid in this.uncounted_failed or (this.indexed and this.valid_index(pod) is None):
             return
-        found = match(look.failure_policy, pod)
+        found = match(this.failure_policy, pod)
         if found.action:
             self.actions[found.action] += 1
         if found.counts:
-            look.status["uncountedTerminatedPods"].setdefault("failed", []).append(uid)
+            this.status["uncountedTerminatedPods"].setdefault("failed", []).append(uid)
             self.changed = True
 
     def _write_indexes(self, indexes: set[int]) -> None:
-        look = self.look
-        look.succeeded_indexes |= indexes
-        completed = format_indexes(look.succeeded_indexes)
-        before = look.status.get("completedIndexes", ""), look.status.get("failedIndexes")
-        look.status["succeeded"] = len(look.succeeded_indexes)
-        look.status.pop("completedIndexes", None)
+        this = self.job_pass
+        this.succeeded_indexes |= indexes
+        completed = format_indexes(this.succeeded_indexes)
+        before = this.status.get("completedIndexes", ""), this.status.get("failedIndexes")
+        this.status["succeeded"] = len(this.succeeded_indexes)
+        this.status.pop("completedIndexes", None)
         if completed:
-            look.status["completedIndexes"] = completed
-        failed = format_indexes(look.failed_indexes) if look.failed_indexes is not None else None
+            this.status["completedIndexes"] = completed
+        failed = format_indexes(this.failed_indexes) if this.failed_indexes is not None else None
         if failed is not None:
-            look.status["failedIndexes"] = failed
+            this.status["failedIndexes"] = failed
         self.changed |= before != (completed, failed)
 
     def conclude(self) -> None:
         """Write the interim condition of an ending Job, and derive the final one."""
-        look = self.look
-        if look.finished is None:
+        this = self.job_pass
+        if this.finished is None:
             return
         for known, final in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
-            if look.finished["type"] == known:
-                if interim(look, known) is None:
-                    look.status["conditions"] = [*(look.status.get("conditions") or ()), look.finished]
+            if this.finished["type"] == known:
+                if interim(this, known) is None:
+                    this.status["conditions"] = [*(this.status.get("conditions") or ()), this.finished]
                     self.changed = True
-                look.finished = as_final(look.finished, final, look.now)
+                this.finished = as_final(this.finished, final, this.now)
                 return
 
     def finish(self) -> bool:
         """Write the final condition unless pods are uncounted or terminating. Return whether it was written."""
-        look = self.look
-        if look.finished is None or any(look.status["uncountedTerminatedPods"].values()):
+        this = self.job_pass
+        if this.finished is None or any(this.status["uncountedTerminatedPods"].values()):
             return False
-        if look.gates.delays_the_end and look.terminating > 0:
+        if this.gates.delays_the_end and this.terminating > 0:
             return False
-        conditions = look.status.get("conditions") or []
-        look.status["conditions"] = with_status(conditions, look.finished) or conditions
-        if look.finished["type"] == "Complete":
-            look.status["completionTime"] = look.finished["lastTransitionTime"]
+        conditions = this.status.get("conditions") or []
+        this.status["conditions"] = with_status(conditions, this.finished) or conditions
+        if this.finished["type"] == "Complete":
+            this.status["completionTime"] = this.finished["lastTransitionTime"]
         return True
 
-    def tell(self, metrics: JobMetrics) -> None:
+    def update_metrics(self, metrics: JobMetrics) -> None:
         """Update the metrics with the counts since the last write."""
-        look, old, new = self.look, self._told, self.look.status
+        this, old, new = self.job_pass, self._reported, self.job_pass.status
         succeeded, failed = (max(0, new.get(name, 0) - old.get(name, 0)) for name in ("succeeded", "failed"))
-        metrics.pods_finished.sample(look.mode, "succeeded").value += succeeded
-        metrics.pods_finished.sample(look.mode, "failed").value += failed
-        if look.indexed:
-            label = "global" if look.failed_indexes is None else "perIndex"
+        metrics.pods_finished.sample(this.mode, "succeeded").value += succeeded
+        metrics.pods_finished.sample(this.mode, "failed").value += failed
+        if this.indexed:
+            label = "global" if this.failed_indexes is None else "perIndex"
             metrics.indexes.sample("succeeded", label).value += succeeded
-            if look.failed_indexes is not None:
-                before = parse_indexes(old.get("failedIndexes") or "", look.completions or 0)
-                metrics.indexes.sample("failed", label).value += max(0, len(look.failed_indexes) - len(before))
-        self._told = {**new, "failedIndexes": new.get("failedIndexes")}
+            if this.failed_indexes is not None:
+                before = parse_indexes(old.get("failedIndexes") or "", this.completions or 0)
+                metrics.indexes.sample("failed", label).value += max(0, len(this.failed_indexes) - len(before))
+        self._reported = {**new, "failedIndexes": new.get("failedIndexes")}
 
 
 def _by_index(pod: Json) -> int:

@@ -1,7 +1,7 @@
 """Decides whether and how a Job ends. Pure.
 
-The order is: existing interim conditions, the pod failure policy, the limits, the indexes, the success policy. `ended`
-comes last, because it needs the pods left after creations and deletions.
+The order is: existing interim conditions, the pod failure policy, the limits, the indexes, the success policy.
+`find_success` comes last, because it needs the pods left after creations and deletions.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
 from controllers.workloads.common.conditions import condition_of
 from controllers.workloads.common.pod_states import phase
-from controllers.workloads.jobs.policies import fail_message, met
-from controllers.workloads.jobs.reconcile import Look
+from controllers.workloads.jobs.policies import fail_message, match_success
+from controllers.workloads.jobs.reconcile import ReconcilePass
 
 _LIMIT: Final = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 _DEADLINE: Final = ("DeadlineExceeded", "Job was active longer than specified deadline")
@@ -41,46 +41,46 @@ def is_over(job: Json) -> bool:
     return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
 
 
-def interim(look: Look, type: str) -> Json | None:
+def interim(this: ReconcilePass, type: str) -> Json | None:
     """Return the true condition of a type, or None."""
-    found = condition_of(look.status, type)
+    found = condition_of(this.status, type)
     return found if found is not None and found["status"] == "True" else None
 
 
-def judge(look: Look) -> Json | None:
+def judge(this: ReconcilePass) -> Json | None:
     """Return the condition with which the Job will end, or None."""
-    if (known := interim(look, "SuccessCriteriaMet")) is not None:
+    if (known := interim(this, "SuccessCriteriaMet")) is not None:
         return known
-    if (target := interim(look, "FailureTarget")) is not None:
-        return as_final(target, "Failed", look.now)
-    if text := fail_message(look.failure_policy, look.failed_pods()):
-        return condition("FailureTarget", "True", "PodFailurePolicy", text, look.now)
-    if look.failed > look.spec.get("backoffLimit", 6) or _restarted_too_often(look):
-        return _failure(look, _LIMIT)
-    left = deadline_in(look)
+    if (target := interim(this, "FailureTarget")) is not None:
+        return as_final(target, "Failed", this.now)
+    if text := fail_message(this.failure_policy, this.failed_pods()):
+        return condition("FailureTarget", "True", "PodFailurePolicy", text, this.now)
+    if this.failed > this.spec.get("backoffLimit", 6) or _exceeds_restarts(this):
+        return _failure(this, _LIMIT)
+    left = deadline_in(this)
     if left is not None and left <= timedelta():
-        return _failure(look, _DEADLINE)
-    return _judge_indexes(look) if look.indexed else None
+        return _failure(this, _DEADLINE)
+    return _judge_indexes(this) if this.indexed else None
 
 
-def _judge_indexes(look: Look) -> Json | None:
-    completions = look.completions or 0
-    if look.failed_indexes is not None:
-        number, most = len(look.failed_indexes), look.spec.get("maxFailedIndexes")
+def _judge_indexes(this: ReconcilePass) -> Json | None:
+    completions = this.completions or 0
+    if this.failed_indexes is not None:
+        number, most = len(this.failed_indexes), this.spec.get("maxFailedIndexes")
         if most is not None and number > most:
-            return _failure(look, _MAX_FAILED)
-        if number and number + len(look.succeeded_indexes) >= completions:
-            return _failure(look, _FAILED)
-    if text := met(look.spec.get("successPolicy"), completions, look.succeeded_indexes):
-        return condition("SuccessCriteriaMet", "True", "SuccessPolicy", text, look.now)
+            return _failure(this, _MAX_FAILED)
+        if number and number + len(this.succeeded_indexes) >= completions:
+            return _failure(this, _FAILED)
+    if text := match_success(this.spec.get("successPolicy"), completions, this.succeeded_indexes):
+        return condition("SuccessCriteriaMet", "True", "SuccessPolicy", text, this.now)
     return None
 
 
-def ended(look: Look) -> Json | None:
+def find_success(this: ReconcilePass) -> Json | None:
     """Return the condition of a successful Job; None while pods are missing or active."""
-    if look.active or (look.succeeded < look.completions if look.completions is not None else not look.succeeded):
+    if this.active or (this.succeeded < this.completions if this.completions is not None else not this.succeeded):
         return None
-    return condition("SuccessCriteriaMet" if look.gates.delays_the_end else "Complete", "True", *_COMPLETED, look.now)
+    return condition("SuccessCriteriaMet" if this.gates.delays_the_end else "Complete", "True", *_COMPLETED, this.now)
 
 
 def as_final(interim: Json, type: str, now: datetime) -> Json:
@@ -88,24 +88,24 @@ def as_final(interim: Json, type: str, now: datetime) -> Json:
     return condition(type, "True", interim.get("reason", ""), interim.get("message", ""), now)
 
 
-def _failure(look: Look, why: tuple[str, str]) -> Json:
-    return condition("FailureTarget" if look.gates.delays_the_end else "Failed", "True", *why, look.now)
+def _failure(this: ReconcilePass, why: tuple[str, str]) -> Json:
+    return condition("FailureTarget" if this.gates.delays_the_end else "Failed", "True", *why, this.now)
 
 
-def deadline_in(look: Look) -> timedelta | None:
+def deadline_in(this: ReconcilePass) -> timedelta | None:
     """Return the time until `activeDeadlineSeconds` expire, or None."""
-    seconds, start = look.spec.get("activeDeadlineSeconds"), look.status.get("startTime")
-    if seconds is None or start is None or look.suspended:
+    seconds, start = this.spec.get("activeDeadlineSeconds"), this.status.get("startTime")
+    if seconds is None or start is None or this.suspended:
         return None
-    return parse_time(start) + go_seconds(seconds) - look.now
+    return parse_time(start) + go_seconds(seconds) - this.now
 
 
-def _restarted_too_often(look: Look) -> bool:
+def _exceeds_restarts(this: ReconcilePass) -> bool:
     """Return whether container restarts exceed the back-off limit (restart policy OnFailure)."""
-    if look.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
+    if this.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
-    limit = look.spec.get("backoffLimit", 6)
-    number = sum(map(_restarts, (pod for pod in look.pods if phase(pod) in ("Running", "Pending"))))
+    limit = this.spec.get("backoffLimit", 6)
+    number = sum(map(_restarts, (pod for pod in this.pods if phase(pod) in ("Running", "Pending"))))
     return number > 0 if limit == 0 else number >= limit
 
 

@@ -21,7 +21,7 @@ from controllers.runtime.times import parse_time
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.conditions import condition, condition_of, with_condition, without_condition
 from controllers.workloads.common.expectations import Expectations
-from controllers.workloads.common.object_cache import Remembered
+from controllers.workloads.common.object_cache import ObjectCache
 from controllers.workloads.common.owned import Owned, selector_of
 from controllers.workloads.common.pod_control import BURST, PodControl, all_of, in_terminating_namespace, slow_start
 from controllers.workloads.common.pod_states import (
@@ -64,7 +64,7 @@ class ReplicaSets(Workload):
         self._control = PodControl(self.client, self.recorder, kind)
         self._expectations = Expectations()
         #: Uid and generation of the owner, and cached states of its pods, by key.
-        self._found: dict[str, tuple[tuple[str, int], Remembered[_Pod]]] = {}
+        self._pod_states: dict[str, tuple[tuple[str, int], ObjectCache[_Pod]]] = {}
         pods = self.need(informers.of(PODS))
         self._pods = Owned(self.owners, pods, self._pod_changed, self._expectations)
         self._siblings = self.owners.index(
@@ -92,13 +92,13 @@ class ReplicaSets(Workload):
         else:
             self._controller.queue.add_after(key, min(number * PER_POD, LONGEST))
 
-    def gone(self, key: str) -> None:
-        self._expectations.forget(key)
-        self._found.pop(key, None)
+    def owner_deleted(self, key: str) -> None:
+        self._expectations.remove(key)
+        self._pod_states.pop(key, None)
 
     async def sync(self, key: str, owner: Json) -> timedelta | None:
-        satisfied = self._expectations.satisfied(key)
-        found = self._remembered(key, owner).of(self._pods.of(owner))
+        is_satisfied = self._expectations.is_satisfied(key)
+        found = self._states_of(key, owner).of(self._pods.of(owner))
         disputed = [pod for pod, each in found if each.active and not each.mine]
         if disputed:
             claimer = Claimer(self.client, owner, self.kind, selector_of(owner), PODS)
@@ -108,7 +108,7 @@ class ReplicaSets(Workload):
             ]
         active = [(pod, each) for pod, each in found if each.active]
         failure = None
-        if satisfied and not owner["metadata"].get("deletionTimestamp"):
+        if is_satisfied and not owner["metadata"].get("deletionTimestamp"):
             failure = await self._manage(key, owner, [pod for pod, _ in active])
         terminating = sum(each.terminating and each.mine for _, each in found)
         status = self._status(owner, active, terminating, failure)
@@ -119,15 +119,15 @@ class ReplicaSets(Workload):
         seconds = owner["spec"].get("minReadySeconds", 0)
         return next_availability((pod for pod, _ in active), seconds, now())
 
-    def _remembered(self, key: str, owner: Json) -> Remembered[_Pod]:
+    def _states_of(self, key: str, owner: Json) -> ObjectCache[_Pod]:
         """Return the cache of an owner's pod states, valid for one generation."""
         uid: str = owner["metadata"]["uid"]
         state = (uid, owner["metadata"].get("generation", 0))
-        known = self._found.get(key)
+        known = self._pod_states.get(key)
         if known is None or known[0] != state:
             selector = selector_of(owner)
             template = from_labels((owner["spec"].get("template") or {}).get("metadata", {}).get("labels") or {})
-            known = self._found[key] = (state, Remembered(lambda pod: _look_at(pod, uid, selector, template)))
+            known = self._pod_states[key] = (state, ObjectCache(lambda pod: _examine(pod, uid, selector, template)))
         return known[1]
 
     async def _manage(self, key: str, owner: Json, active: list[Json]) -> Exception | None:
@@ -151,7 +151,7 @@ class ReplicaSets(Workload):
                     raise
 
         made, failure = await slow_start(count, create)
-        self._expectations.created(key, count - made)
+        self._expectations.observe_creation(key, count - made)
         return failure
 
     async def _delete(self, key: str, owner: Json, active: list[Json], count: int) -> Exception | None:
@@ -165,7 +165,7 @@ class ReplicaSets(Workload):
             try:
                 await self._control.delete(owner, pod)
             except Exception as error:
-                self._expectations.deleted(key, pod["metadata"]["uid"])
+                self._expectations.observe_deletion(key, pod["metadata"]["uid"])
                 if not is_reason(error, "NotFound"):
                     raise
 
@@ -236,7 +236,7 @@ class _Pod:
     ready: bool
 
 
-def _look_at(pod: Json, uid: str, selector: LabelSelector, template: LabelSelector) -> _Pod:
+def _examine(pod: Json, uid: str, selector: LabelSelector, template: LabelSelector) -> _Pod:
     labels, controller = pod["metadata"].get("labels"), controller_of(pod)
     return _Pod(
         is_active(pod),

@@ -13,7 +13,7 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json, Kind
 from controllers.workloads.common.references import controller_reference
-from controllers.workloads.statefulset.identity import claim_name, claim_templates, number_of, numbers_wanted
+from controllers.workloads.statefulset.identity import claim_name, claim_templates, desired_numbers, number_of
 
 
 class ClaimError(Exception):
@@ -21,12 +21,16 @@ class ClaimError(Exception):
 
 
 class Claims:
-    """The claims of all StatefulSets. `wrote` is called with each written claim and its owner."""
+    """The claims of all StatefulSets. `record_write` is called with each written claim and its owner."""
 
     def __init__(
-        self, client: Client, claims: Informer, recorder: CoreEventRecorder, wrote: Callable[[Json, Json], object]
+        self,
+        client: Client,
+        claims: Informer,
+        recorder: CoreEventRecorder,
+        record_write: Callable[[Json, Json], object],
     ) -> None:
-        self._client, self._claims, self._recorder, self._wrote = client, claims, recorder, wrote
+        self._client, self._claims, self._recorder, self._record_write = client, claims, recorder, record_write
 
     def _of(self, owner: Json, pod: Json) -> list[tuple[Json, Json | None]]:
         """Return the desired and the existing state of each claim of a pod."""
@@ -57,7 +61,7 @@ class Claims:
         name, which = wanted["metadata"]["name"], pod["metadata"]["name"]
         set_name = owner["metadata"]["name"]
         try:
-            self._wrote(owner, await self._client.create(VOLUME_CLAIMS, wanted))
+            self._record_write(owner, await self._client.create(VOLUME_CLAIMS, wanted))
         except StatusError as error:
             if not is_reason(error, "AlreadyExists"):
                 text = f"Create Claim {name} for Pod {which} in StatefulSet {set_name} failed error: {error}"
@@ -67,24 +71,27 @@ class Claims:
         self._recorder.record(owner, "Normal", "SuccessfulCreate", text)
         return []
 
-    def settled(self, owner: Json, pod: Json) -> bool:
+    def has_owners(self, owner: Json, pod: Json) -> bool:
         """Return whether all existing claims have the owners required by the policy."""
-        return all(claim is None or _is_settled(claim, owner, pod) for _, claim in self._of(owner, pod))
+        return all(claim is None or _has_owners(claim, owner, pod) for _, claim in self._of(owner, pod))
 
-    async def settle(self, owner: Json, pod: Json) -> None:
+    async def set_owners(self, owner: Json, pod: Json) -> None:
         """Set these owners. Raise StatusError."""
         for _, claim in self._of(owner, pod):
             if claim is None:
                 continue
-            if _is_anothers(claim, owner, pod):
+            if _is_foreign(claim, owner, pod):
                 text = (
                     f"PersistentVolumeClaim {claim['metadata']['name']} has a conflicting OwnerReference that acts as "
                     "a manging controller, the retention policy is ignored for this claim"
                 )
                 self._recorder.record(owner, "Warning", "ConflictingController", text)
-            if not _is_settled(claim, owner, pod):
-                wanted = {**claim, "metadata": {**claim["metadata"], "ownerReferences": _owners(claim, owner, pod)}}
-                self._wrote(owner, await self._client.update(VOLUME_CLAIMS, wanted))
+            if not _has_owners(claim, owner, pod):
+                wanted = {
+                    **claim,
+                    "metadata": {**claim["metadata"], "ownerReferences": _owner_references(claim, owner, pod)},
+                }
+                self._record_write(owner, await self._client.update(VOLUME_CLAIMS, wanted))
 
     def is_stale(self, owner: Json, pod: Json) -> bool:
         """Return whether a claim belongs to an earlier pod of the same name and will be deleted with it."""
@@ -99,14 +106,14 @@ def _policy(owner: Json) -> tuple[str, str]:
     return given.get("whenDeleted", "Retain"), given.get("whenScaled", "Retain")
 
 
-def _owners_wanted(owner: Json, pod: Json) -> tuple[bool, bool]:
+def _desired_owners(owner: Json, pod: Json) -> tuple[bool, bool]:
     """Return whether the StatefulSet, and whether the pod, must own a claim."""
     when_deleted, when_scaled = _policy(owner)
-    condemned = when_scaled == "Delete" and number_of(pod) not in numbers_wanted(owner)
+    condemned = when_scaled == "Delete" and number_of(pod) not in desired_numbers(owner)
     return when_deleted == "Delete" and not condemned, condemned
 
 
-def _names(reference: Json, obj: Json, kind: Kind) -> bool:
+def _refers_to(reference: Json, obj: Json, kind: Kind) -> bool:
     identity = (reference["apiVersion"], reference["kind"], reference["name"])
     return identity == (kind.api_version, kind.kind, obj["metadata"]["name"])
 
@@ -117,7 +124,7 @@ def _references(claim: Json) -> list[Json]:
 
 def _has_stale(claim: Json, obj: Json, kind: Kind) -> bool:
     """Return whether the claim belongs to another object of the same name."""
-    found = next((each for each in _references(claim) if _names(each, obj, kind)), None)
+    found = next((each for each in _references(claim) if _refers_to(each, obj, kind)), None)
     return found is not None and found["uid"] != obj["metadata"].get("uid", "")
 
 
@@ -125,13 +132,13 @@ def _is_owned(claim: Json, obj: Json) -> bool:
     return any(each["uid"] == obj["metadata"].get("uid", "") for each in _references(claim))
 
 
-def _is_anothers(claim: Json, owner: Json, pod: Json) -> bool:
+def _is_foreign(claim: Json, owner: Json, pod: Json) -> bool:
     """Return whether another controller owns the claim although the policy deletes claims."""
     if _policy(owner) == ("Retain", "Retain"):
         return False
     for each in _references(claim):
         for obj, kind in ((owner, STATEFUL_SETS), (pod, PODS)):
-            if _names(each, obj, kind):
+            if _refers_to(each, obj, kind):
                 if each["uid"] != obj["metadata"].get("uid", ""):
                     return True
                 break
@@ -141,26 +148,28 @@ def _is_anothers(claim: Json, owner: Json, pod: Json) -> bool:
     return False
 
 
-def _is_settled(claim: Json, owner: Json, pod: Json) -> bool:
+def _has_owners(claim: Json, owner: Json, pod: Json) -> bool:
     if _has_stale(claim, owner, STATEFUL_SETS) or _has_stale(claim, pod, PODS):
         # The claim will be garbage collected: leave it unchanged.
         return True
-    if _is_anothers(claim, owner, pod):
+    if _is_foreign(claim, owner, pod):
         return not (_is_owned(claim, owner) or _is_owned(claim, pod))
     own = {obj["metadata"].get("uid", "") for obj in (owner, pod)}
     if any(each["uid"] in own and not each.get("controller") for each in _references(claim)):
         return False
-    return _owners_wanted(owner, pod) == (_is_owned(claim, owner), _is_owned(claim, pod))
+    return _desired_owners(owner, pod) == (_is_owned(claim, owner), _is_owned(claim, pod))
 
 
-def _owners(claim: Json, owner: Json, pod: Json) -> list[Json]:
+def _owner_references(claim: Json, owner: Json, pod: Json) -> list[Json]:
     """Return the desired owner references of a claim."""
     others = [
-        each for each in _references(claim) if not (_names(each, owner, STATEFUL_SETS) or _names(each, pod, PODS))
+        each
+        for each in _references(claim)
+        if not (_refers_to(each, owner, STATEFUL_SETS) or _refers_to(each, pod, PODS))
     ]
-    if _is_anothers(claim, owner, pod):
+    if _is_foreign(claim, owner, pod):
         return others
-    by_owner, by_pod = _owners_wanted(owner, pod)
+    by_owner, by_pod = _desired_owners(owner, pod)
     if by_owner:
         others.append(controller_reference(owner, STATEFUL_SETS))
     if by_pod:

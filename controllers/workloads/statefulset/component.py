@@ -12,13 +12,13 @@ from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json, split_key
 from controllers.workloads.common.component import Workload
-from controllers.workloads.common.history import History, next_number, same_data
+from controllers.workloads.common.history import History, is_same_data, next_number
 from controllers.workloads.common.owned import Owned, selector_of
 from controllers.workloads.common.pod_states import next_availability
 from controllers.workloads.common.references import Claimer, controller_of
 from controllers.workloads.statefulset.claims import Claims
 from controllers.workloads.statefulset.identity import is_member, replicas, revision_of
-from controllers.workloads.statefulset.reconcile import Turn
+from controllers.workloads.statefulset.reconcile import ReconcilePass
 
 NAME = "statefulset-controller"
 #: Enables updates of several pods at the same time.
@@ -58,7 +58,7 @@ class StatefulSets(Workload):
             self.client,
             self.need(informers.of(VOLUME_CLAIMS)),
             self.recorder,
-            lambda owner, claim: self.wrote(owner, VOLUME_CLAIMS, claim),
+            lambda owner, claim: self.record_write(owner, VOLUME_CLAIMS, claim),
         )
 
     @property
@@ -78,19 +78,19 @@ class StatefulSets(Workload):
             ),
         )
 
-    def gone(self, key: str) -> None:
+    def owner_deleted(self, key: str) -> None:
         for measured in (self._limits, self._unavailable):
             for labels in [each for each in measured if each[:2] == split_key(key)]:
                 del measured[labels]
 
-    def _measure(self, owner: Json, turn: Turn) -> None:
+    def _measure(self, owner: Json, this: ReconcilePass) -> None:
         """Update the metrics of a set with MaxUnavailableStatefulSet."""
         if self._with_unavailable:
             policy = owner["spec"].get("podManagementPolicy", "")
             labels = (owner["metadata"]["namespace"], owner["metadata"]["name"], policy)
-            self._limits[labels] = turn.limit
-            if turn.unavailable is not None:
-                self._unavailable[labels] = turn.unavailable
+            self._limits[labels] = this.limit
+            if this.unavailable is not None:
+                self._unavailable[labels] = this.unavailable
 
     async def sync(self, key: str, owner: Json) -> timedelta | None:
         selector = selector_of(owner)
@@ -101,14 +101,14 @@ class StatefulSets(Workload):
         pods = await claimer.claim(self._pods.of(owner), also=lambda pod: is_member(owner, pod))
         current, update, collisions = await self._revisions(owner, revisions)
         at = now()
-        turn = Turn(
+        this = ReconcilePass(
             self, self._claims, owner, (current, update), pods, at, with_unavailable=self._with_unavailable
         )  # fmt: skip
         try:
-            await turn.take()
+            await this.run()
         finally:
-            self._measure(owner, turn)
-            await self._write(owner, turn, collisions)
+            self._measure(owner, this)
+            await self._write(owner, this, collisions)
         live = {each["metadata"]["name"] for each in (current, update)} | {revision_of(pod) for pod in pods}
         await self._history.truncate(revisions, live, int(owner["spec"].get("revisionHistoryLimit", 10)))
         return next_availability(pods, owner["spec"].get("minReadySeconds", 0), at)
@@ -119,25 +119,25 @@ class StatefulSets(Workload):
         collisions = status.get("collisionCount", 0)
         annotations = owner["metadata"].get("annotations")
         update = self._history.new(owner, next_number(known), collisions, annotations)
-        equal = [each for each in known if same_data(each, update)]
-        if equal and same_data(known[-1], equal[-1]):
+        equal = [each for each in known if is_same_data(each, update)]
+        if equal and is_same_data(known[-1], equal[-1]):
             update = known[-1]
         elif equal:
             update = await self._history.renumber(equal[-1], update["revision"])
-            self.wrote(owner, CONTROLLER_REVISIONS, update)
+            self.record_write(owner, CONTROLLER_REVISIONS, update)
         else:
             update, collisions = await self._history.create(owner, update, collisions)
-            self.wrote(owner, CONTROLLER_REVISIONS, update)
+            self.record_write(owner, CONTROLLER_REVISIONS, update)
         current = next((each for each in known if each["metadata"]["name"] == status.get("currentRevision")), update)
         return current, update, collisions
 
-    async def _write(self, owner: Json, turn: Turn, collisions: int) -> None:
-        counts, wanted = turn.counts(), replicas(owner)
+    async def _write(self, owner: Json, this: ReconcilePass, collisions: int) -> None:
+        counts, wanted = this.counts(), replicas(owner)
         status: Json = {
             "observedGeneration": owner["metadata"].get("generation", 0),
             **counts,
-            "currentRevision": turn.current["metadata"]["name"],
-            "updateRevision": turn.update["metadata"]["name"],
+            "currentRevision": this.current["metadata"]["name"],
+            "updateRevision": this.update["metadata"]["name"],
             "collisionCount": collisions,
         }
         rolling = (owner["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate"

@@ -7,7 +7,7 @@ from typing import Final
 
 from controllers.runtime.kinds import STATEFUL_SETS, Json
 from controllers.workloads.common.references import controller_reference
-from controllers.workloads.common.templates import pod_of
+from controllers.workloads.common.templates import build_pod
 
 REVISION_LABEL: Final = "controller-revision-hash"
 _NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
@@ -20,17 +20,17 @@ def replicas(owner: Json) -> int:
     return int(owner["spec"].get("replicas", 1))
 
 
-def first(owner: Json) -> int:
+def first_number(owner: Json) -> int:
     """Return the number of the first pod."""
     return int((owner["spec"].get("ordinals") or {}).get("start", 0))
 
 
-def numbers_wanted(owner: Json) -> range:
+def desired_numbers(owner: Json) -> range:
     """Return the desired numbers of pods."""
-    return range(first(owner), first(owner) + replicas(owner))
+    return range(first_number(owner), first_number(owner) + replicas(owner))
 
 
-def parent_and_number(name: str) -> tuple[str, int]:
+def split_name(name: str) -> tuple[str, int]:
     """Split a pod's name; ("", -1) without a number."""
     match = _NUMBERED.fullmatch(name)
     if match is None:
@@ -41,12 +41,12 @@ def parent_and_number(name: str) -> tuple[str, int]:
 
 def number_of(pod: Json) -> int:
     """Return the pod's number, or -1."""
-    return parent_and_number(pod["metadata"]["name"])[1]
+    return split_name(pod["metadata"]["name"])[1]
 
 
 def is_member(owner: Json, pod: Json) -> bool:
     """Return whether a pod's name belongs to the owner."""
-    return parent_and_number(pod["metadata"]["name"])[0] == str(owner["metadata"]["name"])
+    return split_name(pod["metadata"]["name"])[0] == str(owner["metadata"]["name"])
 
 
 def claim_name(owner: Json, template: Json, number: int) -> str:
@@ -107,7 +107,7 @@ def with_storage(owner: Json, pod: Json) -> Json:
 def new_pod(owner: Json, revision: str, number: int) -> Json:
     """Build the pod of a number from the owner's template, which is that of the revision."""
     name = f"{owner['metadata']['name']}-{number}"
-    made = pod_of(owner["spec"]["template"], owner, controller_reference(owner, STATEFUL_SETS))
+    made = build_pod(owner["spec"]["template"], owner, controller_reference(owner, STATEFUL_SETS))
     labels = {**(made["metadata"].get("labels") or {}), REVISION_LABEL: revision}
     made = {**made, "metadata": {**made["metadata"], "name": name, "labels": labels}}
     spec = {**made["spec"], "hostname": name}
@@ -118,7 +118,7 @@ def new_pod(owner: Json, revision: str, number: int) -> Json:
 
 def keeps_current(owner: Json, number: int) -> bool:
     """Return whether a missing pod is recreated with the current revision instead of the update revision."""
-    strategy, place = owner["spec"].get("updateStrategy") or {}, number - first(owner)
+    strategy, place = owner["spec"].get("updateStrategy") or {}, number - first_number(owner)
     if strategy.get("rollingUpdate") is not None:
         return place < int(strategy["rollingUpdate"].get("partition", 0))
     current = (owner.get("status") or {}).get("currentReplicas", 0)

@@ -18,13 +18,13 @@ from controllers.workloads.common.pod_control import slow_start
 from controllers.workloads.common.pod_states import is_available, is_deleted, is_ready, phase
 from controllers.workloads.statefulset.claims import ClaimError, Claims
 from controllers.workloads.statefulset.identity import (
+    desired_numbers,
     has_identity,
     has_storage,
     is_parallel,
     keeps_current,
     new_pod,
     number_of,
-    numbers_wanted,
     replicas,
     revision_of,
     with_identity,
@@ -34,7 +34,7 @@ from controllers.workloads.statefulset.identity import (
 _Step = Callable[[Json], Awaitable[bool]]
 
 
-class Turn:
+class ReconcilePass:
     """One pass over one StatefulSet.
 
     `current` and `update` are revisions. `with_unavailable` allows updates of several pods at the same time.
@@ -58,13 +58,13 @@ class Turn:
         self._updated = with_template(owner, self.update)
         self._seconds = owner["spec"].get("minReadySeconds", 0)
         self._ordered = not is_parallel(owner)
-        numbers, known = numbers_wanted(owner), {number_of(pod): pod for pod in pods}
-        self.replicas = [known[number] if number in known else self._new(number) for number in numbers]
+        numbers, known = desired_numbers(owner), {number_of(pod): pod for pod in pods}
+        self.replicas = [known[number] if number in known else self._new_pod(number) for number in numbers]
         beyond = [pod for number, pod in known.items() if number >= 0 and number not in numbers]
         self._condemned = sorted(beyond, key=number_of, reverse=True)
         self._all = list(pods)
         #: Number of pods of the current revision deleted for an update in this pass.
-        self.sent_away = 0
+        self.deleted_outdated = 0
         #: Number of unavailable pods, if computed.
         self.unavailable: int | None = None
 
@@ -74,18 +74,18 @@ class Turn:
         rolling = (self._owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         return max(1, scaled(rolling.get("maxUnavailable", 1), replicas(self._owner), up=False))
 
-    def _new(self, number: int) -> Json:
+    def _new_pod(self, number: int) -> Json:
         current = keeps_current(self._owner, number)
         revision = self.current if current else self.update
         return new_pod(with_template(self._owner, revision), revision["metadata"]["name"], number)
 
-    async def take(self) -> None:
+    async def run(self) -> None:
         """Run the pass. Raise StatusError or ClaimError."""
         if self._owner["metadata"].get("deletionTimestamp"):
             return
-        if await self._for_all(self.replicas, self._keep):
+        if await self._for_all(self.replicas, self._ensure):
             return
-        if await self._for_all(self._condemned, self._settle_claims):
+        if await self._for_all(self._condemned, self._set_claim_owners):
             return
         if await self._for_all(self._condemned, self._condemn):
             return
@@ -113,7 +113,7 @@ class Turn:
             raise failure
         return False
 
-    async def _keep(self, pod: Json) -> bool:
+    async def _ensure(self, pod: Json) -> bool:
         """Create or repair a desired pod. Return whether the pass ends."""
         if phase(pod) in ("Failed", "Succeeded"):
             if not is_deleted(pod):
@@ -130,16 +130,16 @@ class Turn:
         if self._ordered and self._has_to_wait(pod):
             return True
         matches = has_identity(self._owner, pod) and has_storage(self._owner, pod)
-        if not matches or not self._claims.settled(self._updated, pod):
+        if not matches or not self._claims.has_owners(self._updated, pod):
             await self._repair(pod)
         return False
 
     def _has_to_wait(self, pod: Json) -> bool:
         return is_deleted(pod) or not self._is_running(pod) or not self._is_available(pod)
 
-    async def _settle_claims(self, pod: Json) -> bool:
-        if not self._claims.settled(self._updated, pod):
-            await self._claims.settle(self._updated, pod)
+    async def _set_claim_owners(self, pod: Json) -> bool:
+        if not self._claims.has_owners(self._updated, pod):
+            await self._claims.set_owners(self._updated, pod)
         return False
 
     async def _condemn(self, pod: Json) -> bool:
@@ -161,7 +161,7 @@ class Turn:
     async def _update_one(self, partition: int) -> None:
         for pod in reversed(self.replicas[partition:]):
             if self._is_outdated(pod):
-                await self._send_away(pod)
+                await self._delete_outdated(pod)
                 return
             if self._is_unavailable(pod):
                 return
@@ -173,15 +173,15 @@ class Turn:
             if room <= 0:
                 return
             if self._is_outdated(pod):
-                await self._send_away(pod)
+                await self._delete_outdated(pod)
                 room -= 1
 
     def _is_outdated(self, pod: Json) -> bool:
         return revision_of(pod) != self.update["metadata"]["name"] and not is_deleted(pod)
 
-    async def _send_away(self, pod: Json) -> None:
+    async def _delete_outdated(self, pod: Json) -> None:
         await self._delete(pod)
-        self.sent_away += 1
+        self.deleted_outdated += 1
 
     def _is_running(self, pod: Json) -> bool:
         return phase(pod) == "Running" and is_ready(pod)
@@ -201,7 +201,7 @@ class Turn:
             "replicas": sum(bool(phase(pod)) for pod in self._all),
             "readyReplicas": len(running),
             "availableReplicas": sum(self._is_available(pod) for pod in running),
-            "currentReplicas": sum(revision_of(pod) == current for pod in staying) - self.sent_away,
+            "currentReplicas": sum(revision_of(pod) == current for pod in staying) - self.deleted_outdated,
             "updatedReplicas": sum(revision_of(pod) == update for pod in staying),
         }
 
@@ -209,30 +209,30 @@ class Turn:
         try:
             await self._claims.create(self._owner, pod)
         except ClaimError as error:
-            self._tell("Create", pod, error)
+            self._record("Create", pod, error)
             raise
         failure: StatusError | None = None
         try:
             made = await self._client.create(PODS, pod)
-            self._component.wrote(self._owner, PODS, made)
+            self._component.record_write(self._owner, PODS, made)
         except StatusError as error:
             if is_reason(error, "AlreadyExists"):
                 raise
             failure = error
-        await self._settle(pod)
-        self._tell("Create", pod, failure)
+        await self._set_owners(pod)
+        self._record("Create", pod, failure)
         if failure is not None:
             raise failure
 
     async def _complete_claims(self, pod: Json) -> None:
         await self._claims.create(self._owner, pod)
-        await self._settle(pod)
+        await self._set_owners(pod)
 
-    async def _settle(self, pod: Json) -> None:
+    async def _set_owners(self, pod: Json) -> None:
         try:
-            await self._claims.settle(self._owner, pod)
+            await self._claims.set_owners(self._owner, pod)
         except StatusError as error:
-            self._tell("Update", pod, error)
+            self._record("Update", pod, error)
             raise
 
     async def _repair(self, pod: Json) -> None:
@@ -242,28 +242,28 @@ class Turn:
             if not has_storage(self._updated, wanted):
                 wanted = with_storage(self._updated, wanted)
                 await self._claims.create(self._updated, wanted)
-            if not self._claims.settled(self._updated, wanted):
-                await self._claims.settle(self._updated, wanted)
+            if not self._claims.has_owners(self._updated, wanted):
+                await self._claims.set_owners(self._updated, wanted)
             if wanted is not pod:
-                self._component.wrote(self._owner, PODS, await self._client.update(PODS, wanted))
+                self._component.record_write(self._owner, PODS, await self._client.update(PODS, wanted))
         except (StatusError, ClaimError) as error:
-            self._tell("Update", pod, error)
+            self._record("Update", pod, error)
             raise
-        self._tell("Update", pod, None)
+        self._record("Update", pod, None)
 
     async def _delete(self, pod: Json) -> None:
         metadata = pod["metadata"]
         try:
             answer = await self._client.delete(PODS, metadata["name"], metadata["namespace"])
             if answer.get("kind") == "Pod":
-                self._component.wrote(self._owner, PODS, answer)
+                self._component.record_write(self._owner, PODS, answer)
         except StatusError as error:
             if not is_reason(error, "NotFound"):
-                self._tell("Delete", pod, error)
+                self._record("Delete", pod, error)
                 raise
-        self._tell("Delete", pod, None)
+        self._record("Delete", pod, None)
 
-    def _tell(self, verb: str, pod: Json, error: Exception | None) -> None:
+    def _record(self, verb: str, pod: Json, error: Exception | None) -> None:
         what = f"{verb} Pod {pod['metadata']['name']} in StatefulSet {self._owner['metadata']['name']}"
         record = self._component.recorder.record
         if error is None:
