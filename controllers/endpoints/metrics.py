@@ -20,7 +20,10 @@ class SliceMetrics:
             Gauge(f"{subsystem}_endpoints_desired", "Desired endpoints.", (), self._endpoints),
             Gauge(f"{subsystem}_num_endpoint_slices", "Existing slices.", (), self._slices),
             Gauge(
-                f"{subsystem}_desired_endpoint_slices", "Minimum number of slices if all were full.", (), self._needed
+                f"{subsystem}_desired_endpoint_slices",
+                "Number of slices if all were full.",
+                (),
+                self._count_needed,
             ),
         )
 
@@ -48,7 +51,7 @@ class SliceMetrics:
     def _slices(self) -> dict[tuple[str, ...], float]:
         return {(): sum(slices for slices, _ in self._parts())}
 
-    def _needed(self) -> dict[tuple[str, ...], float]:
+    def _count_needed(self) -> dict[tuple[str, ...], float]:
         full = (sum(-(-number // self._most) for number in endpoints) for _, endpoints in self._parts())
         return {(): sum(max(self._least, number) for number in full)}
 
@@ -68,7 +71,7 @@ class ServiceSliceMetrics(SliceMetrics):
             f"{self.subsystem}_services_count_by_traffic_distribution",
             "Services by traffic distribution.",
             ("traffic_distribution",),
-            self._distributed,
+            self._count_distributions,
         )
 
     def remove(self, owner: str) -> None:
@@ -79,7 +82,7 @@ class ServiceSliceMetrics(SliceMetrics):
     def families(self) -> tuple[Family, ...]:
         return (*super().families, self.syncs, self.changed, self._by_distribution)
 
-    def _distributed(self) -> dict[tuple[str, ...], float]:
+    def _count_distributions(self) -> dict[tuple[str, ...], float]:
         numbers: dict[tuple[str, ...], float] = {}
         for each in self.distributions.values():
             if each:

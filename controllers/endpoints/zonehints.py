@@ -33,11 +33,11 @@ class _NoHintsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Allocation:
-    """The wanted, minimum and maximum numbers of endpoints of a zone."""
+    """The minimum, maximum and desired numbers of endpoints of a zone."""
 
     least: int
     most: int
-    wanted: float
+    desired: float
 
 
 def shares_of(nodes: Iterable[Json]) -> dict[str, float]:
@@ -194,8 +194,8 @@ def _allocations(number: int, shares: Mapping[str, float]) -> dict[str, _Allocat
 
 def _plan_moves(allocations: Mapping[str, _Allocation], given: Counter[str]) -> tuple[Counter[str], Counter[str]]:
     """Return the numbers of endpoints given and received by zones; both have the same total."""
-    too_many = {zone: given[zone] - each.wanted for zone, each in allocations.items() if given[zone] > each.wanted}
-    too_few = {zone: each.wanted - given[zone] for zone, each in allocations.items() if given[zone] < each.wanted}
+    too_many = {zone: given[zone] - each.desired for zone, each in allocations.items() if given[zone] > each.desired}
+    too_few = {zone: each.desired - given[zone] for zone, each in allocations.items() if given[zone] < each.desired}
     giving: Counter[str] = Counter()
     receiving: Counter[str] = Counter()
     while too_many and too_few:

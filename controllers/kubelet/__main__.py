@@ -115,7 +115,7 @@ def read(arguments: Sequence[str] | None) -> Given:
         emulated_version=release(given.emulated_version),
     )
     if given.attached:
-        threading.Thread(target=_when_stdin_ends, daemon=True).start()
+        threading.Thread(target=_stop_with_stdin, daemon=True).start()
     return Given(
         cluster=reached,
         options=options,
@@ -142,7 +142,7 @@ def _processes(given: argparse.Namespace, plugins: Path, server: str) -> Process
     return Processes(directory=plugins / "run", announcements=known / "kubelets", cdi=cdi)
 
 
-def _when_stdin_ends() -> None:
+def _stop_with_stdin() -> None:
     """Stop this process when its parent closes the pipe."""
     with contextlib.suppress(OSError):
         while os.read(0, 4096):

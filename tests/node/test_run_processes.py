@@ -36,7 +36,7 @@ class Started:
         async with patience():
             await self.over.wait()
             while not self.log.closed:
-                await self.log.grown()
+                await self.log.wait_grown()
         assert self.process.end is not None
         return self.process.end.code
 
@@ -44,7 +44,7 @@ class Started:
         """Returns once it has written something."""
         async with patience():
             while not self.said:
-                await self.log.grown()
+                await self.log.wait_grown()
 
     @property
     def said(self) -> list[str]:
@@ -166,12 +166,12 @@ def test_of_a_long_log_the_older_half_goes_and_places_stay(tmp_path: Path, monke
         assert [text for _, text in log.lines()[0]] == ["5678", "abc", "d", "12"]
         added("3")
         assert [text for _, text in log.lines()[0]] == ["d", "12", "3"]
-        waiting = asyncio.create_task(log.grown())
+        waiting = asyncio.create_task(log.wait_grown())
         await asyncio.sleep(0)
         assert not waiting.done()
         log.close()
         await waiting
-        await log.grown()
+        await log.wait_grown()
 
     played(scenario)
 

@@ -42,7 +42,7 @@ class Health:
     updated: datetime = datetime(1, 1, 1, tzinfo=UTC)
 
     @property
-    def reported(self) -> tuple[str, str, timedelta]:
+    def comparable(self) -> tuple[str, str, timedelta]:
         """The values whose change counts as a change of health."""
         return self.state, self.message, self.timeout
 
@@ -84,7 +84,7 @@ class HealthCache:
             key, item = (item.pool, item.device), replace(item, updated=now)
             seen.add(key)
             before = known.get(key)
-            if before is None or before.reported != item.reported:
+            if before is None or before.comparable != item.comparable:
                 changed.append(item)
             known[key] = item
         for key, item in known.items():

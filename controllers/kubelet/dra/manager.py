@@ -115,7 +115,7 @@ class DraManager:
         for name, names in wanted.items():
             info = self.cache.get(namespace, name)
             if info is None:
-                raise DraError(_lost(name, namespace))
+                raise DraError(_missing_claim_text(name, namespace))
             found += [cdi for request in names for _, device in info.devices(request) for cdi in device.cdi_ids]
         return found
 
@@ -248,7 +248,7 @@ class DraManager:
                 continue
             info = infos[claim.uid]
             if self.cache.get(info.namespace, info.name) is not info:
-                raise DraError(_lost(info.name, info.namespace))
+                raise DraError(_missing_claim_text(info.name, info.namespace))
             info.drivers = {**(info.drivers or {}), driver: answer.devices}
         if failed:
             raise DraError(failed)
@@ -334,5 +334,5 @@ def _check_complete(method: str, claims: Collection[ClaimId], answers: Collectio
         raise DraError(f"{method} skipped {missing} ResourceClaims")
 
 
-def _lost(name: str, namespace: str) -> str:
+def _missing_claim_text(name: str, namespace: str) -> str:
     return f"internal error: unable to get claim info for ResourceClaim {name} in namespace {namespace}"

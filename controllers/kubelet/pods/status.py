@@ -33,16 +33,16 @@ def build_starting(pod: Json, now: str, host_ip: str) -> Json:
         "phase": "Pending",
         **build_admitted(now, host_ip),
         "conditions": [
-            _condition(pod, "PodReadyToStartContainers", "False", now),
-            _initialized(pod, now, [container["name"] for container in initial]),
-            *_readiness(pod, now, names),
-            _scheduled(pod, now),
+            _build_condition(pod, "PodReadyToStartContainers", "False", now),
+            _build_initialized(pod, now, [container["name"] for container in initial]),
+            *_build_readiness(pod, now, names),
+            _build_scheduled(pod, now),
         ],
         "containerStatuses": [build_waiting(pod, container, reason) for container in pod["spec"]["containers"]],
     }
     if initial:
         status["initContainerStatuses"] = [build_waiting(pod, container, reason) for container in initial]
-    return status | _observed(pod)
+    return status | _observed_generation(pod)
 
 
 def build_alive(
@@ -53,17 +53,17 @@ def build_alive(
     `incomplete` init containers block the others. `unready` containers make the pod unready.
     """
     conditions = [
-        _condition(pod, "PodReadyToStartContainers", "True", now),
-        _initialized(pod, now, incomplete),
-        *_readiness(pod, now, unready),
-        _scheduled(pod, now),
+        _build_condition(pod, "PodReadyToStartContainers", "True", now),
+        _build_initialized(pod, now, incomplete),
+        *_build_readiness(pod, now, unready),
+        _build_scheduled(pod, now),
     ]
     # The pod stays Pending until every container has started once.
     waits = any(
         "waiting" in state["state"] and not (state.get("lastState") or {}).get("terminated") for state in regular
     )
     phase = "Pending" if incomplete or waits else "Running"
-    return {"phase": phase, "conditions": conditions, **_containers(init, regular)} | _observed(pod)
+    return {"phase": phase, "conditions": conditions, **_containers(init, regular)} | _observed_generation(pod)
 
 
 def build_finished(
@@ -75,14 +75,14 @@ def build_finished(
     """
     phase, reason = ("Succeeded", "PodCompleted") if succeeded else ("Failed", "PodFailed")
     conditions = [
-        _condition(pod, "PodReadyToStartContainers", "False", now),
-        _initialized(pod, now, incomplete, reason if succeeded else ""),
-        _condition(pod, "Ready", "False", now, reason),
-        _condition(pod, "ContainersReady", "False", now, reason),
-        _scheduled(pod, now),
+        _build_condition(pod, "PodReadyToStartContainers", "False", now),
+        _build_initialized(pod, now, incomplete, reason if succeeded else ""),
+        _build_condition(pod, "Ready", "False", now, reason),
+        _build_condition(pod, "ContainersReady", "False", now, reason),
+        _build_scheduled(pod, now),
     ]
     stopped = [build_stopped(pod, state, now) for state in init]
-    return {"phase": phase, "conditions": conditions, **_containers(stopped, regular)} | _observed(pod)
+    return {"phase": phase, "conditions": conditions, **_containers(stopped, regular)} | _observed_generation(pod)
 
 
 def build_killed(
@@ -119,12 +119,12 @@ def build_overdue(pod: Json, now: str) -> Json:
 
 def build_rejected(pod: Json, reason: str, message: str) -> Json:
     """Build the status of a pod rejected by its node."""
-    return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"} | _observed(pod)
+    return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"} | _observed_generation(pod)
 
 
 def build_waiting(pod: Json, container: Json, reason: str) -> Json:
     """Build the status of a container that has not started yet."""
-    return _container(pod, container, {"waiting": {"reason": reason}})
+    return _build_container(pod, container, {"waiting": {"reason": reason}})
 
 
 def build_not_started(pod: Json, container: Json, before: Json, reason: str, message: str) -> Json:
@@ -132,13 +132,13 @@ def build_not_started(pod: Json, container: Json, before: Json, reason: str, mes
     ended = before["state"].get("terminated")
     last = {"terminated": ended} if ended else before.get("lastState") or {}
     waiting = {"waiting": {"reason": reason, "message": message}}
-    return _container(pod, container, waiting, before["restartCount"], last)
+    return _build_container(pod, container, waiting, before["restartCount"], last)
 
 
 def build_running(pod: Json, container: Json, now: str, restarts: int, last: Json) -> Json:
     """Build the status of a started container. `last` is its previous termination."""
     state = {"running": {"startedAt": now}}
-    return _container(pod, container, state, restarts, last) | {"ready": True, "started": True}
+    return _build_container(pod, container, state, restarts, last) | {"ready": True, "started": True}
 
 
 def build_terminated(pod: Json, container: Json, before: Json, now: str, code: int) -> Json:
@@ -151,7 +151,7 @@ def build_terminated(pod: Json, container: Json, before: Json, now: str, code: i
         "finishedAt": now,
         "containerID": _container_id(pod, container["name"], before["restartCount"]),
     }
-    done = _container(pod, container, {"terminated": end}, before["restartCount"], before.get("lastState") or {})
+    done = _build_container(pod, container, {"terminated": end}, before["restartCount"], before.get("lastState") or {})
     # A successful init container counts as ready.
     ready = not code and any(c["name"] == container["name"] for c in pod["spec"].get("initContainers") or ())
     return done | {"ready": ready}
@@ -163,7 +163,7 @@ def build_crashed(pod: Json, container: Json, before: Json, pause: timedelta) ->
     length = f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
     whose = f"container={container['name']} pod={meta['name']}_{meta['namespace']}({meta['uid']})"
     reason = {"reason": "CrashLoopBackOff", "message": f"back-off {length} restarting failed {whose}"}
-    state = _container(pod, container, {"waiting": reason}, before["restartCount"], before["state"])
+    state = _build_container(pod, container, {"waiting": reason}, before["restartCount"], before["state"])
     return state | {"containerID": before["containerID"], "imageID": before["imageID"]}
 
 
@@ -179,12 +179,12 @@ def _containers(init: list[Json], regular: list[Json]) -> Json:
     return {"containerStatuses": regular, **({"initContainerStatuses": init} if init else {})}
 
 
-def _observed(pod: Json) -> Json:
+def _observed_generation(pod: Json) -> Json:
     generation = pod["metadata"].get("generation")
     return {"observedGeneration": generation} if generation else {}
 
 
-def _condition(pod: Json, kind: str, status: str, now: str, reason: str = "", message: str = "") -> Json:
+def _build_condition(pod: Json, kind: str, status: str, now: str, reason: str = "", message: str = "") -> Json:
     """Build a condition; lastTransitionTime stays while the status does.
 
     Empty reasons and messages delete old ones.
@@ -203,30 +203,30 @@ def _condition(pod: Json, kind: str, status: str, now: str, reason: str = "", me
         "reason": reason or None,
         "message": message or None,
     }
-    return condition | _observed(pod)
+    return condition | _observed_generation(pod)
 
 
-def _scheduled(pod: Json, now: str) -> Json:
+def _build_scheduled(pod: Json, now: str) -> Json:
     """Build PodScheduled, written by the kubelet for its observedGeneration only."""
-    return _condition(pod, "PodScheduled", "True", now)
+    return _build_condition(pod, "PodScheduled", "True", now)
 
 
-def _initialized(pod: Json, now: str, incomplete: Sequence[str], reason: str = "") -> Json:
+def _build_initialized(pod: Json, now: str, incomplete: Sequence[str], reason: str = "") -> Json:
     if not incomplete:
-        return _condition(pod, "Initialized", "True", now, reason)
+        return _build_condition(pod, "Initialized", "True", now, reason)
     message = f"containers with incomplete status: [{' '.join(incomplete)}]"
-    return _condition(pod, "Initialized", "False", now, "ContainersNotInitialized", message)
+    return _build_condition(pod, "Initialized", "False", now, "ContainersNotInitialized", message)
 
 
-def _readiness(pod: Json, now: str, unready: Sequence[str]) -> list[Json]:
+def _build_readiness(pod: Json, now: str, unready: Sequence[str]) -> list[Json]:
     if not unready:
-        return [_ready(pod, now), _condition(pod, "ContainersReady", "True", now)]
+        return [_build_ready(pod, now), _build_condition(pod, "ContainersReady", "True", now)]
     message = f"containers with unready status: [{' '.join(unready)}]"
     kinds = ("Ready", "ContainersReady")
-    return [_condition(pod, kind, "False", now, "ContainersNotReady", message) for kind in kinds]
+    return [_build_condition(pod, kind, "False", now, "ContainersNotReady", message) for kind in kinds]
 
 
-def _ready(pod: Json, now: str) -> Json:
+def _build_ready(pod: Json, now: str) -> Json:
     """Build the readiness of a pod with ready containers from its readiness gates."""
     known = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions") or ()}
     waiting_for = []
@@ -237,15 +237,15 @@ def _ready(pod: Json, now: str) -> Json:
         elif known[kind] != "True":
             waiting_for.append(f'the status of pod readiness gate "{kind}" is not "True", but {known[kind]}')
     if waiting_for:
-        return _condition(pod, "Ready", "False", now, "ReadinessGatesNotReady", ", ".join(waiting_for))
-    return _condition(pod, "Ready", "True", now)
+        return _build_condition(pod, "Ready", "False", now, "ReadinessGatesNotReady", ", ".join(waiting_for))
+    return _build_condition(pod, "Ready", "True", now)
 
 
 def _container_id(pod: Json, name: str, restarts: int) -> str:
     return "kubedra://" + sha256(f"{pod['metadata']['uid']}/{name}/{restarts}".encode()).hexdigest()
 
 
-def _container(pod: Json, container: Json, state: Json, restarts: int = 0, last: Json | None = None) -> Json:
+def _build_container(pod: Json, container: Json, state: Json, restarts: int = 0, last: Json | None = None) -> Json:
     """Build a container's status. The patch replaces the list of statuses as a whole."""
     made = "waiting" not in state
     return {

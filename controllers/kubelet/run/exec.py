@@ -89,7 +89,7 @@ class _Session:
                 child.kill()  # the client disconnected
             code = await waiting
             await asyncio.wait(outputs, timeout=5)
-            await self._outcome(_success() if not code else _exited(code if code > 0 else 128 - code))
+            await self._outcome(_success() if not code else _exit_status(code if code > 0 else 128 - code))
         finally:
             for task in (listening, *outputs):
                 task.cancel()
@@ -191,7 +191,7 @@ def _success() -> dict[str, object]:
     return {"metadata": {}, "status": "Success"}
 
 
-def _exited(code: int) -> dict[str, object]:
+def _exit_status(code: int) -> dict[str, object]:
     return {
         "metadata": {},
         "status": "Failure",

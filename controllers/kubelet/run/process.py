@@ -61,7 +61,7 @@ class Log:
         """Return the lines from a position on, and the position after them."""
         return self._lines[max(since - self._dropped, 0) :], self._dropped + len(self._lines)
 
-    async def grown(self) -> None:
+    async def wait_grown(self) -> None:
         """Wait until a line is added or the log is closed."""
         if not self.closed:
             await self._grown.wait()

@@ -120,4 +120,4 @@ async def _send_log(writer: asyncio.StreamWriter, process: Process, options: Log
         elif process.log.closed:
             return
         else:
-            await process.log.grown()
+            await process.log.wait_grown()

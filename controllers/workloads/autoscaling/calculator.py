@@ -1,7 +1,7 @@
 """Computes the replicas for a metric. Pure.
 
-Unready pods count as idle where this limits scaling up. Pods without metrics count conservatively, so that scaling
-never exceeds the evidence. Facts: upstream's replica_calculator.go.
+Unready pods count as idle if this limits scaling up. Pods without metrics count conservatively, so that they never
+amplify scaling. Facts: upstream's replica_calculator.go.
 """
 
 from __future__ import annotations

@@ -51,20 +51,20 @@ class Autoscalers(ControllerComponent):
         self._controller.alongside(self._recorder.run)
         self._controller.require(self._scalers)
         self._controller.require(self._pods)
-        self._scalers.on(self._changed, self._updated, self._changed)
+        self._scalers.on(self._scaler_changed, self._scaler_updated, self._scaler_changed)
 
     @property
     def metrics(self) -> Sequence[Family]:
         return (*super().metrics, *self._metrics.families)
 
-    def _changed(self, scaler: Json) -> None:
+    def _scaler_changed(self, scaler: Json) -> None:
         self._controller.queue.add(key_of(scaler))
 
-    def _updated(self, before: Json, scaler: Json) -> None:
+    def _scaler_updated(self, before: Json, scaler: Json) -> None:
         """Enqueue a changed autoscaler; its own status writes wait for the next period."""
         old, new = before["metadata"].get("annotations"), scaler["metadata"].get("annotations")
         if before["spec"] != scaler["spec"] or old != new:
-            self._changed(scaler)
+            self._scaler_changed(scaler)
 
     async def reconcile(self, key: str) -> timedelta | None:
         scaler = self._scalers.get(key)

@@ -42,7 +42,7 @@ class Owned:
         self._expectations = expectations or Expectations()
         self._by_controller = controller_index(owned)
         self._in_namespace = owners.index("namespace", lambda owner: (owner["metadata"]["namespace"],))
-        owned.on(self._added, self._updated, self._deleted)
+        owned.on(self._object_added, self._object_updated, self._object_deleted)
 
     def of(self, owner: Json, *, orphans: bool = True) -> list[Json]:
         """Return the objects controlled by an owner, and with `orphans` those without controller in its namespace."""
@@ -68,9 +68,9 @@ class Owned:
         owners = self._in_namespace.get(obj["metadata"]["namespace"])
         return [owner for owner in owners if _adopts(selector_of(owner), labels)]
 
-    def _added(self, obj: Json) -> None:
+    def _object_added(self, obj: Json) -> None:
         if is_deleted(obj):
-            self._deleted(obj)
+            self._object_deleted(obj)
             return
         if controller_of(obj) is not None:
             owner = self.owner_of(obj)
@@ -80,9 +80,9 @@ class Owned:
             return
         self._orphan_changed(obj)
 
-    def _updated(self, before: Json, obj: Json) -> None:
+    def _object_updated(self, before: Json, obj: Json) -> None:
         if is_deleted(obj):
-            self._deleted(obj)
+            self._object_deleted(obj)
             return
         reference, reference_before = controller_of(obj), controller_of(before)
         if reference_before is not None and reference != reference_before:
@@ -92,7 +92,7 @@ class Owned:
         elif reference_before is not None or obj["metadata"].get("labels") != before["metadata"].get("labels"):
             self._orphan_changed(obj)
 
-    def _deleted(self, obj: Json) -> None:
+    def _object_deleted(self, obj: Json) -> None:
         owner = self.owner_of(obj)
         if owner is not None:
             self._expectations.observe_deletion(key_of(owner), obj["metadata"]["uid"])

@@ -60,7 +60,7 @@ class CronJobs(ControllerComponent):
         self._controller.alongside(self._recorder.run)
         self._controller.require(self._crons)
         self._controller.follow(self._jobs, self._owner)
-        self._crons.on(self._added, self._updated, self._gone)
+        self._crons.on(self._cron_added, self._cron_updated, self._cron_gone)
         self._skew = Histogram(
             "cronjob_controller_job_creation_skew_duration_seconds",
             "Delay between a Job's scheduled time and its creation.",
@@ -80,14 +80,14 @@ class CronJobs(ControllerComponent):
         cron = self._crons.get(key)
         return (key,) if cron is not None and cron["metadata"]["uid"] == owner["uid"] else ()
 
-    def _added(self, cron: Json) -> None:
+    def _cron_added(self, cron: Json) -> None:
         self._controller.queue.add(key_of(cron))
 
-    def _gone(self, cron: Json) -> None:
+    def _cron_gone(self, cron: Json) -> None:
         self._controller.queue.drop(key_of(cron))
-        self._added(cron)
+        self._cron_added(cron)
 
-    def _updated(self, before: Json, cron: Json) -> None:
+    def _cron_updated(self, before: Json, cron: Json) -> None:
         old, new = before["spec"], cron["spec"]
         if (old.get("schedule"), old.get("timeZone")) == (new.get("schedule"), new.get("timeZone")):
             self._controller.queue.add(key_of(cron))

@@ -150,7 +150,10 @@ class ReconcilePass:
         self._recorder.record(self.deployment, "Warning", "ReplicaSetCreateError", message)
 
     async def scale(self, replica_set: Json, size: int, *, force: bool = False) -> bool:
-        """Resize a ReplicaSet. `force` also updates its size annotations alone. Return whether the size has changed."""
+        """Resize a ReplicaSet. Return whether the size has changed.
+
+        `force` updates the size annotations even for the same size.
+        """
         before, sizes = replicas(replica_set), self._sizes()
         given = annotations_of(replica_set)
         if size == before and not (force and any(given.get(name) != value for name, value in sizes.items())):

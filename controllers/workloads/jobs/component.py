@@ -160,7 +160,7 @@ class Jobs(Workload):
         removing = frozenset(self._removing)
         pods = await self._claim_pods(owner)
         group = await self._gangs.group_of(owner, pods) if self._gangs is not None else None
-        this = ReconcilePass.at(owner, pods, removing, self._gates, clock.now(), self._records.get(key, Record()))
+        this = ReconcilePass.start(owner, pods, removing, self._gates, clock.now(), self._records.get(key, Record()))
         this.group = group
         try:
             action, failure, again = await self._run_pass(this, is_satisfied)
@@ -212,7 +212,7 @@ class Jobs(Workload):
         """Run a pass. Return the action, its failure, and the delay until the next pass."""
         before = {name: this.status.get(name) for name in ("ready", "terminating")}
         active, suspension, again = this.status.get("active", 0), False, None
-        if this.status.get("startTime") is None and not this.suspended:
+        if this.status.get("startTime") is None and not this.is_suspended:
             this.status["startTime"] = go_time(this.now)
         this.finished, action = judge(this), "reconciling"
         if this.finished is not None:
@@ -241,14 +241,14 @@ class Jobs(Workload):
         """Update the condition Suspended. Return whether it has changed."""
         wanted = (
             condition("Suspended", "True", "JobSuspended", "Job suspended", this.now)
-            if this.suspended
+            if this.is_suspended
             else condition("Suspended", "False", "JobResumed", "Job resumed", this.now)
         )
         conditions = with_status(this.status.get("conditions") or [], wanted)
         if conditions is None:
             return False
         this.status["conditions"] = conditions
-        if this.suspended:
+        if this.is_suspended:
             self.recorder.record(this.job, "Normal", "Suspended", "Job suspended")
             if self._gates.resets_start:
                 this.status.pop("startTime", None)

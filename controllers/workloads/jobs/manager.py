@@ -71,9 +71,9 @@ class Pods:
         """Create or delete pods until the number of active ones is the desired one."""
         wanted = _desired_count(this)
         surplus = _surplus(this, max(0, this.active - wanted))
-        if not this.suspended:
+        if not this.is_suspended:
             surplus = surplus[:BURST]
-        if surplus or this.suspended:
+        if surplus or this.is_suspended:
             return Result("pods_deleted", await self._delete(this, surplus))
         missing = wanted - this.active - (this.terminating if this.only_replaces_failed else 0)
         if missing <= 0:
@@ -103,7 +103,7 @@ class Pods:
         per_index = this.failed_indexes is not None
         wait = timedelta() if per_index else this.record.remaining(this.now)
         indexes: list[int | None] = [None] * count
-        if this.indexed and not wait:
+        if this.is_indexed and not wait:
             pending = first_pending(count, this.completions or 0, _taken_indexes(this))
             if per_index:
                 pending, wait = _ready_indexes(this, pending)
@@ -156,7 +156,7 @@ class Pods:
 def _desired_count(this: ReconcilePass) -> int:
     """Return the desired number of active pods."""
     parallelism: int = this.spec.get("parallelism", 1)
-    if this.suspended:
+    if this.is_suspended:
         return 0
     if this.completions is None:
         return this.active if this.succeeded else parallelism
@@ -170,7 +170,7 @@ def _surplus(this: ReconcilePass, least: int) -> list[Json]:
     """
     chosen: list[Json] = []
     left = this.active_pods
-    if this.indexed:
+    if this.is_indexed:
         groups: dict[int | None, list[Json]] = {}
         for pod in left:
             groups.setdefault(this.valid_index(pod), []).append(pod)

@@ -83,7 +83,7 @@ class ReconcilePass:
     finished: Json | None = None
 
     @classmethod
-    def at(
+    def start(
         cls, job: Json, pods: list[Json], removing: Collection[str], gates: Gates, now: datetime, record: Record
     ) -> ReconcilePass:
         """Count the pods of a Job. `record` has its failures so far."""
@@ -107,7 +107,7 @@ class ReconcilePass:
         self.succeeded = self.status.get("succeeded", 0) + len(succeeded) + len(self.uncounted_succeeded)
         self.failed = self.status.get("failed", 0) + counted + len(self.uncounted_failed)
         self.record = self.record.after(succeeded, failed)
-        if self.indexed:
+        if self.is_indexed:
             self._count_indexes()
 
     def _uncounted_pods(self, noted: Collection[str], chosen: Callable[[Json], bool]) -> Iterator[Json]:
@@ -115,7 +115,7 @@ class ReconcilePass:
         for pod in self.pods:
             uid = pod["metadata"]["uid"]
             if has_finalizer(pod) and uid not in noted and uid not in self.removing:
-                if self.indexed and self.valid_index(pod) is None:
+                if self.is_indexed and self.valid_index(pod) is None:
                     continue
                 if chosen(pod):
                     yield pod
@@ -156,13 +156,13 @@ class ReconcilePass:
         return spec
 
     @property
-    def indexed(self) -> bool:
+    def is_indexed(self) -> bool:
         return is_indexed(self.job)
 
     @property
     def mode(self) -> str:
         """The completion mode as a metric label."""
-        return "Indexed" if self.indexed else "NonIndexed"
+        return "Indexed" if self.is_indexed else "NonIndexed"
 
     @property
     def completions(self) -> int | None:
@@ -170,7 +170,7 @@ class ReconcilePass:
         return found
 
     @property
-    def suspended(self) -> bool:
+    def is_suspended(self) -> bool:
         return bool(self.spec.get("suspend"))
 
     @property

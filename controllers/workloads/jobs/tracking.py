@@ -49,7 +49,7 @@ class Tracker:
 
     async def track(self, this: ReconcilePass, changed: bool) -> None:
         """Count the pods, and write the status if `changed` or if any was counted. Raise StatusError."""
-        if this.indexed:
+        if this.is_indexed:
             this.pods.sort(key=_by_index)
         counting = _Counting(this, changed)
         counting.record_ended()
@@ -156,7 +156,7 @@ class _Counting:
             if len(indexes) + noted >= _MAX_PODS:
                 self.full = True
                 break
-        if this.indexed:
+        if this.is_indexed:
             self._write_indexes(indexes)
 
     def _is_countable(self, pod: Json) -> bool:
@@ -169,7 +169,7 @@ class _Counting:
 
     def _record_success(self, pod: Json, indexes: set[int]) -> None:
         this, uid = self.job_pass, pod["metadata"]["uid"]
-        if this.indexed:
+        if this.is_indexed:
             index = this.valid_index(pod)
             if index is not None and index not in this.succeeded_before:
                 indexes.add(index)
@@ -180,7 +180,7 @@ class _Counting:
 
     def _record_failure(self, pod: Json) -> None:
         this, uid = self.job_pass, pod["metadata"]["uid"]
-        if uid in this.uncounted_failed or (this.indexed and this.valid_index(pod) is None):
+        if uid in this.uncounted_failed or (this.is_indexed and this.valid_index(pod) is None):
             return
         found = match(this.failure_policy, pod)
         if found.action:
@@ -235,7 +235,7 @@ class _Counting:
         succeeded, failed = (max(0, new.get(name, 0) - old.get(name, 0)) for name in ("succeeded", "failed"))
         metrics.pods_finished.sample(this.mode, "succeeded").value += succeeded
         metrics.pods_finished.sample(this.mode, "failed").value += failed
-        if this.indexed:
+        if this.is_indexed:
             label = "global" if this.failed_indexes is None else "perIndex"
             metrics.indexes.sample("succeeded", label).value += succeeded
             if this.failed_indexes is not None:

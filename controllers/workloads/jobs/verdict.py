@@ -60,7 +60,7 @@ def judge(this: ReconcilePass) -> Json | None:
     left = deadline_in(this)
     if left is not None and left <= timedelta():
         return _failure(this, _DEADLINE)
-    return _judge_indexes(this) if this.indexed else None
+    return _judge_indexes(this) if this.is_indexed else None
 
 
 def _judge_indexes(this: ReconcilePass) -> Json | None:
@@ -95,7 +95,7 @@ def _failure(this: ReconcilePass, why: tuple[str, str]) -> Json:
 def deadline_in(this: ReconcilePass) -> timedelta | None:
     """Return the time until `activeDeadlineSeconds` expire, or None."""
     seconds, start = this.spec.get("activeDeadlineSeconds"), this.status.get("startTime")
-    if seconds is None or start is None or this.suspended:
+    if seconds is None or start is None or this.is_suspended:
         return None
     return parse_time(start) + go_seconds(seconds) - this.now
 

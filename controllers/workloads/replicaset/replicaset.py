@@ -157,7 +157,7 @@ class ReplicaSets(Workload):
     async def _delete(self, key: str, owner: Json, active: list[Json], count: int) -> Exception | None:
         chosen = active
         if count < len(active):
-            chosen = to_delete_first(active, self._related(owner), now(), by_cost=self._by_cost)[:count]
+            chosen = to_delete_first(active, self._related_pods(owner), now(), by_cost=self._by_cost)[:count]
             self._observe_ages(active, chosen)
         self._expectations.expect(key, deletions=[pod["metadata"]["uid"] for pod in chosen])
 
@@ -172,7 +172,7 @@ class ReplicaSets(Workload):
         failures = await all_of(delete(pod) for pod in chosen)
         return failures[0] if failures else None
 
-    def _related(self, owner: Json) -> list[Json]:
+    def _related_pods(self, owner: Json) -> list[Json]:
         """Return the pods of all owners with the same controller."""
         reference = controller_of(owner)
         if reference is None:
