@@ -80,7 +80,7 @@ def rules_of(policy: Json) -> Iterator[tuple[str, str, str]]:
 
 
 class Types:
-    """Reads the types of kinds from the server."""
+    """The types of kinds, read from the server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

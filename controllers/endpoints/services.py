@@ -27,7 +27,7 @@ def selector_of(service: Json) -> LabelSelector | None:
 
 
 class ServicePods:
-    """Watches services and pods. `changed` is called with the key of each service with changed endpoints."""
+    """The pods of services. `changed` is called with the key of each service with changed endpoints."""
 
     def __init__(self, services: Informer, pods: Informer, changed: Callable[[str], None]) -> None:
         self._services, self._changed = services, changed

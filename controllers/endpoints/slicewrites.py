@@ -12,7 +12,7 @@ from controllers.workloads.common.pod_control import in_terminating_namespace
 
 
 class SliceWriter:
-    """Writes the slices of one controller and counts the changes."""
+    """The writes of one controller's slices, counted by operation."""
 
     def __init__(self, client: Client, subsystem: str) -> None:
         self._client = client

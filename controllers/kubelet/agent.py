@@ -210,7 +210,7 @@ class NodeAgent(ControllerComponent):
             return None
 
     async def _release(self, uid: str) -> timedelta | None:
-        """Release the claims of a deleted pod. A deleted node took its drivers along."""
+        """Release the claims of a deleted pod. The drivers of a deleted node are gone and are not called."""
         pod = self._gone[uid]
         running = self._kubelets.get(pod["spec"]["nodeName"])
         again = await running.kubelet.release(pod) if running is not None else None

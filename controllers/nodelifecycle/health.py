@@ -95,7 +95,7 @@ def zone_state(ready: Sequence[bool], threshold: float) -> str:
 
 @dataclass(slots=True)
 class Limiter:
-    """Limits the rate of tainted nodes, in nodes per second and without burst."""
+    """A rate limit of tainted nodes, in nodes per second and without burst."""
 
     rate: float
     again: datetime | None = None

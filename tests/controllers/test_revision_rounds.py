@@ -115,7 +115,7 @@ def test_a_name_that_another_template_has_is_counted_and_tried_again() -> None:
     name = Known().of(owner())[0]["metadata"]["name"]
     taken = Known(create=(409, "AlreadyExists"))
     taken.client.there["ControllerRevision", name] = revision(name, 1, "b")
-    with pytest.raises(NotYetError, match=f"the name {name} is taken by another revision"):
+    with pytest.raises(NotYetError, match=f"revision name {name} is already in use"):
         taken.of(owner())
     assert taken.client.writes[-1][2]["status"] == {"collisionCount": 1}
     taken.client.there["ControllerRevision", name] = revision(name, 1)

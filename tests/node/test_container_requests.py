@@ -118,7 +118,7 @@ async def test_a_node_that_cannot_announce_itself_says_so_and_goes_on(
     (tmp_path / "file").touch()
     server = RunServer(tmp_path / "file" / "below", lambda _: None)
     await server.announce("n")
-    assert "node n: no logs and no exec" in caplog.text
+    assert "node n: logs and exec are unavailable" in caplog.text
     await server.close()
 
 

@@ -60,7 +60,7 @@ def test_a_taint_that_is_none_is_said_once(caplog: pytest.LogCaptureFixture) -> 
     for _ in range(2):
         device_faults(node(tainted_devices="said-once=wrong"))
     [message] = caplog.messages
-    assert "said-once=wrong: a taint is KEY:EFFECT or KEY=VALUE:EFFECT" in message
+    assert "said-once=wrong: expected KEY:EFFECT or KEY=VALUE:EFFECT" in message
 
 
 TAINT = {"key": "k", "effect": "NoSchedule"}

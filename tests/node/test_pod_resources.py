@@ -129,7 +129,7 @@ def test_who_is_asked_for_is_read_as_it_was_written() -> None:
 async def test_a_node_that_cannot_listen_goes_on_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     await PodResources(Claims(), tuple).run(tmp_path / "file")  # type: ignore[arg-type]
-    assert "no pod resources API at " in caplog.text
+    assert "cannot serve the pod resources API at " in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class EmulatedDrivers:
 
 
 class EmulatedHealth:
-    """Adds the health of devices to container statuses if the node's annotations define it."""
+    """The health of devices in container statuses, as defined by the node's annotations."""
 
     def __init__(self, cache: ClaimCache, faults: Callable[[], DeviceFaults], *, messages: bool) -> None:
         self._cache, self._faults, self._messages = cache, faults, messages

@@ -107,7 +107,7 @@ def _taint(node: str, device: str, text: str) -> Json | None:
     key, _, value = words.partition("=")
     if not key or effect not in ("NoSchedule", "NoExecute", "None"):
         what = f"{marks.TAINTED_DEVICES}: {device}={text}"
-        log.warning("node %s: %s: a taint is KEY:EFFECT or KEY=VALUE:EFFECT, as gone:NoExecute", node, what)
+        log.warning("node %s: %s: expected KEY:EFFECT or KEY=VALUE:EFFECT, such as gone:NoExecute", node, what)
         return None
     return {"key": key, "effect": effect, **({"value": value} if value else {})}
 

@@ -35,7 +35,7 @@ _HEARTBEAT = timedelta(minutes=5)
 
 
 class Registration:
-    """Creates the nodes of `options.nodes`, and keeps every emulated node registered and Ready."""
+    """The nodes of `options.nodes`, created at start, and the state of every emulated node."""
 
     def __init__(
         self, client: Client, informers: Informers, options: Options, changed: Callable[[str], None] = lambda node: None

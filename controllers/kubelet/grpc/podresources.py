@@ -84,7 +84,7 @@ class PodResources:
             await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
             await server.listen()
         except OSError as error:
-            log.warning("no pod resources API at %s: %s", path, error)
+            log.warning("cannot serve the pod resources API at %s: %s", path, error)
             return
         try:
             await asyncio.Event().wait()

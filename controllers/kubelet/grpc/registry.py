@@ -55,7 +55,7 @@ class _Failed:
 
 
 class Registry:
-    """Polls one directory and keeps `plugins` up to date."""
+    """The polling of one directory, which keeps `plugins` up to date."""
 
     def __init__(self, directory: Path, plugins: Plugins) -> None:
         self._directory, self._plugins = directory, plugins

@@ -176,7 +176,7 @@ def _fail_pull(result: Step, pod: Json, container: Json, before: Json) -> Json:
 
     ErrImagePull becomes ImagePullBackOff after a moment. The pull is retried when the node changes.
     """
-    image, why = container["image"], f"the annotation {MISSING_IMAGES} of the node names it"
+    image, why = container["image"], f"listed in the node's annotation {MISSING_IMAGES}"
     reason = (before["state"].get("waiting") or {}).get("reason")
     if reason not in _PULLING:
         result.due(_FIRST_PAUSE)
@@ -208,7 +208,7 @@ def _apply_probes(result: Step, pod: Json, container: Json, state: Json, *, init
 
 
 def _probe_message(probe: str) -> str:
-    return f"{probe.capitalize()} probe failed: the annotation kubedra.dev/{probe.lower()}-fails says so"
+    return f"{probe.capitalize()} probe failed: set by the annotation kubedra.dev/{probe.lower()}-fails"
 
 
 def _should_restart(pod: Json, container: Json, code: int, init: bool) -> bool:

@@ -44,7 +44,7 @@ class RunServer:
         try:
             await self._announce(node)
         except OSError as error:
-            log.warning("node %s: no logs and no exec: %s", node, error)
+            log.warning("node %s: logs and exec are unavailable: %s", node, error)
 
     async def _announce(self, node: str) -> None:
         async with self._opening:

@@ -15,7 +15,7 @@ Finding = TypeVar("Finding")
 
 
 class ObjectCache(Generic[Finding]):
-    """Caches `find` per object. Values of objects missing in the last call are dropped."""
+    """A cache of `find` per object. Values of objects missing in the last call are dropped."""
 
     def __init__(self, find: Callable[[Json], Finding]) -> None:
         self._find = find

@@ -24,8 +24,8 @@ def selector_of(owner: Json) -> LabelSelector:
     return from_object(selector)
 
 
-class Owned:
-    """Watches objects and enqueues their owners.
+class OwnedObjects:
+    """The watched objects of one kind's owners; a change enqueues their owners.
 
     An orphan enqueues every owner in its namespace that could adopt it. `changed` is called with an owner's key.
     `expectations` records arrivals and deletions.

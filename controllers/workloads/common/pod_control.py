@@ -19,7 +19,7 @@ BURST = 500
 
 
 class PodControl:
-    """Creates and deletes pods for the owners of one kind."""
+    """The creation and deletion of pods for the owners of one kind."""
 
     def __init__(self, client: Client, recorder: CoreEventRecorder, kind: Kind) -> None:
         self._client, self._recorder, self._kind = client, recorder, kind

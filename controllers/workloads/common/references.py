@@ -55,7 +55,7 @@ def by_controller(index: Index, owner: Json, *, orphans: bool = True) -> list[Js
 
 
 class Claimer:
-    """Claims objects of one kind for one owner.
+    """The claiming of one kind's objects for one owner.
 
     `kind` is the owner's kind. `finalizers` are added to adopted objects and removed from released ones.
     """
@@ -156,4 +156,6 @@ class Claimer:
             fresh = (await self._client.get(self._kind, metadata["name"], metadata["namespace"]))["metadata"]
             self._may_adopt = fresh["uid"] == self._uid and not fresh.get("deletionTimestamp")
         if not self._may_adopt:
-            raise NotYetError(f"{self._kind.kind} {self._owner['metadata']['name']} is gone and adopts nothing")
+            raise NotYetError(
+                f"{self._kind.kind} {self._owner['metadata']['name']} is deleted and cannot adopt objects"
+            )

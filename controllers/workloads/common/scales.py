@@ -38,7 +38,7 @@ class ScaleError(Exception):
 
 
 class Scales:
-    """Finds scales. `client` reads the kinds without informer."""
+    """The lookup of scales. `client` reads the kinds without informer."""
 
     def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client

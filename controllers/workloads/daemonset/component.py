@@ -13,7 +13,7 @@ from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, 
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.expectations import Expectations
 from controllers.workloads.common.history import History
-from controllers.workloads.common.owned import Owned, selector_of
+from controllers.workloads.common.owned import OwnedObjects, selector_of
 from controllers.workloads.common.pod_control import PodControl, all_of, in_terminating_namespace, slow_start
 from controllers.workloads.common.pod_states import next_availability
 from controllers.workloads.common.references import Claimer, controller_of
@@ -41,11 +41,11 @@ class DaemonSets(Workload):
         self._control = PodControl(self.client, self.recorder, DAEMON_SETS)
         self._expectations, self._failed = Expectations(), FailedPods()
         pods = self.need(informers.of(PODS))
-        self._pods = Owned(self.owners, pods, self.queue, self._expectations)
+        self._pods = OwnedObjects(self.owners, pods, self.queue, self._expectations)
         self._by_node = pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
         revisions = self.need(informers.of(CONTROLLER_REVISIONS))
         self._revisions = Revisions(
-            self, History(self.client, revisions, DAEMON_SETS), Owned(self.owners, revisions, self.queue)
+            self, History(self.client, revisions, DAEMON_SETS), OwnedObjects(self.owners, revisions, self.queue)
         )
         self._nodes = self.need(informers.of(NODES))
         self._nodes.on(self._node_changed, self._node_updated)

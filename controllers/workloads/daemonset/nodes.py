@@ -33,7 +33,7 @@ class Verdict(NamedTuple):
 
 
 class Eligibility:
-    """Decides on nodes for one DaemonSet."""
+    """The eligibility of nodes for one DaemonSet."""
 
     def __init__(self, owner: Json, comparing: bool) -> None:
         """Read the owner's template. `comparing` enables numeric comparison in tolerations."""

@@ -9,7 +9,7 @@ from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, PODS, Json
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.history import History, is_same_data, sort_revisions
-from controllers.workloads.common.owned import Owned, selector_of
+from controllers.workloads.common.owned import OwnedObjects, selector_of
 from controllers.workloads.common.references import Claimer
 from controllers.workloads.common.templates import template_hash
 from controllers.workloads.daemonset.nodes import HASH_LABEL
@@ -18,7 +18,7 @@ from controllers.workloads.daemonset.nodes import HASH_LABEL
 class Revisions:
     """The revisions of one component's DaemonSets."""
 
-    def __init__(self, component: Workload, history: History, owned: Owned) -> None:
+    def __init__(self, component: Workload, history: History, owned: OwnedObjects) -> None:
         self._component, self._history, self._owned = component, history, owned
         self._client = component.client
 
@@ -71,7 +71,7 @@ class Revisions:
             return taken
         status = {**(owner.get("status") or {}), "collisionCount": (collisions or 0) + 1}
         self._component.record_write(await self._client.update_status(DAEMON_SETS, {**owner, "status": status}))
-        raise NotYetError(f"the name {name} is taken by another revision")
+        raise NotYetError(f"revision name {name} is already in use")
 
     async def _merge(self, kept: Json, others: list[Json], pods: Iterable[Json]) -> None:
         """Delete all but the latest of several revisions with the same template, and relabel the pods."""

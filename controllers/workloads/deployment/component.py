@@ -11,7 +11,7 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import DEPLOYMENTS, PODS, REPLICA_SETS, Json
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.conditions import condition_of
-from controllers.workloads.common.owned import Owned, selector_of
+from controllers.workloads.common.owned import OwnedObjects, selector_of
 from controllers.workloads.common.pod_control import in_terminating_namespace
 from controllers.workloads.common.references import Claimer, by_controller, controller_index, controller_of
 from controllers.workloads.deployment.reconcile import ReconcilePass
@@ -37,7 +37,7 @@ class Deployments(Workload):
         self._with_terminating = options.features.enabled(TERMINATING_GATE)
         self._replica_sets = self.need(informers.of(REPLICA_SETS))
         self._pods = self.need(informers.of(PODS))
-        self._sets = Owned(self.owners, self._replica_sets, self.queue)
+        self._sets = OwnedObjects(self.owners, self._replica_sets, self.queue)
         self._pods_of = controller_index(self._pods)
         self._pods.on(deleted=self._pod_deleted)
 

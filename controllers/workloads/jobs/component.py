@@ -18,7 +18,7 @@ from controllers.runtime.times import go_time
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.expectations import Expectations
 from controllers.workloads.common.object_cache import ObjectCache
-from controllers.workloads.common.owned import Owned, selector_of
+from controllers.workloads.common.owned import OwnedObjects, selector_of
 from controllers.workloads.common.pod_control import PodControl
 from controllers.workloads.common.pod_states import is_terminal, phase
 from controllers.workloads.common.references import Claimer, is_controlled_by
@@ -74,7 +74,7 @@ class Jobs(Workload):
             for informer in (self._gangs.workloads, self._gangs.groups):
                 self.follow(informer)
         self._controller.alongside(self._orphans.controller.run)
-        self._pods = Owned(self.owners, pods, self._enqueue_batched, self._expectations)
+        self._pods = OwnedObjects(self.owners, pods, self._enqueue_batched, self._expectations)
         pods.on(self._pod_added, self._pod_updated, self._pod_gone)
         self.owners.on(self._job_added, deleted=self._job_ended)
 

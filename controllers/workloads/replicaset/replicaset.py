@@ -22,7 +22,7 @@ from controllers.workloads.common.component import Workload
 from controllers.workloads.common.conditions import condition, condition_of, with_condition, without_condition
 from controllers.workloads.common.expectations import Expectations
 from controllers.workloads.common.object_cache import ObjectCache
-from controllers.workloads.common.owned import Owned, selector_of
+from controllers.workloads.common.owned import OwnedObjects, selector_of
 from controllers.workloads.common.pod_control import BURST, PodControl, all_of, in_terminating_namespace, slow_start
 from controllers.workloads.common.pod_states import (
     is_active,
@@ -66,7 +66,7 @@ class ReplicaSets(Workload):
         #: Uid and generation of the owner, and cached states of its pods, by key.
         self._pod_states: dict[str, tuple[tuple[str, int], ObjectCache[_Pod]]] = {}
         pods = self.need(informers.of(PODS))
-        self._pods = Owned(self.owners, pods, self._pod_changed, self._expectations)
+        self._pods = OwnedObjects(self.owners, pods, self._pod_changed, self._expectations)
         self._siblings = self.owners.index(
             "controller uid", lambda owner: (ref["uid"],) if (ref := controller_of(owner)) else ()
         )

@@ -13,7 +13,7 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json, split_key
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.history import History, is_same_data, next_number
-from controllers.workloads.common.owned import Owned, selector_of
+from controllers.workloads.common.owned import OwnedObjects, selector_of
 from controllers.workloads.common.pod_states import next_availability
 from controllers.workloads.common.references import Claimer, controller_of
 from controllers.workloads.statefulset.claims import Claims
@@ -52,7 +52,7 @@ class StatefulSets(Workload):
         #: Allowed and actual unavailable pods, by namespace, name and pod management policy.
         self._limits: dict[tuple[str, ...], int] = {}
         self._unavailable: dict[tuple[str, ...], int] = {}
-        self._pods = Owned(self.owners, self.need(informers.of(PODS)), self.queue)
+        self._pods = OwnedObjects(self.owners, self.need(informers.of(PODS)), self.queue)
         self._history = History(self.client, self.need(informers.of(CONTROLLER_REVISIONS)), STATEFUL_SETS)
         self._claims = Claims(
             self.client,
