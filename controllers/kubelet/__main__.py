@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="DIR",
-        help="with --run: directory of CDI files, searched after /etc/cdi, /var/run/cdi and DIR/cdi of --plugin-dir;"
+        help="with --run: directory of CDI files, searched after /etc/cdi, /var/run/cdi and cdi in --plugin-dir;"
         " repeatable",
     )
     flags.add_argument(
