@@ -89,7 +89,7 @@ def _known() -> dict[str, bool]:
     """kube-apiserver's flags that the server has, and whether they stand without a value."""
     from apiserver.options.flags import parser
 
-    group = next(group for group in parser()._action_groups if group.title == "as kube-apiserver's")
+    group = next(group for group in parser()._action_groups if group.title == "flags of kube-apiserver")
     return {
         option[2:]: isinstance(action, argparse._StoreTrueAction)
         for action in group._group_actions

@@ -18,26 +18,26 @@ __all__ = ["add_flags", "read_identity"]
 
 _FLAGS: Final[FlagTable] = (
     ("client-ca-file", "FILE",
-     "whoever shows a certificate that one of these signed is its common name, in groups of its organizations' names"),
+     "CAs of client certificates; the common name is the user, the organizations are the groups"),
     ("requestheader-client-ca-file", "FILE",
-     "whoever shows a certificate that one of these signed may say for whom it asks, in the headers named below"),
-    ("requestheader-allowed-names", "NAMES", "common names that such certificates may have (default any)"),
-    ("requestheader-username-headers", "NAMES", "headers with the user's name, such as X-Remote-User"),
-    ("requestheader-uid-headers", "NAMES", "headers with the user's uid"),
+     "CAs of front proxies, which may set the user in the --requestheader-*-headers"),
+    ("requestheader-allowed-names", "NAMES", "allowed common names of front proxy certificates (default any)"),
+    ("requestheader-username-headers", "NAMES", "headers with the user name, such as X-Remote-User"),
+    ("requestheader-uid-headers", "NAMES", "headers with the user's UID"),
     ("requestheader-group-headers", "NAMES", "headers with the user's groups, such as X-Remote-Group"),
     ("requestheader-extra-headers-prefix", "NAMES",
-     "how headers begin that say more of the user, such as X-Remote-Extra-"),
+     "prefixes of headers with extra user attributes, such as X-Remote-Extra-"),
     ("service-account-signing-key-file", "FILE",
-     "what signs tokens of service accounts: a private key, RSA or elliptic (default: an RSA key in the store)"),
+     "private key that signs service account tokens, RSA or ECDSA (default: an RSA key in the storage)"),
     ("service-account-key-file", "FILE",
-     "keys, public or private, whose tokens are taken; may be given again (default: the signing key)"),
+     "keys that verify service account tokens, public or private; repeatable (default: the signing key)"),
     ("service-account-signing-endpoint", "SOCKET",
-     "the unix socket (@NAME: an abstract one) of a program that signs tokens and says which keys count, instead"),
+     "Unix socket of an external token signer, used instead of key files; @NAME is an abstract socket"),
     ("service-account-issuer", "URL",
-     "who issues tokens (default https://kubernetes.default.svc); may be given again, for older ones still taken"),
-    ("service-account-jwks-uri", "URL", "where /.well-known/openid-configuration says that the keys are"),
-    ("service-account-max-token-expiration", "DURATION", "longest life of a token that is asked for (default any)"),
-    ("api-audiences", "NAMES", "whom tokens for this server name (default its issuers)"),
+     "issuer of tokens (default https://kubernetes.default.svc); repeat it for further issuers to accept"),
+    ("service-account-jwks-uri", "URL", "URL of the keys in /.well-known/openid-configuration"),
+    ("service-account-max-token-expiration", "DURATION", "maximum lifetime of a requested token (default unlimited)"),
+    ("api-audiences", "NAMES", "audiences of tokens for this server (default: the issuers)"),
 )  # fmt: skip
 _SHORTEST: Final = 3600
 _GATE: Final = "ExternalServiceAccountTokenSigner"
@@ -49,7 +49,7 @@ _LONGEST: Final = 1 << 32
 def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--anonymous-auth", nargs="?", const="true", choices=("true", "false"), metavar="BOOL",
-        help="whether requests may come without credentials (default: unless everything is allowed)",
+        help="accept requests without credentials (default true, with --authorization-mode=AlwaysAllow false)",
     )  # fmt: skip
     add_table(group, _FLAGS, repeated=True)
 

@@ -23,14 +23,15 @@ __all__ = ["AccessSettings", "add_flags", "read_access"]
 
 _FLAGS: Final[FlagTable] = (
     ("authorization-config", "FILE",
-     "the authorizers as an AuthorizationConfiguration, in place of the other flags; read again when it changes"),
-    ("authorization-policy-file", "FILE", "with ABAC: a line of JSON for each policy"),
-    ("authorization-webhook-config-file", "FILE", "with Webhook: a kubeconfig that names the webhook"),
-    ("authorization-webhook-version", "VERSION", "with Webhook: of its SubjectAccessReviews, v1 or v1beta1 (default)"),
+     "AuthorizationConfiguration file, used instead of the other authorization flags; reloaded when it changes"),
+    ("authorization-policy-file", "FILE", "with ABAC: policy file, one JSON object per line"),
+    ("authorization-webhook-config-file", "FILE", "with Webhook: kubeconfig of the webhook"),
+    ("authorization-webhook-version", "VERSION",
+     "with Webhook: version of its SubjectAccessReviews: v1 or v1beta1 (default)"),
     ("authorization-webhook-cache-authorized-ttl", "DURATION",
-     "with Webhook: how long what it allows is remembered (default 5m)"),
+     "with Webhook: cache duration of allowed requests (default 5m)"),
     ("authorization-webhook-cache-unauthorized-ttl", "DURATION",
-     "with Webhook: how long its other answers are remembered (default 30s)"),
+     "with Webhook: cache duration of other responses (default 30s)"),
 )  # fmt: skip
 _TIMEOUT: Final = 30.0
 _ALLOWED_FOR, _OTHERS_FOR = "5m", "30s"
@@ -56,8 +57,9 @@ class AccessSettings:
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--authorization-mode", default="", metavar="MODES", help=f"of {', '.join(MODES)} (default AlwaysAllow)"
-    )
+        "--authorization-mode", default="", metavar="MODES",
+        help=f"ordered list of authorizers: {', '.join(MODES)} (default AlwaysAllow)",
+    )  # fmt: skip
     add_table(group, _FLAGS, repeated=False)
 
 

@@ -21,11 +21,11 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     for kind, most in (("", 400), ("-mutating", 200)):
         group.add_argument(
             f"--max{kind}-requests-inflight", type=int, default=most, metavar="N",
-            help=f"the sum of both flags is how many requests priority and fairness lets in at once (default {most})",
+            help=f"concurrent request limit of priority and fairness, added to the other one (default {most})",
         )  # fmt: skip
     group.add_argument(
         "--enable-priority-and-fairness", choices=("true", "false"), nargs="?", const="true", default="true",
-        help="requests wait or are refused as FlowSchemas and PriorityLevelConfigurations say (default true)",
+        help="queue and reject requests by FlowSchemas and PriorityLevelConfigurations (default true)",
     )  # fmt: skip
 
 

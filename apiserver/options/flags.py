@@ -29,9 +29,9 @@ class SettingsError(ValueError):
 
 
 _EPILOG = """\
-`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --storage-class=standard,
-and flags given after it win. Both take --detach: they go to the background when all is ready, for `kubedra status`,
-`kubedra logs` and `kubedra down`.
+`kubedra serve` runs only the API server. `kubedra up` adds --controllers=* --nodes=2 --storage-class=standard;
+your flags override these. With --detach both return when the server is ready and leave it in the background:
+see `kubedra status`, `kubedra logs` and `kubedra down`.
 
   kubedra up --detach --port=0 --storage=memory
   kubedra serve --emulated-version=1.34 --feature-gates=DRAPartitionableDevices=true
@@ -84,11 +84,11 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    kube = flags.add_argument_group("as kube-apiserver's")
+    kube = flags.add_argument_group("flags of kube-apiserver")
     _add_access_flags(kube)
     _add_audit_flags(kube)
     _add_running_flags(kube)
-    own = flags.add_argument_group("kubedra's own")
+    own = flags.add_argument_group("flags of kubedra")
     _add_server_flags(own)
     _add_control_plane_flags(own, up=prog == "kubedra up")
     _add_test_flags(own)
@@ -101,27 +101,27 @@ def _add_access_flags(kube: argparse._ArgumentGroup) -> None:
         "--emulated-version",
         default="1.36",
         metavar="X.Y",
-        help="the release to behave like: 1.33 to 1.36 (default 1.36)",
+        help="Kubernetes release to emulate: 1.33 to 1.36 (default 1.36)",
     )
     kube.add_argument(
         "--feature-gates",
         action="append",
         default=[],
         metavar="NAME=true,…",
-        help="gates on top of the release's defaults",
+        help="feature gates to switch, on top of the release's defaults",
     )
     kube.add_argument(
         "--runtime-config",
         action="append",
         default=[],
         metavar="KEY=true,…",
-        help="served versions: api/all, GROUP/VERSION, GROUP/VERSION/RESOURCE",
+        help="API versions to serve: api/all, GROUP/VERSION, GROUP/VERSION/RESOURCE",
     )
     kube.add_argument(
         "--token-auth-file",
         type=Path,
         metavar="FILE",
-        help='lines of token,user,uid,"groups"; without it access is open, on loopback only',
+        help='static tokens, one token,user,uid,"groups" per line; without it access is open, on loopback only',
     )
     identityflags.add_flags(kube)
     tokenflags.add_flags(kube)
@@ -129,57 +129,64 @@ def _add_access_flags(kube: argparse._ArgumentGroup) -> None:
     accessflags.add_flags(kube)
     kube.add_argument(
         "--enable-admission-plugins", action="append", default=[], metavar="NAMES",
-        help=f"plugins besides the default ones; built are {', '.join(sorted(BUILT))}",
+        help=f"admission plugins to enable besides the default ones; available: {', '.join(sorted(BUILT))}",
     )  # fmt: skip
     kube.add_argument(
-        "--disable-admission-plugins", action="append", default=[], metavar="NAMES", help="default plugins to leave out"
+        "--disable-admission-plugins",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="default admission plugins to disable",
     )
     kube.add_argument(
         "--admission-control-config-file", type=Path, metavar="FILE",
-        help="an AdmissionConfiguration: what PodSecurity, ResourceQuota, EventRateLimit and those of policies and"
-        " webhooks are told",
+        help="AdmissionConfiguration file: settings of PodSecurity, ResourceQuota, EventRateLimit and the plugins of"
+        " policies and webhooks",
     )  # fmt: skip
 
 
 def _add_audit_flags(kube: argparse._ArgumentGroup) -> None:
-    kube.add_argument("--audit-policy-file", type=Path, metavar="FILE", help="what of requests the audit log has")
+    kube.add_argument("--audit-policy-file", type=Path, metavar="FILE", help="audit policy file")
     kube.add_argument(
-        "--audit-log-path", default="", metavar="FILE|-", help="append the audit log to a file; - is standard output"
+        "--audit-log-path",
+        default="",
+        metavar="FILE|-",
+        help="append the audit log to this file; - for standard output",
     )
     kube.add_argument(
-        "--audit-log-version", choices=("audit.k8s.io/v1",), default="audit.k8s.io/v1", help="the form of its events"
+        "--audit-log-version", choices=("audit.k8s.io/v1",), default="audit.k8s.io/v1", help="version of audit events"
     )
     kube.add_argument(
         "--audit-log-mode", choices=("blocking", "blocking-strict"), default="blocking",
-        help="events are written before requests are answered",
+        help="both modes write an event before its request is answered (default blocking)",
     )  # fmt: skip
 
 
 def _add_running_flags(kube: argparse._ArgumentGroup) -> None:
     """Where and how to listen, what to forget and what to log."""
-    kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
-    kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
+    kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve HTTPS with this certificate")
+    kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its private key")
     tlsflags.add_flags(kube)
     metricflags.add_flags(kube)
     trafficflags.add_flags(kube)
     kubeletflags.add_flags(kube)
     tracingflags.add_flags(kube)
-    kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")
+    kube.add_argument(
+        "--bind-address", default="127.0.0.1", metavar="IP", help="address to listen on (default 127.0.0.1)"
+    )
     kube.add_argument(
         "--etcd-compaction-interval",
         default="5m",
         metavar="DURATION",
-        help="history older than this is dropped, 0 keeps all (default 5m)",
+        help="time between compactions of the history; 0 disables compaction (default 5m)",
     )
     kube.add_argument(
-        "--event-ttl", default="1h", metavar="DURATION", help="how long Events are kept, 0 for ever (default 1h)"
+        "--event-ttl", default="1h", metavar="DURATION", help="lifetime of Events; 0 keeps them (default 1h)"
     )
-    kube.add_argument(
-        "--logging-format", choices=FORMATS, default="text", help="a log record is a line of text (default) or of JSON"
-    )
+    kube.add_argument("--logging-format", choices=FORMATS, default="text", help="format of log lines (default text)")
     kube.add_argument(
         "-v", "--v", nargs="?", type=_level, const=1, default=0, metavar="LEVEL",
-        help="log more; -vv, or a level from 2, everything",
+        help="log verbosity; -v logs more, -vv or a level from 2 logs everything",
     )  # fmt: skip
 
 
@@ -189,43 +196,49 @@ def _add_server_flags(own: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME,…",
-        help="where access is open: further hosts to serve, * for any (default: this machine's names and addresses)",
+        help="further allowed Host names while access is open; * for any (default: names and addresses of this machine)",
     )
-    own.add_argument("--port", type=int, default=8001, metavar="N", help="0 takes any free port (default 8001)")
     own.add_argument(
-        "--tls", action="store_true", help="serve https with a certificate of its own, which the kubeconfig trusts"
+        "--port", type=int, default=8001, metavar="N", help="port to listen on; 0 for any free port (default 8001)"
+    )
+    own.add_argument(
+        "--tls", action="store_true", help="serve HTTPS with a self-signed certificate that the kubeconfig trusts"
     )
     own.add_argument(
         "--data-dir",
         type=Path,
         default=Path(".kubedra"),
         metavar="DIR",
-        help="where everything is kept (default .kubedra)",
+        help="data directory (default .kubedra)",
     )
     own.add_argument(
         "--storage",
         default="sqlite",
         metavar="sqlite|memory|URL",
-        help="a file in the data directory, nothing, or postgresql://… (default sqlite)",
+        help="sqlite: a file in the data directory; memory: nothing survives a restart; or postgresql://… (default"
+        " sqlite)",
     )
     own.add_argument(
         "--durability",
         choices=("full", "normal", "off"),
         default="full",
-        help="when a write is answered: after a synced commit (full, the default)",
+        help="an acknowledged write survives: full, a power cut (default); normal and off, a crash of the server",
     )
     own.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="where to write one (default kubeconfig in the data directory)"
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="kubeconfig to write (default: kubeconfig in the data directory)",
     )
 
 
 def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
     """What runs beside the API server. `up`: as `kubedra up`, which gives some of them itself before the user's."""
-    controllers, nodes = ("*", "2") if up else ("none, with --nodes those that nodes need", "0")
+    controllers, nodes = ("*", "2") if up else ("none; with --nodes the components that nodes need", "0")
     own.add_argument(
         "--controllers",
         metavar="NAMES",
-        help=f"components to run with the server: *, NAME, -NAME (default {controllers})",
+        help=f"components to run: * for all, NAME to add one, -NAME to exclude one (default {controllers})",
     )
     own.add_argument(
         "--components-apart",
@@ -234,40 +247,41 @@ def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
         default="false",
         choices=("true", "false"),
         metavar="BOOL",
-        help="run them in a process of their own, so that two cores share the work; not with --clock virtual or --seed,"
-        f" and on Linux alone (default {str(up).lower()})",
+        help="run the components in a child process, to use a second core; only on Linux, without --clock virtual and"
+        f" --seed (default {str(up).lower()})",
     )
+    own.add_argument("--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration file of the scheduler")
     own.add_argument(
-        "--config", type=Path, metavar="FILE", help="the scheduler's, among --controllers: a KubeSchedulerConfiguration"
+        "--nodes", type=int, metavar="N", help=f"number of emulated nodes to create at start (default {nodes})"
     )
-    own.add_argument("--nodes", type=int, metavar="N", help=f"emulated nodes to begin with (default {nodes})")
     own.add_argument(
         "--devices",
         metavar="DRIVER|none",
-        help="what each of them publishes: 8 GPUs of this driver, or none (default gpu.example.com)",
+        help="devices of each of these nodes: 8 GPUs of this driver, or none (default gpu.example.com)",
     )
     own.add_argument(
         "--profile",
         default="",
         metavar="NAME",
-        help="in place of --devices: hardware that `kubedra profiles` lists, or a file of `kubedra profiles capture`",
+        help="hardware of these nodes, instead of --devices: a name from `kubedra profiles` or a file written by"
+        " `kubedra profiles capture`",
     )
     own.add_argument(
         "--storage-class",
         default="",
         metavar="NAME",
-        help="a default StorageClass to begin with, whose volumes are emulated (default none, up: standard)",
+        help="default StorageClass to create at start, with emulated volumes (default none; `kubedra up`: standard)",
     )
     own.add_argument(
         "--plugin-dir",
         type=Path,
         metavar="DIR",
-        help="the first node has real drivers, and the kubelet's files there",
+        help="run real DRA drivers on the first node, with the kubelet's plugin files in this directory",
     )
     own.add_argument(
         "--run",
         action="store_true",
-        help="containers that have a command run as processes of this machine, as who started the server; on loopback",
+        help="run container commands as local processes under your own user; only on a loopback address",
     )
     own.add_argument(
         "--cdi-dir",
@@ -275,21 +289,22 @@ def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="with --run: where drivers put CDI files, after /etc/cdi, /var/run/cdi and cdi in the plugin directory;"
-        " may be given again",
+        help="with --run: directory of CDI files, besides /etc/cdi, /var/run/cdi and cdi in the plugin directory;"
+        " repeatable",
     )
     own.add_argument(
         "--registry-dir",
         type=Path,
         metavar="DIR",
-        help="where drivers announce themselves (default: registry in the plugin directory)",
+        help="directory of driver registration sockets (default: registry in the plugin directory)",
     )
     own.add_argument(
         "--service-address",
         action="append",
         default=[],
         metavar="NS/NAME:PORT=HOST:PORT",
-        help="where the service of a webhook listens, such as default/my-webhook:443=127.0.0.1:9443",
+        help="address of a service that webhooks or APIServices name, such as"
+        " default/my-webhook:443=127.0.0.1:9443; repeatable",
     )
 
 
@@ -298,31 +313,31 @@ def _add_test_flags(own: argparse._ArgumentGroup) -> None:
     own.add_argument(
         "--warn-dropped-fields",
         action="store_true",
-        help="tell whoever writes a field that a disabled feature gate drops, in a Warning header",
+        help="return a Warning header when a write sets a field that a disabled feature gate drops",
     )
     own.add_argument(
         "--clock",
         default="real",
         metavar="real|virtual[=TIME]",
-        help="virtual: time begins at TIME (default 2026-01-01T00:00:00Z) and stands still until moved",
+        help="virtual: time starts at TIME (default 2026-01-01T00:00:00Z) and only advances on request (default real)",
     )
     own.add_argument(
         "--seed",
         type=int,
         metavar="N",
-        help="makes uids, generated names and free choices repeatable; with --clock virtual the whole history is",
+        help="make UIDs, generated names and random choices repeatable; with --clock virtual, the whole history",
     )
     own.add_argument(
         "--request-log",
         default="",
         metavar="FILE|-",
-        help="append a line of JSON for each request and its answer; - is standard output",
+        help="append one line of JSON per request and response to this file; - for standard output",
     )
     own.add_argument(
         "--announce",
         action="store_true",
-        help="print one line of JSON when ready, and nothing else, on standard output",
+        help="print only one line of JSON to standard output, when ready",
     )
     own.add_argument(
-        "--attached", action="store_true", help="stop when standard input ends: with the process that started this one"
+        "--attached", action="store_true", help="stop at the end of standard input, to exit with the parent process"
     )

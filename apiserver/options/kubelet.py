@@ -12,9 +12,9 @@ __all__ = ["add_flags", "read_kubelets"]
 
 #: Name, what it is for.
 _FILES: Final = (
-    ("kubelet-certificate-authority", "who signs the certificates of kubelets (default: any certificate is taken)"),
-    ("kubelet-client-certificate", "what kubelets are shown: a certificate"),
-    ("kubelet-client-key", "its key"),
+    ("kubelet-certificate-authority", "CA of kubelet certificates (default: certificates are not verified)"),
+    ("kubelet-client-certificate", "client certificate for kubelets"),
+    ("kubelet-client-key", "its private key"),
 )
 
 
@@ -23,7 +23,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
         group.add_argument(f"--{name}", type=Path, metavar="FILE", help=text)
     group.add_argument(
         "--kubelet-preferred-address-types", default=",".join(ADDRESS_TYPES), metavar="KINDS",
-        help=f"by which addresses kubelets are reached, the best first (default {','.join(ADDRESS_TYPES)})",
+        help=f"node address types for kubelet connections, in order of preference (default {','.join(ADDRESS_TYPES)})",
     )  # fmt: skip
 
 

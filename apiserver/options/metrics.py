@@ -22,19 +22,19 @@ _KEY: Final = re.compile(f"{_METRIC},{_LABEL}")
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--disabled-metrics", action="append", default=[], metavar="NAMES", help="metrics that /metrics leaves out"
+        "--disabled-metrics", action="append", default=[], metavar="NAMES", help="metrics to omit from /metrics"
     )
     group.add_argument(
         "--allow-metric-labels", action="append", default=[], metavar="METRIC,LABEL=VALUES",
-        help="the values of a metric's label that /metrics shows; others count together as unexpected",
+        help='allowed values of a metric label; other values are counted as "unexpected"',
     )  # fmt: skip
     group.add_argument(
         "--allow-metric-labels-manifest", type=Path, metavar="FILE",
-        help='the same as a file of YAML, of lines such as "METRIC,LABEL": "VALUE,VALUE"',
+        help='YAML file of allowed label values, with lines such as "METRIC,LABEL": "VALUE,VALUE"',
     )  # fmt: skip
     group.add_argument(
         "--show-hidden-metrics-for-version", default="", metavar="X.Y",
-        help="the release before this one, as kube-apiserver takes it; no metric is hidden here",
+        help="accepted for compatibility: the previous release; no metrics are hidden",
     )  # fmt: skip
 
 

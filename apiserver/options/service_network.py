@@ -33,26 +33,26 @@ class NetworkSettings:
 def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--service-cluster-ip-range", default="10.0.0.0/24", metavar="CIDR,…",
-        help="where services get their addresses: one range, or one of each IP family (default 10.0.0.0/24)",
+        help="cluster IP range of services, or one range per IP family (default 10.0.0.0/24)",
     )  # fmt: skip
     group.add_argument(
         "--service-node-port-range", default="30000-32767", metavar="FIRST-LAST",
-        help="where services get their node ports (default 30000-32767)",
+        help="node port range of services (default 30000-32767)",
     )  # fmt: skip
     group.add_argument(
         "--advertise-address", default="", metavar="IP",
-        help="where the service kubernetes leads to (default the bind address; 192.0.2.1, where nobody is, for a"
-        " loopback one)",
+        help="endpoint of the service kubernetes (default: the bind address; for a loopback bind address the unused"
+        " 192.0.2.1)",
     )  # fmt: skip
     group.add_argument(
         "--strict-transport-security-directives", action="append", default=[], metavar="max-age=N,…",
-        help="a header of every answer that tells browsers to use https: max-age=SECONDS, includeSubDomains, preload",
+        help="Strict-Transport-Security header of every response: max-age=SECONDS, includeSubDomains, preload",
     )  # fmt: skip
     group.add_argument(
         "--min-request-timeout", type=int, default=1800, metavar="SECONDS",
-        help="a watch that says no time ends after this to twice this (default 1800)",
+        help="default watch timeout, randomized between 1× and 2× (default 1800)",
     )  # fmt: skip
-    for name, text in (("cert", "what API servers behind this one are shown: a certificate"), ("key", "its key")):
+    for name, text in (("cert", "client certificate for aggregated API servers"), ("key", "its private key")):
         group.add_argument(f"--proxy-client-{name}-file", type=Path, metavar="FILE", help=text)
 
 

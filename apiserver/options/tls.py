@@ -61,21 +61,22 @@ _BY_ITSELF: Final = frozenset((23, 24, 25, 29))
 def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--tls-cipher-suites", action="append", default=[], metavar="NAMES",
-        help="suites up to TLS 1.2 that clients may use, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 (default:"
-        " OpenSSL's)",
+        help="allowed cipher suites up to TLS 1.2, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 (default: OpenSSL's)",
     )  # fmt: skip
     group.add_argument(
-        "--tls-min-version", default="", metavar="VERSION", help=f"one of {', '.join(_VERSIONS)} (default VersionTLS12)"
+        "--tls-min-version",
+        default="",
+        metavar="VERSION",
+        help=f"minimum: {', '.join(_VERSIONS)} (default VersionTLS12)",
     )
     group.add_argument(
         "--tls-curve-preferences", action="append", default=[], metavar="NUMBERS",
-        help="a key exchange by its number (23, 24 or 25; where clients are not asked for certificates also"
-        " 29 or 4588); several only where they are all that OpenSSL has",
+        help="key exchange number: 23, 24 or 25; also 29 or 4588 if client certificates are not requested; a list must"
+        " name every one that OpenSSL has",
     )  # fmt: skip
     group.add_argument(
         "--tls-sni-cert-key", action="append", default=[], metavar="FILE,KEY[:NAMES]",
-        help="another certificate and its key, for clients that ask for these names (default those of the certificate);"
-        " may be given again",
+        help="further certificate and key for these server names (default: the names in the certificate); repeatable",
     )  # fmt: skip
 
 

@@ -23,19 +23,19 @@ Json = dict[str, Any]
 _GATE: Final = "StructuredAuthenticationConfiguration"
 _FLAGS: Final[FlagTable] = (
     ("authentication-config", "FILE",
-     "an AuthenticationConfiguration: issuers whose tokens are taken, who is anonymous; read again when it changes"),
-    ("authentication-token-webhook-config-file", "FILE", "a kubeconfig that names a webhook which knows tokens"),
-    ("authentication-token-webhook-version", "VERSION", "of its TokenReviews, v1 or v1beta1 (default)"),
-    ("authentication-token-webhook-cache-ttl", "DURATION", "how long its answers are remembered (default 2m)"),
-    ("oidc-issuer-url", "URL", "an issuer whose tokens are taken"),
-    ("oidc-client-id", "ID", "for whom its tokens have to be"),
-    ("oidc-ca-file", "FILE", "whom connections to it trust (default: the system's authorities)"),
-    ("oidc-username-claim", "CLAIM", "the claim with the user's name (default sub)"),
-    ("oidc-username-prefix", "TEXT", "what is put before it (default the issuer and #, but for email); - is nothing"),
-    ("oidc-groups-claim", "CLAIM", "the claim with the user's groups"),
-    ("oidc-groups-prefix", "TEXT", "what is put before each"),
-    ("oidc-signing-algs", "NAMES", "how its tokens may be signed (default RS256)"),
-    ("oidc-required-claim", "CLAIM=VALUE", "a claim that its tokens need; may be given again"),
+     "AuthenticationConfiguration file: token issuers and anonymous access; reloaded when it changes"),
+    ("authentication-token-webhook-config-file", "FILE", "kubeconfig of a token review webhook"),
+    ("authentication-token-webhook-version", "VERSION", "version of its TokenReviews: v1 or v1beta1 (default)"),
+    ("authentication-token-webhook-cache-ttl", "DURATION", "cache duration of its responses (default 2m)"),
+    ("oidc-issuer-url", "URL", "OpenID Connect issuer whose tokens are accepted"),
+    ("oidc-client-id", "ID", "required audience of its tokens"),
+    ("oidc-ca-file", "FILE", "CAs of the issuer's certificate (default: the system's CAs)"),
+    ("oidc-username-claim", "CLAIM", "claim with the user name (default sub)"),
+    ("oidc-username-prefix", "TEXT", "prefix of user names (default: ISSUER#, none for email); - for none"),
+    ("oidc-groups-claim", "CLAIM", "claim with the user's groups"),
+    ("oidc-groups-prefix", "TEXT", "prefix of group names"),
+    ("oidc-signing-algs", "NAMES", "allowed signing algorithms of its tokens (default RS256)"),
+    ("oidc-required-claim", "CLAIM=VALUE", "claim that its tokens must have; repeatable"),
 )  # fmt: skip
 _CACHED: Final = "2m"
 _YES: Final = ("true",)
@@ -68,7 +68,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     add_table(group, _FLAGS, repeated=True)
     group.add_argument(
         "--enable-bootstrap-token-auth", nargs="?", const="true", default="false", choices=("true", "false"),
-        metavar="BOOL", help="take the tokens of secrets of type bootstrap.kubernetes.io/token in kube-system",
+        metavar="BOOL", help="accept tokens of Secrets of type bootstrap.kubernetes.io/token in kube-system",
     )  # fmt: skip
 
 

@@ -37,11 +37,11 @@ class TracingSettings:
 def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--tracing-config-file", type=Path, metavar="FILE",
-        help="a TracingConfiguration: where spans of requests are sent by OTLP over gRPC, and of how many",
+        help="TracingConfiguration file: the OTLP/gRPC endpoint for request spans and the sampling rate",
     )  # fmt: skip
     group.add_argument(
         "--egress-selector-config-file", type=Path, metavar="FILE",
-        help="an EgressSelectorConfiguration; connections are direct, others are refused at start",
+        help="EgressSelectorConfiguration file; only direct connections are supported",
     )  # fmt: skip
 
 

@@ -151,6 +151,6 @@ def test_help_of_up_shows_the_defaults_of_up():
         done = run_command([sys.executable, "-m", "kubedra", command, "--help"], env=process.environment(), text=True)
         return " ".join(done.stdout.split())
 
-    assert "emulated nodes to begin with (default 2)" in shown("up")
+    assert "emulated nodes to create at start (default 2)" in shown("up")
     assert "-NAME (default *)" in shown("up")
-    assert "emulated nodes to begin with (default 0)" in shown("serve")
+    assert "emulated nodes to create at start (default 0)" in shown("serve")
