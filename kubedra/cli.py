@@ -1,9 +1,7 @@
-"""The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `node run`,
-`credentials`, `data`, `envtest-assets`, `health`, `cel`, `explain`, `simulate`, `completion`.
+"""The command line; `kubedra --help` lists the commands.
 
-`up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve
---help` lists them.
-A mistake is one line on stderr and exit code 2.
+`up` and `serve` exec the server, so that there is one process. `kubedra serve --help` lists its flags. A usage error
+prints one line to stderr and exits with code 2.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ if TYPE_CHECKING:
     from kubedra.client.nodes import Captured
 
 DATA_DIR = Path(".kubedra")
-#: What `up` adds to the server's defaults; flags given later win.
+#: Flags that `up` adds; the user's flags come later and override them.
 _UP = ("--controllers=*", "--components-apart", "--nodes=2", "--storage-class=standard")
-#: Commands that are another process: name → (module, leading arguments).
+#: Commands that run another module: name → (module, leading arguments).
 _DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "up": ("apiserver", _UP),
     "serve": ("apiserver", ()),
@@ -40,34 +38,34 @@ _DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
 USAGE = """\
 usage: kubedra COMMAND [FLAGS]
 
-  up            API server, controllers, scheduler and two emulated nodes in one go (--detach: in the background)
-  serve         the API server alone (--detach: in the background)
-  status        what runs on a data directory, and whether it is well
-  logs          what a detached server wrote (-f: and writes)
-  down          stop it
-  controllers   controllers and scheduler alone, against any Kubernetes API server
-  node add      an emulated node, with devices from slice files or the example driver
-  profiles      hardware that nodes may have, for up --profile and node add --profile
-  profiles capture  a profile of what a node of a live cluster has
-  node run      the kubelet of one node with real drivers, against any Kubernetes API server
-  credentials   a certificate, tokens and kubeconfigs for a server that others reach
-  data check    what is damaged in a data directory
-  data repair   go on with what is whole of it
-  envtest-assets  kube-apiserver and etcd for controller-runtime's envtest (KUBEBUILDER_ASSETS)
-  health        whether a server or the controllers are ready, for health checks
-  cel           evaluate a device selector on slices
-  explain       why a pod waits and what would change that; who holds devices, of any cluster
-  simulate      would these pods fit, where, and how full do nodes get
-  completion    a completion script for bash or zsh
-  version       print the release
+  up            start API server, controllers, scheduler and two emulated nodes (--detach: in the background)
+  serve         start only the API server (--detach: in the background)
+  status        show the running server of a data directory
+  logs          print the log of a detached server (-f: follow it)
+  down          stop a detached server
+  controllers   run only the controllers and the scheduler, against any Kubernetes API server
+  node add      create an emulated node, with example devices, a profile or captured slices
+  node run      run the kubelet of one node with real drivers, against any Kubernetes API server
+  profiles      list the hardware profiles for `up --profile` and `node add --profile`
+  profiles capture  write a profile of the devices of a node in a live cluster
+  credentials   create a certificate, tokens and kubeconfigs for a server that other machines reach
+  data check    list the damage in a data directory
+  data repair   recover the intact objects of a damaged data directory
+  envtest-assets  write kube-apiserver and etcd stand-ins for controller-runtime's envtest (KUBEBUILDER_ASSETS)
+  health        check whether a server or the controllers are ready
+  cel           evaluate a device selector on ResourceSlices
+  explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
+  simulate      predict whether and where pods fit, and how full the nodes get
+  completion    print a completion script for bash or zsh
+  version       print the version
 
-`kubedra COMMAND --help` lists a command's flags.
-First steps: `kubedra up`, then `kubectl --kubeconfig .kubedra/kubeconfig get nodes`.
+`kubedra COMMAND --help` lists the flags of a command.
+First steps: run `kubedra up`, then `kubectl --kubeconfig .kubedra/kubeconfig get nodes`.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code (2 for a mistake of the caller's)."""
+    """Run one command. Return the exit code, 2 for a usage error."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in {"-h", "--help", "help"}:
         print(USAGE, end="")
@@ -79,24 +77,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in _DELEGATES:
         module, leading = _DELEGATES[name]
         if name == "credentials" and "--" in rest:
-            return first_credentials(rest)
+            return create_credentials_and_run(rest)
         if "--detach" in rest and module == "apiserver":
             return detach(name, [*leading, *(arg for arg in rest if arg != "--detach")])
-        become(module, *leading, *rest, prog=f"kubedra {name}")
+        exec_module(module, *leading, *rest, prog=f"kubedra {name}")
     if name in _COMMANDS:
         return _COMMANDS[name](rest)
     return fail(f"unknown command {name!r}; see kubedra --help")
 
 
-def become(module: str, *args: str, prog: str) -> NoReturn:
-    """Replace this process by one of the server's modules, so that signals and exit codes are its own."""
+def exec_module(module: str, *args: str, prog: str) -> NoReturn:
+    """Replace this process by one of the server's modules, so that it gets the signals and sets the exit code."""
     environment = {**process.environment(), "KUBEDRA_PROG": prog}
     sys.stdout.flush()
     os.execve(sys.executable, process.command(module, *args), environment)  # noqa: S606 - our own interpreter and module
 
 
-def first_credentials(args: Sequence[str]) -> int:
-    """`kubedra credentials FLAGS -- COMMAND …`: credentials, then the command in this process."""
+def create_credentials_and_run(args: Sequence[str]) -> int:
+    """Run `kubedra credentials FLAGS -- COMMAND …`: create the credentials, then run the command in this process."""
     import subprocess
 
     split = args.index("--")
@@ -106,10 +104,10 @@ def first_credentials(args: Sequence[str]) -> int:
 
 
 def health(args: Sequence[str]) -> int:
-    """`kubedra health`."""
-    from kubedra.command.health import health as ask
+    """Run `kubedra health`."""
+    from kubedra.command.health import health as check
 
-    return ask(args)
+    return check(args)
 
 
 def fail(message: str) -> int:
@@ -118,17 +116,17 @@ def fail(message: str) -> int:
 
 
 def node(args: Sequence[str]) -> int:
-    """`kubedra node add NAME [--devices N] [--slices FILE…]`, `kubedra node run NAME --plugin-dir DIR`."""
+    """Run `kubedra node add NAME [--devices N] [--slices FILE…]` or `kubedra node run NAME --plugin-dir DIR`."""
     if args and args[0] == "run":
-        become("controllers.kubelet", *args[1:], prog="kubedra node run")
+        exec_module("controllers.kubelet", *args[1:], prog="kubedra node run")
     from kubedra.client.client import ApiError, Client
     from kubedra.client.nodes import Captured, add_node
 
     options = _node_parser().parse_args(args)
     try:
         captured = Captured(Path(file) for file in options.slices)
-        names = _names(options, captured)
-        labels, capacity = pairs("--label", options.label), pairs("--capacity", options.capacity)
+        names = _node_names(options, captured)
+        labels, capacity = parse_pairs("--label", options.label), parse_pairs("--capacity", options.capacity)
         client = Client(options.server) if options.server else Client.from_kubeconfig(options.kubeconfig)
         with client:
             for name, source in names:
@@ -155,55 +153,61 @@ def node(args: Sequence[str]) -> int:
 
 
 def _node_parser() -> Parser:
-    parser = Parser(prog="kubedra node", description="Emulated nodes of a running control plane.")
+    parser = Parser(prog="kubedra node", description="Add nodes to a running control plane.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="add|run")
-    commands.add_parser(
-        "run", help="the kubelet of one node with real drivers, as a process of its own", add_help=False
-    )
-    add = commands.add_parser("add", help="create an emulated node with its devices")
-    add.add_argument("name", nargs="?", default="", help="the Node's name; all that the slices name where left out")
+    commands.add_parser("run", help="run the kubelet of one node with real drivers", add_help=False)
+    add = commands.add_parser("add", help="create an emulated node with devices")
+    add.add_argument("name", nargs="?", default="", help="name of the Node (default: every node in the slices)")
     add.add_argument(
-        "--as", dest="renamed", default="", metavar="NAME", help="what the node NAME of the slices is called here"
+        "--as", dest="renamed", default="", metavar="NAME", help="create the node of the slices under this name"
     )
     add.add_argument(
         "--slices",
         nargs="+",
         default=[],
         metavar="FILE",
-        help="ResourceSlices to publish, as captured by `kubectl get resourceslices -o yaml`",
+        help="files of ResourceSlices to publish, captured with `kubectl get resourceslices -o yaml`",
     )
     add.add_argument(
         "--devices", type=int, default=0, metavar="N", help="publish N example GPUs (driver gpu.example.com)"
     )
-    add.add_argument("--profile", default="", metavar="NAME", help="hardware that `kubedra profiles` lists, or a file")
     add.add_argument(
-        "--label", action="append", default=[], metavar="KEY=VALUE", help="a label of the node; may be given again"
+        "--profile", default="", metavar="NAME", help="hardware: a name from `kubedra profiles`, or a file"
     )
+    add.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="label of the node; repeatable")
     add.add_argument(
         "--capacity",
         action="append",
         default=[],
         metavar="RESOURCE=QUANTITY",
-        help="capacity, as cpu=8; may be given again",
+        help="capacity of the node, such as cpu=8; repeatable",
     )
-    where = add.add_mutually_exclusive_group()
-    where.add_argument("--server", metavar="URL", help="the API server's address")
-    where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: $KUBECONFIG, .kubedra/kubeconfig")
+    _add_server_flags(add)
     return parser
 
 
-def _names(options: argparse.Namespace, captured: Captured) -> list[tuple[str, str]]:
-    """(name, name in the slices) of the nodes to add."""
-    named = [options.name] if options.name else captured.nodes
-    if not named:
-        raise ValueError("node add: name the node, or give --slices that name some")
-    if options.renamed and len(named) > 1:
-        raise ValueError(f"node add --as {options.renamed}: which of {', '.join(named)}? Name it before --as")
-    return [(options.renamed or name, name) for name in named]
+def _add_server_flags(parser: argparse.ArgumentParser) -> None:
+    server = parser.add_mutually_exclusive_group()
+    server.add_argument("--server", metavar="URL", help="address of the API server")
+    server.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig (default: $KUBECONFIG, .kubedra/kubeconfig)"
+    )
+
+
+def _node_names(options: argparse.Namespace, captured: Captured) -> list[tuple[str, str]]:
+    """Return (name, name in the slices) of the nodes to add."""
+    sources = [options.name] if options.name else captured.nodes
+    if not sources:
+        raise ValueError("node add: no node name; give NAME, or --slices that name nodes")
+    if options.renamed and len(sources) > 1:
+        raise ValueError(
+            f"node add --as {options.renamed}: the slices have nodes {', '.join(sources)}; give one as NAME"
+        )
+    return [(options.renamed or name, name) for name in sources]
 
 
 def profiles(args: Sequence[str]) -> int:
-    """`kubedra profiles [list]`: what hardware nodes may have; `kubedra profiles capture NODE`: that of a live one."""
+    """Run `kubedra profiles [list]` or `kubedra profiles capture NODE`."""
     from kubedra import profiles as known
 
     options = _profiles_parser().parse_args(args)
@@ -216,15 +220,15 @@ def profiles(args: Sequence[str]) -> int:
 
 
 def _profiles_parser() -> Parser:
-    parser = Parser(prog="kubedra profiles", description="Hardware for `up --profile` and `node add --profile`.")
+    parser = Parser(
+        prog="kubedra profiles", description="Hardware profiles for `up --profile` and `node add --profile`."
+    )
     commands = parser.add_subparsers(dest="command", metavar="list|capture")
-    commands.add_parser("list", help="the profiles that there are (also without a command)")
-    capture = commands.add_parser("capture", help="a profile of what a node of a live cluster has, as YAML")
-    capture.add_argument("node", help="the node")
-    capture.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: standard output)")
-    where = capture.add_mutually_exclusive_group()
-    where.add_argument("--server", metavar="URL", help="the API server's address")
-    where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: $KUBECONFIG, .kubedra/kubeconfig")
+    commands.add_parser("list", help="list the profiles (default)")
+    capture = commands.add_parser("capture", help="write a profile of the devices of a node in a live cluster, as YAML")
+    capture.add_argument("node", help="name of the node")
+    capture.add_argument("-o", "--output", type=Path, metavar="FILE", help="output file (default: standard output)")
+    _add_server_flags(capture)
     return parser
 
 
@@ -251,7 +255,7 @@ def _capture(options: argparse.Namespace) -> int:
 
 
 def detach(command: str, arguments: Sequence[str]) -> int:
-    """`kubedra up --detach`, `kubedra serve --detach`: return when the server is ready."""
+    """Run `kubedra up --detach` or `kubedra serve --detach`. Return when the server is ready."""
     from kubedra.plane.background import LifecycleError
     from kubedra.plane.background import detach as start
 
@@ -264,42 +268,42 @@ def detach(command: str, arguments: Sequence[str]) -> int:
         return fail(str(error))
     print(
         f"api server  {record['url']}\nkubeconfig  {record['kubeconfig']}\nlog        "
-        f" {data_dir / 'server.log'}\nready; `kubedra down` stops it"
+        f" {data_dir / 'server.log'}\nready; stop it with `kubedra down`"
     )
     return 0
 
 
-def _on_data_dir(command: str, description: str, args: Sequence[str], *flags: str) -> argparse.Namespace:
+def _parse_data_dir(command: str, description: str, args: Sequence[str], *flags: str) -> argparse.Namespace:
     parser = Parser(prog=f"kubedra {command}", description=description)
     parser.add_argument(
         "--data-dir",
         type=Path,
         default=DATA_DIR,
         metavar="DIR",
-        help=f"the server's data directory (default {DATA_DIR})",
+        help=f"data directory of the server (default {DATA_DIR})",
     )
     if "follow" in flags:
-        parser.add_argument("-f", "--follow", action="store_true", help="go on until the server ends")
+        parser.add_argument("-f", "--follow", action="store_true", help="print new lines until the server ends")
     return parser.parse_args(args)
 
 
 def status(args: Sequence[str]) -> int:
-    """`kubedra status`: exit code 0 where a server runs and is well, 1 where none does."""
+    """Run `kubedra status`. Return 0 if a server runs and responds, else 1."""
     import httpx
 
     from kubedra.plane.background import running
 
-    options = _on_data_dir("status", "What runs on a data directory.", args)
+    options = _parse_data_dir("status", "Show the running server of a data directory.", args)
     record = running(options.data_dir)
     if record is None:
-        print(f"{options.data_dir}: no server runs there")
+        print(f"{options.data_dir}: no server is running; start one with `kubedra up --detach`")
         return 1
     headers = {"Authorization": f"Bearer {record['token']}"} if record.get("token") else {}
     try:
         with httpx.Client(verify=False, trust_env=False, headers=headers) as client:  # noqa: S501 - our own server, named by its record
             info = client.get(f"{record['url']}/-/info").raise_for_status().json()
     except httpx.HTTPError as error:
-        print(f"{record['url']} (pid {record['pid']}) does not answer: {error}")
+        print(f"{record['url']} (pid {record['pid']}) does not respond: {error}")
         return 1
     objects = ", ".join(f"{number} {name}" for name, number in sorted(info["objects"].items()) if number)
     print(
@@ -310,10 +314,10 @@ def status(args: Sequence[str]) -> int:
 
 
 def down(args: Sequence[str]) -> int:
-    """`kubedra down`."""
+    """Run `kubedra down`."""
     from kubedra.plane.background import LifecycleError, stop
 
-    options = _on_data_dir("down", "Stop the server of a data directory.", args)
+    options = _parse_data_dir("down", "Stop the server of a data directory.", args)
     try:
         print(f"stopped (pid {stop(options.data_dir)})")
     except LifecycleError as error:
@@ -322,10 +326,10 @@ def down(args: Sequence[str]) -> int:
 
 
 def logs(args: Sequence[str]) -> int:
-    """`kubedra logs [-f]`."""
+    """Run `kubedra logs [-f]`."""
     from kubedra.plane.background import LifecycleError, log_lines
 
-    options = _on_data_dir("logs", "What a detached server wrote.", args, "follow")
+    options = _parse_data_dir("logs", "Print the log of a detached server.", args, "follow")
     try:
         for line in log_lines(options.data_dir, follow=options.follow):
             sys.stdout.write(line)
@@ -333,7 +337,7 @@ def logs(args: Sequence[str]) -> int:
     except LifecycleError as error:
         return fail(str(error))
     except BrokenPipeError:
-        # Whoever read has enough (`| head`); the interpreter must not find the pipe again at its end.
+        # The reader has closed the pipe (`| head`). The interpreter must not flush to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         pass
@@ -341,17 +345,17 @@ def logs(args: Sequence[str]) -> int:
 
 
 def completion(args: Sequence[str]) -> int:
-    """`kubedra completion bash|zsh`: the script, to be sourced."""
+    """Run `kubedra completion bash|zsh`: print a script to source."""
     from kubedra.command.completion import SHELLS, script
 
     if len(args) != 1 or args[0] not in SHELLS:
-        return fail(f"completion: name a shell, {' or '.join(SHELLS)}")
+        return fail(f"completion: shell is required: {' or '.join(SHELLS)}")
     print(script(args[0], USAGE), end="")
     return 0
 
 
 def envtest(args: Sequence[str]) -> int:
-    """`kubedra envtest-assets [DIR]`."""
+    """Run `kubedra envtest-assets [DIR]`."""
     from kubedra.command.envtest import envtest_assets
 
     return envtest_assets(args)
@@ -369,8 +373,8 @@ _COMMANDS = {
 }
 
 
-def pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
-    """KEY=VALUE arguments as a dict; ValueError names the flag."""
+def parse_pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
+    """Return KEY=VALUE arguments as a dict. Raises ValueError naming the flag."""
     for value in values:
         if "=" not in value:
             raise ValueError(f"{flag} {value}: expected KEY=VALUE")

@@ -1,16 +1,17 @@
-"""pytest fixtures: a control plane for the session, emptied for each test.
+"""pytest fixtures: a control plane per session, reset before each test.
 
     def test_my_driver(kube):
         kube.add_node("worker-1", devices=8)
         kube.apply(MANIFEST)
         kube.wait("pod/web", "phase=Running")
 
-`kube_server` (session) is the control plane; every xdist worker has its own. `kube` (per test) is that one, emptied
-before the test, or with
-`@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` one of the test's own, or with
-`@pytest.mark.kube(clock="virtual")` the session's one in virtual time (`kube.advance(minutes=5)`). A failing test's
-report shows the objects and events. This module is imported by every run of pytest in its environment, so it imports
-nothing heavy.
+- `kube_server` (session scope) is the control plane; each xdist worker has its own.
+- `kube` (test scope) is that control plane, reset before the test.
+- `@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` starts a control plane for one test.
+- `@pytest.mark.kube(clock="virtual")` uses the session's control plane in virtual time (`kube.advance(minutes=5)`).
+
+The report of a failing test shows the objects and events. Every run of pytest in the environment imports this module,
+so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from kubedra.plane.node_process import NodeProcess
 
 Json = dict[str, Any]
-#: A failing test's report ends in the test: pytest leaves this module's frames out.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 
-#: Options of the marker that need a server of the test's own.
+#: Options of the marker that need own=True.
 _OWN_ONLY = frozenset(
     {
         "emulated_version", "feature_gates", "runtime_config", "nodes", "devices", "controllers", "storage", "seed",
@@ -44,7 +45,7 @@ _OWN_ONLY = frozenset(
 
 
 class Kube:
-    """What a test does with its control plane: `ControlPlane` and `Client` in one, with the test's own shortcuts."""
+    """A test's handle of its control plane: `ControlPlane` and `Client` in one."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -54,16 +55,16 @@ class Kube:
 
     @property
     def url(self) -> str:
-        """The server's address."""
+        """The address of the server."""
         return self.plane.url
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig for any client: kubectl, client-go, a driver."""
+        """A kubeconfig for any client, such as kubectl, client-go or a driver."""
         return self.plane.kubeconfig
 
     def client(self) -> Client:
-        """The test's client; closed with the test."""
+        """Return the test's client, which is closed at the end of the test."""
         if self._client is None:
             self._client = self.plane.client()
         return self._client
@@ -92,7 +93,7 @@ class Kube:
         return self.client().patch_status(target, status, **options)
 
     def requests(self, **options: Any) -> list[Json]:
-        """The requests of the test so far, the oldest first; see `Client.requests`."""
+        """Return the requests of this test so far, oldest first; see `Client.requests`."""
         return self.client().requests(**options)
 
     def explain(self, target: str, **options: Any) -> Json:
@@ -120,12 +121,12 @@ class Kube:
         return self.client().delete(target, **options)
 
     def wait(self, target: str, until: Any, **options: Any) -> Json:
-        """See `Client.wait`. Virtual time passes meanwhile; then `timeout` counts its seconds."""
+        """See `Client.wait`. Virtual time advances during the wait, and `timeout` is in seconds of virtual time."""
         return self.client().wait(target, until, virtual=self.plane.virtual, **options)
 
     @property
     def clock(self) -> Clock:
-        """The control plane's time; see `kubedra.client.clock.Clock`."""
+        """The clock of the control plane; see `kubedra.client.clock.Clock`."""
         from kubedra.client.clock import Clock
 
         if self._clock is None:
@@ -133,11 +134,11 @@ class Kube:
         return self._clock
 
     def advance(self, delay: timedelta | None = None, **options: Any) -> Json:
-        """Lets virtual time pass: `kube.advance(minutes=5)`; see `Clock.advance`."""
+        """Advance virtual time: `kube.advance(minutes=5)`; see `Clock.advance`."""
         return self.clock.advance(delay, **options)
 
     def run_until_idle(self, limit: timedelta | None = None, **options: Any) -> Json:
-        """Lets virtual time pass until nothing is left to happen; see `Clock.run_until_idle`."""
+        """Advance virtual time until the control plane is idle; see `Clock.run_until_idle`."""
         return self.clock.run_until_idle(**({} if limit is None else {"limit": limit}), **options)
 
     def add_node(
@@ -153,10 +154,11 @@ class Kube:
         run: bool = False,
         **options: Any,
     ) -> Json:
-        """An emulated node; see `Client.add_node`. With a plugin directory it is a process of its own with real
-        drivers, which `node` gives; see `kubedra.plane.node_process`. A `kubedra.driver.Driver` is started with it.
-        With `run` it is such a process, too, and containers that have a command are processes. Raises ValueError for
-        options of an emulated node beside these.
+        """Add an emulated node (see `Client.add_node`) or a node with real drivers.
+
+        `plugin_dir`, `registry_dir`, `driver` or `run` starts a kubelet in a child process, which `node` returns; see
+        `kubedra.plane.node_process`. `driver` is started on that node. With `run`, container commands run as local
+        processes. Raises ValueError if these are combined with options of an emulated node.
         """
         if plugin_dir is not None or registry_dir is not None or driver is not None or run:
             from kubedra.plane.node_process import NodeProcess
@@ -164,30 +166,30 @@ class Kube:
             emulated = {"devices": devices, "slices": [*slices], **options}
             if refused := ", ".join(option for option, value in emulated.items() if value):
                 raise ValueError(
-                    f"node {name}: {refused} cannot be given with driver, plugin_dir, registry_dir or run, which make"
-                    " it a node with real drivers"
+                    f"node {name}: {refused} cannot be combined with driver, plugin_dir, registry_dir or run: these"
+                    " start a node with real drivers"
                 )
             flags = ("--run",) if run else ()
             self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir, args=flags)
             node.start()
-            made = self.wait(f"node/{name}", "condition=Ready", fail_fast=False)
+            ready = self.wait(f"node/{name}", "condition=Ready", fail_fast=False)
             if driver is not None:
                 node.run_driver(driver)
-            return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else made
+            return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else ready
         return self.client().add_node(name, devices=devices, slices=slices, labels=labels, **options)
 
     def node(self, name: str) -> NodeProcess:
-        """The process of a node that was added with a plugin directory."""
+        """Return the kubelet process of a node with real drivers."""
         return self._nodes[name]
 
     def dump(self) -> str:
-        """Every object in one line, then every event: what a failing test's report shows."""
+        """Return the text of a failing test's report: one line per object, then the events."""
         from kubedra.client.report import dump
 
         return dump(self.client())
 
     def close(self) -> None:
-        """End what the test started; the fixture does it."""
+        """Stop the nodes and the client of the test; the fixture calls it."""
         for node in self._nodes.values():
             node.close()
         if self._client is not None:
@@ -197,18 +199,18 @@ class Kube:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "kube(own=False, clock=..., **options): options of the `kube` fixture; with own=True those of"
+        "kube(own=False, clock=..., **options): options of the `kube` fixture; with own=True, the options of"
         " kubedra.ControlPlane",
     )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("kubedra_clock", "the session's control plane: real (default) or virtual time", default="real")
+    parser.addini("kubedra_clock", "time of the session's control plane: real (default) or virtual", default="real")
 
 
 @pytest.fixture(scope="session")
 def _kube_servers() -> Iterator[Callable[[str], ControlPlane]]:
-    """The session's control planes by their clock, each started when it is first asked for."""
+    """Return a function that returns the session's control plane of a clock, started on first use."""
     from kubedra.plane.control_plane import ControlPlane
 
     started: dict[str, ControlPlane] = {}
@@ -225,13 +227,13 @@ def _kube_servers() -> Iterator[Callable[[str], ControlPlane]]:
 
 @pytest.fixture(scope="session")
 def kube_server(pytestconfig: pytest.Config, _kube_servers: Callable[[str], ControlPlane]) -> ControlPlane:
-    """The session's control plane: memory storage, all controllers, no nodes, time as `kubedra_clock` says."""
+    """Return the session's control plane: memory storage, all controllers, no nodes, the clock of `kubedra_clock`."""
     return _kube_servers(pytestconfig.getini("kubedra_clock"))
 
 
 @pytest.fixture
 def kube(request: pytest.FixtureRequest) -> Iterator[Kube]:
-    """An empty control plane for one test."""
+    """Yield an empty control plane for one test."""
     options = _options(request.node)
     own = options.pop("own")
     options.setdefault("clock", request.config.getini("kubedra_clock"))
@@ -239,14 +241,14 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube]:
         from kubedra.plane.control_plane import ControlPlane
 
         with ControlPlane(**options) as plane:
-            yield from _lend(plane)
+            yield from _yield_kube(plane)
         return
     plane = request.getfixturevalue("_kube_servers")(options["clock"])
     plane.reset()
-    yield from _lend(plane)
+    yield from _yield_kube(plane)
 
 
-def _lend(plane: ControlPlane) -> Iterator[Kube]:
+def _yield_kube(plane: ControlPlane) -> Iterator[Kube]:
     kube = Kube(plane)
     try:
         yield kube
@@ -255,16 +257,16 @@ def _lend(plane: ControlPlane) -> Iterator[Kube]:
 
 
 def _options(node: pytest.Item) -> dict[str, Any]:
-    """The marker's options; what only a server of its own can have is an error without own=True."""
+    """Return the options of the marker. Raises UsageError for unknown ones and for those that need own=True."""
     marker = node.get_closest_marker("kube")
     options: dict[str, Any] = {"own": False, **(marker.kwargs if marker else {})}
     unknown = sorted(set(options) - _OWN_ONLY - {"own", "clock"})
     if unknown:
-        raise pytest.UsageError(f"{node.nodeid}: mark.kube knows no option {', '.join(unknown)}")
+        raise pytest.UsageError(f"{node.nodeid}: mark.kube has no option {', '.join(unknown)}")
     needs_own = sorted(set(options) & _OWN_ONLY)
     if needs_own and not options["own"]:
         raise pytest.UsageError(
-            f"{node.nodeid}: mark.kube({', '.join(needs_own)}) needs own=True: the session's server is shared"
+            f"{node.nodeid}: mark.kube({', '.join(needs_own)}) needs own=True, because the session's server is shared"
         )
     return options
 
@@ -276,6 +278,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when == "call" and report.failed and isinstance(kube, Kube):
         try:
             report.sections.append(("kubedra", kube.dump()))
-        except Exception as error:  # noqa: BLE001 - a report must not fail because the server did
+        except Exception as error:  # noqa: BLE001 - a server that failed must not break the report
             report.sections.append(("kubedra", f"no dump: {error}\n{kube.plane.log()[-2000:]}"))
     return report

@@ -83,28 +83,30 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.cel"),
-        description="Evaluate a device selector for every device of some ResourceSlices.",
+        description="Evaluate a device selector on every device of the given ResourceSlices.",
     )
-    parser.add_argument("expression", help="a CEL expression over `device`")
+    parser.add_argument("expression", help="CEL expression over `device`")
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--slices",
         action="append",
         metavar="FILE",
-        help="YAML or JSON with ResourceSlices, - for stdin; may be repeated",
+        help="YAML or JSON file of ResourceSlices, - for standard input; repeatable",
     )
     source.add_argument(
         "--kubeconfig",
         metavar="FILE",
-        help="ask the cluster of this kubeconfig (default: $KUBECONFIG, .kubedra/kubeconfig)",
+        help="read the slices from this cluster (default: $KUBECONFIG, .kubedra/kubeconfig)",
     )
     parser.add_argument(
         "--emulated-version",
         default="1.36",
         metavar="1.NN",
-        help="the release whose libraries are available (default 1.36)",
+        help="Kubernetes release whose CEL libraries are available (default 1.36)",
     )
-    parser.add_argument("--feature-gates", default="", metavar="A=true,B=false", help="as for the API server")
+    parser.add_argument(
+        "--feature-gates", default="", metavar="A=true,B=false", help="feature gates, as for the API server"
+    )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser
 

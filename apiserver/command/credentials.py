@@ -45,34 +45,37 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__.partition("\n")[2],
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="`kubedra credentials FLAGS -- COMMAND …` goes on with another kubedra command.",
+        epilog="`kubedra credentials FLAGS -- COMMAND …` runs another kubedra command afterwards.",
     )
-    parser.add_argument("--dir", type=Path, required=True, metavar="DIR", help="where everything is kept")
+    parser.add_argument("--dir", type=Path, required=True, metavar="DIR", help="directory of the credentials")
     parser.add_argument(
         "--host",
         action="append",
         default=[],
         metavar="NAME|IP",
-        help="a name of the server besides localhost; may be given again",
+        help="name or address of the server besides localhost; repeatable",
     )
     parser.add_argument(
         "--server",
         default="https://127.0.0.1:6443",
         metavar="URL",
-        help="what people call it (default https://127.0.0.1:6443)",
+        help="address of the server in the users' kubeconfig (default https://127.0.0.1:6443)",
     )
     parser.add_argument(
-        "--internal-server", default="", metavar="URL", help="what the controllers call it (default: the same)"
+        "--internal-server",
+        default="",
+        metavar="URL",
+        help="address in the controllers' kubeconfig (default: --server)",
     )
     parser.add_argument(
-        "--postgres-user", default="", metavar="NAME", help="make a database password for this user, too"
+        "--postgres-user", default="", metavar="NAME", help="also generate a database password for this user"
     )
     parser.add_argument(
         "--share",
         action="append",
         default=[],
         metavar="FILE,…=DIR",
-        help="copy these files to another directory; may be given again",
+        help="copy these files to another directory; repeatable",
     )
     return parser
 

@@ -28,9 +28,11 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.data")
-    parser = _Parser(prog=prog, description="Damage in a data directory (SQLite).", allow_abbrev=False)
-    parser.add_argument("command", choices=("check", "repair"), help="say what is damaged; go on with what is whole")
-    parser.add_argument("directory", type=Path, metavar="DIR", help="a server's --data-dir")
+    parser = _Parser(prog=prog, description="Check or repair a damaged data directory (SQLite).", allow_abbrev=False)
+    parser.add_argument(
+        "command", choices=("check", "repair"), help="check: list the damage; repair: recover the intact objects"
+    )
+    parser.add_argument("directory", type=Path, metavar="DIR", help="data directory of the server")
     options = parser.parse_args(argv)
     try:
         return _run(options.directory, repair=options.command == "repair")
@@ -50,11 +52,11 @@ def _run(directory: Path, *, repair: bool) -> int:
         found = inspect(directory)
         for problem in found.problems:
             print(problem)
-        print(f"{len(found.alive)} objects are whole, at revision {max(found.revision, found.answered)}")
+        print(f"{len(found.alive)} objects are intact, at revision {max(found.revision, found.answered)}")
         if not found.problems:
             return 0
         if not repair:
-            print(f"`kubedra data repair {directory}` goes on with what is whole")
+            print(f"recover them with `kubedra data repair {directory}`")
             return 1
         kept = rebuild(directory, found)
         print(f"repaired; the damaged files are kept as {kept}*")

@@ -139,7 +139,7 @@ class Process:
             await loop.run_until_idle(_START_LIMIT)
             say(
                 self._settings,
-                f"clock       virtual, {loop.now():%Y-%m-%dT%H:%M:%SZ}; POST {self.url}/-/clock moves it",
+                f"clock       virtual, {loop.now():%Y-%m-%dT%H:%M:%SZ}; advance it with POST {self.url}/-/clock",
             )
 
     def _signalled(self) -> None:
@@ -147,7 +147,7 @@ class Process:
         if self._stopping.is_set():
             os._exit(130)
         self._stopping.set()
-        self._farewell("stopping; a second signal ends it at once")
+        self._farewell("stopping; send a second signal to exit immediately")
 
     def _farewell(self, text: str) -> None:
         """Whoever reads it may have gone already."""
@@ -157,7 +157,7 @@ class Process:
     def _storage(self) -> str:
         settings = self._settings
         if settings.memory:
-            return "memory: nothing is kept"
+            return "memory (no data is kept)"
         if settings.storage == "sqlite":
             return f"{settings.data_dir}  (durability {settings.durability})"
         return settings.storage.rpartition("@")[2]
@@ -166,8 +166,8 @@ class Process:
         """What is left when the server has ended."""
         settings = self._settings
         if settings.memory:
-            return "nothing is kept"
-        return f"{settings.data_dir if settings.storage == 'sqlite' else self._storage()} keeps what was stored"
+            return "no data is kept"
+        return f"data is kept in {settings.data_dir if settings.storage == 'sqlite' else self._storage()}"
 
     def _log(self, flag: str, name: str) -> JsonLines | None:
         """Where a flag has lines written: before the server starts it is known whether that is possible."""
@@ -207,7 +207,7 @@ class Process:
             print(json.dumps(announcement), flush=True)
             return
         say(settings, f"kubeconfig  {settings.kubeconfig}")
-        say(settings, "ready; Ctrl-C stops")
+        say(settings, "ready; press Ctrl-C to stop")
 
 
 def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:

@@ -196,7 +196,7 @@ def _add_server_flags(own: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME,…",
-        help="further allowed Host names while access is open; * for any (default: names and addresses of this machine)",
+        help="further allowed Host names while access is open; * for any (default: this machine's names and addresses)",
     )
     own.add_argument(
         "--port", type=int, default=8001, metavar="N", help="port to listen on; 0 for any free port (default 8001)"

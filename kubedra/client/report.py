@@ -1,6 +1,4 @@
-"""A report of a control plane's objects for people: one line for each object, then the events in order, and why pods
-wait.
-"""
+"""The report of a failing test: one line per object, then the events, then explanations of pending pods."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_SHOWN = (
+_KINDS = (
     ("v1", "Node"),
     ("v1", "Pod"),
     ("resource.k8s.io/v1", "ResourceClaim"),
@@ -19,16 +17,16 @@ _SHOWN = (
     ("resource.k8s.io/v1", "ResourceSlice"),
     ("resource.k8s.io/v1", "DeviceClass"),
 )
-#: Pods that wait and are explained.
-_EXPLAINED = 3
+#: Maximum number of pending pods to explain.
+_EXPLAINED_PODS = 3
 
 
 def dump(client: Client) -> str:
-    """The text; kinds that the server does not serve are left out."""
+    """Return the report. Kinds that the server does not serve are omitted."""
     from kubedra.client.responses import ApiError
 
     lines: list[str] = []
-    for version, kind in _SHOWN:
+    for version, kind in _KINDS:
         try:
             items = client.request("GET", client.path(version, kind, "")).get("items") or []
         except ApiError:
@@ -41,18 +39,18 @@ def dump(client: Client) -> str:
             f"Event {event.get('type', '')} {event.get('reason', '')} {about.get('kind')}/{about.get('name')}:"
             f" {event.get('message', '')}"
         )
-    return "\n".join([*lines, *_explained(client)]) or "no objects"
+    return "\n".join([*lines, *_explain_pending(client)]) or "no objects"
 
 
-def _explained(client: Client) -> list[str]:
-    """Why the first pods wait that do, from a server that can tell."""
+def _explain_pending(client: Client) -> list[str]:
+    """Return explanations of the first pending pods; empty if the server has no `/-/explain`."""
     from kubedra.client.responses import ApiError
 
     lines: list[str] = []
     try:
         pods = client.request("GET", client.path("v1", "Pod", "")).get("items") or []
-        waiting = [pod["metadata"] for pod in pods if not pod["spec"].get("nodeName")]
-        for meta in waiting[:_EXPLAINED]:
+        pending = [pod["metadata"] for pod in pods if not pod["spec"].get("nodeName")]
+        for meta in pending[:_EXPLAINED_PODS]:
             lines += ["", client.explain(f"pod/{meta['name']}", namespace=meta["namespace"])["report"]]
     except ApiError:
         pass
@@ -65,7 +63,7 @@ def name(obj: Json) -> str:
 
 
 def summary(obj: Json) -> str:
-    """The fields of an object's state that explain why a test is stuck, in one line."""
+    """Return the fields of an object that show why a test is stuck, in one line."""
     status, spec = obj.get("status") or {}, obj.get("spec") or {}
     parts = [f"phase={status['phase']}"] if "phase" in status else []
     parts += [f"node={spec['nodeName']}"] if spec.get("nodeName") else []
@@ -78,5 +76,5 @@ def summary(obj: Json) -> str:
 
 
 def _condition(condition: Json) -> str:
-    why = f" ({condition['message']})" if condition["status"] != "True" and condition.get("message") else ""
-    return f"{condition['type']}={condition['status']}{why}"
+    reason = f" ({condition['message']})" if condition["status"] != "True" and condition.get("message") else ""
+    return f"{condition['type']}={condition['status']}{reason}"

@@ -1,1 +1,1 @@
-"""Commands of `kubedra` that need no server package."""
+"""Commands of `kubedra` that do not import the server's packages."""

@@ -1,4 +1,4 @@
-"""argparse for the package's own commands: a mistake is one line on stderr and exit code 2."""
+"""argparse for the package's own commands: a usage error prints one line to stderr and exits with code 2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without the usage before an error; `--help` shows it."""
+    """argparse without the usage text before an error."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")

@@ -1,4 +1,4 @@
-"""Shell completion: commands, and the flags of each, which the command's own help names when they are asked for."""
+"""Shell completion of commands and flags. The script reads the flags from `kubedra COMMAND --help`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 SHELLS = ("bash", "zsh")
-#: A command in the list that `kubedra --help` prints, with the second word that some have.
+#: A line of `kubedra --help`: a command and its optional subcommand.
 _LISTED = re.compile(r"(?m)^  (?P<first>[a-z]+(?:-[a-z]+)*)(?: (?P<second>[a-z]+))? {2,}\S")
 
 _BASH = """\
@@ -35,7 +35,7 @@ _SECOND = """\
 
 
 def commands(usage: str) -> dict[str, list[str]]:
-    """Second words by first word, of what the usage lists."""
+    """Return the commands in a usage text, each with its subcommands."""
     found: dict[str, list[str]] = {}
     for listed in _LISTED.finditer(usage):
         seconds = found.setdefault(listed["first"], [])
@@ -45,7 +45,7 @@ def commands(usage: str) -> dict[str, list[str]]:
 
 
 def script(shell: str, usage: str) -> str:
-    """The script for a shell of SHELLS; zsh runs the same function through its bash compatibility."""
+    """Return the script for a shell of SHELLS; zsh runs the bash function through its bash compatibility."""
     known = commands(usage)
 
     def parts() -> Iterator[str]:

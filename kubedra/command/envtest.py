@@ -1,4 +1,4 @@
-"""`kubedra envtest-assets`: a directory with kube-apiserver, etcd and kubectl, for KUBEBUILDER_ASSETS."""
+"""`kubedra envtest-assets`: write a directory with kube-apiserver, etcd and kubectl, for KUBEBUILDER_ASSETS."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _SCRIPT = """\
 {command}
 """
 _PACKAGES = ("apiserver", "kubedra")
-_NO_KUBECTL = 'echo "kubectl: none was on PATH when \\`kubedra envtest-assets\\` wrote this file" >&2; exit 2'
+_NO_KUBECTL = 'echo "kubectl: not on PATH; install it and run \\`kubedra envtest-assets\\` again" >&2; exit 2'
 
 
 def envtest_assets(args: Sequence[str]) -> int:
-    """Writes the directory and prints its path."""
+    """Run `kubedra envtest-assets [DIR]`: write the directory and print its path."""
     parser = Parser(
         prog="kubedra envtest-assets",
-        description="Writes a directory with stand-ins for kube-apiserver and etcd, and kubectl where there is one, and"
-        ' prints its path: KUBEBUILDER_ASSETS="$(kubedra envtest-assets)" go test ./...',
+        description="Write a directory with stand-ins for kube-apiserver and etcd and a link to the installed kubectl,"
+        ' and print its path: KUBEBUILDER_ASSETS="$(kubedra envtest-assets)" go test ./...',
     )
-    parser.add_argument("directory", nargs="?", type=Path, help="where (default: one in the user's cache)")
+    parser.add_argument("directory", nargs="?", type=Path, help="directory to write (default: one in the user's cache)")
     options = parser.parse_args(args)
     try:
         print(assets(options.directory))
@@ -43,7 +43,7 @@ def envtest_assets(args: Sequence[str]) -> int:
 
 
 def assets(directory: Path | None = None) -> Path:
-    """The directory, written anew. Raises OSError."""
+    """Write the directory and return its path. Raises OSError."""
     directory = (directory or _default()).absolute()
     directory.mkdir(parents=True, exist_ok=True)
     _compile()
@@ -63,23 +63,25 @@ def assets(directory: Path | None = None) -> Path:
 
 
 def _compile() -> None:
-    """The bytecode of the server, without which a start takes more than twice as long: a checkout has none where the
-    environment forbids it (PYTHONDONTWRITEBYTECODE, as in most images). Where it cannot be written, starts are slow.
+    """Compile the server to bytecode, which halves the time of a start.
+
+    A checkout has no bytecode if the environment forbids it (PYTHONDONTWRITEBYTECODE, as in most images). Failures are
+    ignored.
     """
     for package in _PACKAGES:
         compileall.compile_dir(process.server_root() / package, quiet=2)
 
 
 def _write(path: Path, command: str) -> None:
-    """Puts a script in place in one step: somebody may be running the one before."""
-    made = path.with_name(f".{path.name}.{os.getpid()}")
-    made.write_text(_SCRIPT.format(command=command))
-    made.chmod(0o755)
-    made.replace(path)
+    """Write a script atomically, because the old one may be running."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(_SCRIPT.format(command=command))
+    draft.chmod(0o755)
+    draft.replace(path)
 
 
 def _default() -> Path:
-    """One for each installation: two of them may be used side by side."""
+    """Return the default directory, one per installation so that two installations can be used in parallel."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = sha256(f"{sys.executable}\n{process.server_root()}".encode()).hexdigest()[:12]
     return cache / "kubedra" / f"envtest-{name}"

@@ -1,5 +1,6 @@
-"""What stands in for etcd where somebody starts one beside the API server (envtest): it says that it is well, and keeps
-nothing. Run as a file, with the standard library alone, so that it is there at once.
+"""A stand-in for etcd in envtest: it reports that it is healthy and stores nothing.
+
+It runs as a file and imports only the standard library, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _HELP = """\
-etcd, as far as kubedra stands in for it: it answers /health and /version. kubedra keeps what the API server stores.
+kubedra's stand-in for etcd: it serves /health and /version. kubedra's API server stores its objects itself.
 
-      --listen-client-urls string    where to answer (default http://127.0.0.1:2379)
+      --listen-client-urls string    address to listen on (default http://127.0.0.1:2379)
 
-Other flags of etcd are accepted without effect.
+Other flags of etcd are accepted and ignored.
 """
 _ANSWERS = {
     "/health": b'{"health":"true","reason":""}',
@@ -35,7 +36,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):

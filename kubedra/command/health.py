@@ -1,5 +1,6 @@
-"""`kubedra health`: whether a server or the controllers answer that they are ready; for health checks. Standard library
-only: it runs often.
+"""`kubedra health`: check whether a server or the controllers are ready.
+
+It runs often, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from kubedra.kubeconfig.reader import Cluster, read_kubeconfig
 
 
 def health(args: Sequence[str]) -> int:
-    """Exit code 0 if it is ready, 1 if it is not."""
+    """Run `kubedra health`. Return 0 if the server is ready, else 1."""
     parser = Parser(
-        prog="kubedra health", description="Ask a server or the controllers whether they are ready.", allow_abbrev=False
+        prog="kubedra health", description="Check whether a server or the controllers are ready.", allow_abbrev=False
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("url", nargs="?", metavar="URL", help="as http://127.0.0.1:10257/readyz")
+    where.add_argument("url", nargs="?", metavar="URL", help="URL to check, such as http://127.0.0.1:10257/readyz")
     where.add_argument(
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="/readyz of its server, with its token; the certificate is checked (default: $KUBECONFIG,"
+        help="check /readyz of the server in this kubeconfig, with its credentials and CA (default: $KUBECONFIG,"
         " .kubedra/kubeconfig)",
     )
-    parser.add_argument("--timeout", type=float, default=5.0, metavar="SECONDS", help="default 5")
+    parser.add_argument("--timeout", type=float, default=5.0, metavar="SECONDS", help="timeout in seconds (default 5)")
     options = parser.parse_args(args)
     url = options.url
     try:
@@ -46,7 +47,7 @@ def health(args: Sequence[str]) -> int:
 
 
 def _get(cluster: Cluster, url: str, timeout: float) -> tuple[int, str]:
-    """Return status and text of an answer. Raises OSError, ValueError, HTTPException."""
+    """Return the status and the text of a response. Raises OSError, ValueError, HTTPException."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https"):
         raise ValueError("not an http:// or https:// address")

@@ -1,1 +1,1 @@
-"""Control planes and nodes as processes, in the foreground and in the background."""
+"""Control planes and nodes as child processes and in the background."""

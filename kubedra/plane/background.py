@@ -25,7 +25,7 @@ _PAUSE = 0.05
 
 
 class LifecycleError(Exception):
-    """Why a command failed, in one line."""
+    """The reason why a command failed, in one line."""
 
 
 def running(data_dir: Path) -> dict[str, Any] | None:
@@ -35,29 +35,33 @@ def running(data_dir: Path) -> dict[str, Any] | None:
 
 
 def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, Any]:
-    """Start a server in the background, for `kubedra COMMAND`; its record once it is ready. Raises LifecycleError with
-    the server's own words.
+    """Start a server in the background for `kubedra COMMAND`. Return its record once it is ready.
+
+    Raises LifecycleError with the server's last log line.
     """
     found = running(data_dir)
     if found is not None:
-        raise LifecycleError(f"{data_dir}: a server runs there already, at {found['url']} (pid {found['pid']})")
+        raise LifecycleError(
+            f"{data_dir}: a server is already running at {found['url']} (pid {found['pid']}); stop it with"
+            " `kubedra down`"
+        )
     prog = f"kubedra {command}"
     log = data_dir / LOG
-    child = _begun(prog, arguments, data_dir, log)
-    line = _announced(child, log)
+    child = _start_process(prog, arguments, data_dir, log)
+    line = _read_announcement(child, log)
     if not line:
         child.wait()
-        words = log.read_text(errors="replace").strip().splitlines()
+        lines = log.read_text(errors="replace").strip().splitlines()
         raise LifecycleError(
-            words[-1].removeprefix(f"{prog}: ") if words else f"the server ended with exit code {child.returncode}"
+            lines[-1].removeprefix(f"{prog}: ") if lines else f"the server ended with exit code {child.returncode}"
         )
-    child.returncode = 0  # it lives on without us: nobody waits for it here
+    child.returncode = 0  # the server outlives this process; without this, Popen would warn that it still runs
     record: dict[str, Any] = json.loads(line)
     return record
 
 
-def _begun(prog: str, arguments: Sequence[str], data_dir: Path, log: Path) -> subprocess.Popen[str]:
-    """The server's process, which outlives this one and writes to a log. Raises LifecycleError."""
+def _start_process(prog: str, arguments: Sequence[str], data_dir: Path, log: Path) -> subprocess.Popen[str]:
+    """Start a server process that outlives this one and writes to a log. Raises LifecycleError."""
     try:
         private.make_directory(data_dir)
         descriptor = private.open_file(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -75,9 +79,10 @@ def _begun(prog: str, arguments: Sequence[str], data_dir: Path, log: Path) -> su
         )
 
 
-def _announced(child: subprocess.Popen[str], log: Path) -> str:
-    """What a server says of itself once it is ready; "" where it ended. One that is silent for too long is killed.
-    Raises LifecycleError.
+def _read_announcement(child: subprocess.Popen[str], log: Path) -> str:
+    """Return the line that a server prints when it is ready, or "" if it ended.
+
+    Kill a server that makes no progress, and raise LifecycleError.
     """
     assert child.stdout is not None
     with child.stdout:
@@ -87,8 +92,8 @@ def _announced(child: subprocess.Popen[str], log: Path) -> str:
             child.kill()
             child.wait()
             raise LifecycleError(
-                f"the server was not ready and made no progress for {process.PATIENCE:g} s; the last line of {log}:"
-                f" {error}"
+                f"the server did not become ready and logged nothing for {process.PATIENCE:g} s; the last line of"
+                f" {log}: {error}"
             ) from None
 
 
@@ -97,9 +102,9 @@ def stop(data_dir: Path) -> int:
     with open_record(data_dir) as server:
         pid = server.pid if server else None
         if server is None or pid is None:
-            raise LifecycleError(f"{data_dir}: no server runs there")
+            raise LifecycleError(f"{data_dir}: no server is running")
         if not pid:
-            raise LifecycleError(f"{data_dir}: its server runs in another container; stop it there")
+            raise LifecycleError(f"{data_dir}: the server runs in another container; stop it there")
         number, deadline = signal.SIGTERM, time.monotonic() + STOP_TIMEOUT
         try:
             os.kill(pid, number)
@@ -116,17 +121,17 @@ def stop(data_dir: Path) -> int:
 
 
 def log_lines(data_dir: Path, *, follow: bool = False) -> Iterator[str]:
-    """The log of a detached server; with `follow` also what comes, until the server ends."""
+    """Yield the log of a detached server; with `follow`, also new lines until the server ends."""
     path = data_dir / LOG
     if not path.exists():
-        raise LifecycleError(f"{path}: no such log; only a server started with --detach writes one")
+        raise LifecycleError(f"{path}: no log; only a server started with --detach writes one")
     with path.open(errors="replace") as log:
         yield from log
         while follow and running(data_dir) is not None:
-            yield from _more(log)
+            yield from _poll(log)
 
 
-def _more(log: IO[str]) -> Iterator[str]:
+def _poll(log: IO[str]) -> Iterator[str]:
     line = log.readline()
     if line:
         yield line

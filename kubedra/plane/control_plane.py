@@ -25,11 +25,11 @@ STOP_TIMEOUT = 5.0
 
 
 class StartError(RuntimeError):
-    """The server ended before it was ready, or did not get ready; the text holds the end of its log."""
+    """The server ended before it was ready, or did not become ready. The message has the end of its log."""
 
 
 def flag_value(value: str | Mapping[str, object] | None) -> str:
-    """`{"A": True, "B": False}` or "A=true,B=false" in kube-apiserver's spelling."""
+    """Return `{"A": True, "B": False}` as "A=true,B=false", the syntax of kube-apiserver."""
     if value is None or isinstance(value, str):
         return value or ""
     return ",".join(
@@ -38,18 +38,18 @@ def flag_value(value: str | Mapping[str, object] | None) -> str:
 
 
 class ControlPlane:
-    """API server, controllers, scheduler and node agent in a child process of their own.
+    """An API server with controllers, scheduler and node agent, in a child process.
 
-    `nodes`: emulated nodes to begin with · `devices`: what each publishes ("none" for nothing) · `controllers`: False
-    for the API server alone, with `nodes` also what these need (node-agent, node-lifecycle-controller) · `storage`:
-    "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33" to "1.36" ·
-    `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling · `clock`: "virtual" (or "virtual=TIME")
-    for time that stands still until `Clock.advance` moves it · `seed`: makes uids, names and choices repeatable ·
-    `args`: further flags of `kubedra serve` · `start_patience`: seconds without progress after which a start has
-    failed.
+    `nodes`: number of emulated nodes to create at start · `devices`: driver of their 8 GPUs, or "none" ·
+    `controllers`: False for only the API server; with `nodes`, the node-agent and the node-lifecycle-controller run
+    nevertheless · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33"
+    to "1.36" · `feature_gates`, `runtime_config`: a mapping, or the syntax of kube-apiserver's flags · `clock`:
+    "virtual" or "virtual=TIME" for time that only `Clock.advance` moves · `seed`: makes UIDs, names and random choices
+    repeatable · `args`: further flags of `kubedra serve` · `start_patience`: seconds without progress until a start
+    fails.
 
-    Durability is off unless `args` say otherwise: a fixture needs no synced commit. Raises StartError with the server's
-    own message.
+    Durability is off unless `args` set it, because tests need no synced commits. `start` raises StartError with the
+    server's message.
     """
 
     def __init__(
@@ -100,17 +100,17 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        """The server's address, as http://127.0.0.1:PORT."""
+        """The address of the server, such as http://127.0.0.1:PORT."""
         return str(self._running()["url"])
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig for it; never the user's own."""
+        """A kubeconfig for the server; never the user's own file."""
         return Path(self._running()["kubeconfig"])
 
     def _running(self) -> dict[str, Any]:
         if self._process is None or not self._announced:
-            raise RuntimeError(f"the control plane {'was stopped' if self._announced else 'is not started'}")
+            raise RuntimeError(f"the control plane {'was stopped' if self._announced else 'has not been started'}")
         return self._announced
 
     def __repr__(self) -> str:
@@ -119,31 +119,31 @@ class ControlPlane:
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
+        """The process id of the child process."""
         if self._process is None:
             raise RuntimeError("the control plane is not running")
         return self._process.pid
 
     def client(self) -> Client:
-        """A client of this server (close it, or use it in a `with`)."""
+        """Return a client of this server. Close it, or use it in a `with`."""
         from kubedra.client.client import Client
 
         return Client.from_kubeconfig(self.kubeconfig)
 
     def async_client(self) -> AsyncClient:
-        """A client of this server for an event loop (`aclose` it, or use it in an `async with`)."""
+        """Return a client of this server for an event loop. `aclose` it, or use it in an `async with`."""
         from kubedra.client.client import AsyncClient
 
         return AsyncClient.from_kubeconfig(self.kubeconfig)
 
     def start(self) -> Self:
-        """Start the child and return when it answers requests."""
+        """Start the child process and return when it serves requests."""
         private.make_directory(self.data_dir)
         with os.fdopen(private.open_file(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 process.command("apiserver", *self._flags), env=process.environment(), cwd=self.data_dir,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                # Ctrl-C in the terminal is for the program that uses it. The pipe ends it with its owner.
+                # Ctrl-C in the terminal must reach only the parent process. Closing the pipe ends the child.
                 start_new_session=True,
             )  # fmt: skip
         process.CONTROL_PLANES.add(self._process.pid)
@@ -158,9 +158,9 @@ class ControlPlane:
         try:
             line = process.announcement(child, self.log_file, self._start_patience)
         except process.SilentError as error:
-            child.kill()  # it would not hear that it shall end, either
+            child.kill()  # a stuck process would not handle SIGTERM either
             raise StartError(
-                f"kubedra was not ready and made no progress for {self._start_patience:g} s; the last line of"
+                f"kubedra did not become ready and logged nothing for {self._start_patience:g} s; the last line of"
                 f" {self.log_file.name}: {error}"
             ) from None
         if not line:
@@ -170,15 +170,15 @@ class ControlPlane:
 
     @property
     def log_file(self) -> Path:
-        """Where the server writes its output."""
+        """The log file of the server."""
         return self.data_dir / "server.log"
 
     def log(self) -> str:
-        """The server's output so far."""
+        """Return the server's output so far."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def reset(self) -> None:
-        """Delete everything but the built-in objects and the nodes that the control plane was started with."""
+        """Delete all objects except the built-in ones and the nodes that were created at start."""
         import httpx
 
         if self._http is None:
@@ -188,7 +188,7 @@ class ControlPlane:
         self._http.post(f"{self.url}/-/reset").raise_for_status()
 
     def stop(self) -> None:
-        """End the child; safe to call twice."""
+        """Stop the child process. Stopping twice is allowed."""
         if self._http is not None:
             self._http.close()
             self._http = None
@@ -201,13 +201,13 @@ class ControlPlane:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._release()
+        self._close_pipes()
         process.CONTROL_PLANES.discard(self._process.pid)
         self._process = None
         if self._directory:
             self._directory.cleanup()
 
-    def _release(self) -> None:
+    def _close_pipes(self) -> None:
         assert self._process is not None
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:

@@ -1,4 +1,4 @@
-"""A node as a process of its own, with real drivers: `kubedra node run` from Python.
+"""A node with real drivers in a child process: `kubedra node run` from Python.
 
 node = NodeProcess("n1", plane.kubeconfig, tmp_path)
 node.start()
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from kubedra.driver import Driver
     from kubedra.driver.running import RunningDriver
 
-#: Seconds that a node has to end.
+#: Seconds until a stopping node is killed.
 STOP_TIMEOUT = 10.0
 
 
 class NodeProcess:
-    """The kubelet of one node. It ends with the process that started it.
+    """The kubelet of one node. It ends with its parent process.
 
-    Drivers announce themselves in `registry_dir`; the path of a socket has at most 107 bytes, so that `plugin_dir`
-    should be short.
+    Drivers put their registration sockets into `registry_dir`. The path of a socket has at most 107 bytes, so
+    `plugin_dir` should be short.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class NodeProcess:
         *,
         args: Sequence[str] = (),
     ) -> None:
-        #: A directory of its own where none is given. /tmp, for the paths of sockets are short.
+        #: The default plugin directory, in /tmp because socket paths must be short.
         self._own = tempfile.TemporaryDirectory(prefix="kubedra-") if plugin_dir is None else None
         self.name, self.plugin_dir = name, Path(plugin_dir or self._own.name).absolute()  # type: ignore[union-attr]
         self._kubeconfig = kubeconfig
@@ -66,26 +66,26 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """The number of its process. RuntimeError where it does not run."""
+        """The process id. Raises RuntimeError if the node is not running."""
         if self._process is None:
-            raise RuntimeError(f"node {self.name} does not run")
+            raise RuntimeError(f"node {self.name} is not running")
         return self._process.pid
 
     def start(self) -> None:
-        """Start the process. The node is Ready when its Node says so."""
+        """Start the process. The node is ready when its Node has the condition Ready."""
         if self.running:
-            raise RuntimeError(f"node {self.name} runs already")
+            raise RuntimeError(f"node {self.name} is already running")
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             process.command("controllers.kubelet", *self._flags),
             env={**process.environment(), "KUBEDRA_PROG": "kubedra node run"},
             stdin=subprocess.PIPE,
             stderr=self._log,
-            # Ctrl-C in the terminal is for the program that uses it. The pipe ends it with its owner.
+            # Ctrl-C in the terminal must reach only the parent process. Closing the pipe ends the child.
             start_new_session=True,
         )
 
     def run_driver(self, driver: Driver) -> RunningDriver:
-        """Start a driver on the node, in this process; returns when it is registered. `close` ends it."""
+        """Start a driver on the node, in this process. Return when it is registered; `close` stops it."""
         running = driver.run(
             node=self.name, plugin_dir=self.plugin_dir, registry_dir=self.registry_dir, kubeconfig=self._kubeconfig
         )
@@ -94,20 +94,20 @@ class NodeProcess:
         return running
 
     def stop(self) -> None:
-        """End it as `kubedra node run` ends on Ctrl-C. Drivers, pods and claims stay as they are."""
+        """Stop the kubelet as Ctrl-C stops `kubedra node run`. Drivers, pods and claims stay as they are."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill it without any shutdown, as a crash does."""
+        """Kill the kubelet without a shutdown, as a crash would."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Kill it and start it again."""
+        """Kill the kubelet and start it again."""
         self.kill()
         self.start()
 
     def prepared(self) -> dict[str, list[str]]:
-        """The claims (namespace/name) that are held on the node, with their pods' uids: its checkpoint."""
+        """Return the prepared claims (namespace/name) in the kubelet's checkpoint, with the UIDs of their pods."""
         try:
             outer = json.loads((self.plugin_dir / "dra_manager_state").read_bytes())
         except FileNotFoundError:
@@ -116,11 +116,11 @@ class NodeProcess:
         return {f"{entry['Namespace']}/{entry['ClaimName']}": sorted(entry["PodUIDs"]) for entry in entries}
 
     def log(self) -> str:
-        """What it wrote so far."""
+        """Return the kubelet's output so far."""
         return Path(self._log.name).read_text(errors="replace")
 
     def close(self) -> None:
-        """End it if it runs, with the drivers that were started on it."""
+        """Stop the drivers that were started on the node, then kill the kubelet."""
         for driver in self._drivers:
             driver.stop()
         self.kill()

@@ -150,7 +150,7 @@ def test_a_start_prints_a_line_for_each_part_then_address_and_kubeconfig(tmp_pat
         process.send_signal(signal.SIGINT)
         last, errors = communicate(process)
     text = "".join(lines)
-    assert last.splitlines() == ["stopping; a second signal ends it at once", "stopped; nothing is kept"]
+    assert last.splitlines() == ["stopping; send a second signal to exit immediately", "stopped; no data is kept"]
     assert "http://127.0.0.1:" in text
     assert str(tmp_path / "kubeconfig") in text
     assert (process.returncode, errors) == (0, ""), "Ctrl-C is a clean end"
@@ -165,7 +165,7 @@ def test_the_last_line_says_where_what_was_stored_is(tmp_path: Path) -> None:
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         last, _ = communicate(process)
-    assert last.splitlines()[-1] == f"stopped; {tmp_path} keeps what was stored"
+    assert last.splitlines()[-1] == f"stopped; data is kept in {tmp_path}"
 
 
 def test_a_server_whose_reader_has_gone_ends_cleanly(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_what_is_printed_names_the_server(kube):
 
 def test_a_control_plane_that_was_stopped_says_so(tmp_path):
     plane = ControlPlane(data_dir=tmp_path)
-    with pytest.raises(RuntimeError, match="is not started"):
+    with pytest.raises(RuntimeError, match="has not been started"):
         _ = plane.url
     with plane, plane.client() as client:
         plane.stop()

@@ -41,7 +41,7 @@ def test_the_version_is_the_packages():
         (["serve", "--no-such-flag"], "--no-such-flag"),
         (["serve", "--emulated-version", "1.99"], "1.99"),
         (["serve", "--detach", "--emulated-version", "1.99"], "kubedra: --emulated-version: emulation version 1.99"),
-        (["node", "add"], "node add: name the node, or give --slices that name some"),
+        (["node", "add"], "node add: no node name; give NAME, or --slices that name nodes"),
         (["status", "--no-such-flag"], "kubedra status: unrecognized arguments"),
         (["health", "a", "b"], "kubedra health: unrecognized arguments: b"),
         (["cel"], "kubedra cel: the following arguments are required"),

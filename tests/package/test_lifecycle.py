@@ -42,7 +42,7 @@ def test_a_detached_server_is_ready_when_the_command_returns(detached):
 def test_a_second_server_on_the_same_directory_is_refused_with_the_firsts_address(detached):
     again = kubedra(detached, "up", "--detach", "--port=0")
     assert again.returncode == 2
-    assert f"a server runs there already, at {running(detached / '.kubedra')['url']}" in again.stderr
+    assert f"a server is already running at {running(detached / '.kubedra')['url']}" in again.stderr
 
 
 def test_its_log_can_be_read(detached):
@@ -79,7 +79,7 @@ def test_a_stale_record_ends_no_process_that_has_its_id_now(tmp_path):
     try:
         (tmp_path / RECORD).write_text(json.dumps({"pid": other.pid, "url": "http://127.0.0.1:1"}))
         assert running(tmp_path) is None
-        with pytest.raises(LifecycleError, match="no server runs there"):
+        with pytest.raises(LifecycleError, match="no server is running"):
             stop(tmp_path)
         assert other.poll() is None
     finally:

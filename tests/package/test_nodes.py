@@ -132,12 +132,12 @@ def test_a_node_that_no_slice_names_is_an_error_that_says_which_there_are(tmp_pa
 
 def test_a_new_name_needs_one_node(node_add, capsys):
     assert node_add("--as", "x") == 2
-    assert "which of big-1, big-2" in capsys.readouterr().err
+    assert "the slices have nodes big-1, big-2" in capsys.readouterr().err
 
 
 def test_a_node_without_a_name_and_slices_is_refused(capsys, kube):
     assert main(["node", "add", "--kubeconfig", str(kube.kubeconfig)]) == 2
-    assert "name the node" in capsys.readouterr().err
+    assert "no node name" in capsys.readouterr().err
 
 
 def test_health_heeds_the_kubeconfig_of_the_environment(kube, monkeypatch, capsys):
@@ -152,5 +152,5 @@ def test_help_of_up_shows_the_defaults_of_up():
         return " ".join(done.stdout.split())
 
     assert "emulated nodes to create at start (default 2)" in shown("up")
-    assert "-NAME (default *)" in shown("up")
+    assert "-NAME to exclude one (default *)" in shown("up")
     assert "emulated nodes to create at start (default 0)" in shown("serve")

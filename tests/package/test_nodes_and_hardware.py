@@ -84,7 +84,7 @@ def test_a_node_with_real_drivers_has_no_emulated_devices(
 ) -> None:
     (option,) = emulated
     with pytest.raises(
-        ValueError, match=f"node n: {option} cannot be given with driver, plugin_dir, registry_dir or run"
+        ValueError, match=f"node n: {option} cannot be combined with driver, plugin_dir, registry_dir or run"
     ):
         kube.add_node("n", **emulated, **real)
     assert kube.list("nodes") == []

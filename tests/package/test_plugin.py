@@ -61,7 +61,7 @@ def test_fails(kube):
 
 @pytest.mark.parametrize(
     ("marker", "words"),
-    [("emulated_version='1.35'", "needs own=True"), ("own=True, emulated='1.35'", "knows no option emulated")],
+    [("emulated_version='1.35'", "needs own=True"), ("own=True, emulated='1.35'", "has no option emulated")],
 )
 def test_an_option_that_cannot_hold_is_named(tmp_path, marker, words):
     test = f"import pytest\n@pytest.mark.kube({marker})\ndef test_it(kube): pass\n"

@@ -34,7 +34,7 @@ def test_a_start_without_progress_ends_with_the_last_line_of_the_log(tmp_path: P
     with pytest.raises(StartError) as raised:
         plane.start()
     assert str(raised.value) == (
-        "kubedra was not ready and made no progress for 3 s; the last line of server.log: "
+        "kubedra did not become ready and logged nothing for 3 s; the last line of server.log: "
         "warning: --feature-gates: NoSuchGate is unknown here and changes nothing"
     )
     with pytest.raises(RuntimeError, match="is not running"):
