@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ class Judge:
             verb=verb,
             lookup=lambda *key: self.objects.get(key),
             authorize=authorize,
-            authority=_Authority(self),  # type: ignore[arg-type]
+            access=lambda: SimpleNamespace(authorizer=_Authority(self)),  # type: ignore[arg-type,return-value]
         )
 
     def decoded(self, resource: Resource, obj: Json, version: str = "") -> Json:
