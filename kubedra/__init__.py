@@ -6,8 +6,8 @@
         print(plane.url, plane.kubeconfig)
         plane.client().apply("pod.yaml")
 
-This package is the only one that a host project imports. It starts the server as a child process and speaks HTTP to it;
-it never imports the server's own packages (docs/adr/0005-names-and-packaging.md). Importing it costs next to nothing.
+A host project imports only this package. It starts the server as a child process and connects to it over HTTP. It never
+imports the server's own packages (docs/adr/0005-names-and-packaging.md). Importing it takes little time.
 """
 
 from __future__ import annotations

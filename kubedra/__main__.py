@@ -1,4 +1,4 @@
-"""`kubedra` and `python -m kubedra`."""
+"""Entry point of `kubedra` and `python -m kubedra`."""
 
 from __future__ import annotations
 

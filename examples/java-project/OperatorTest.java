@@ -15,7 +15,7 @@ public final class OperatorTest {
             HttpRequest create = HttpRequest.newBuilder(maps).header("Content-Type", "application/json")
                 .POST(HttpRequest.BodyPublishers.ofString(body)).build();
             int status = client.send(create, HttpResponse.BodyHandlers.ofString()).statusCode();
-            if (status != 201 || !Files.readString(kubedra.kubeconfig.reader()).contains(kubedra.url())) {
+            if (status != 201 || !Files.readString(kubedra.kubeconfig()).contains(kubedra.url())) {
                 throw new AssertionError("status " + status);
             }
             System.out.println("ok");

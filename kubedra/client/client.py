@@ -35,16 +35,18 @@ __all__ = [
     "condition",
 ]
 
-#: A failing test's report ends in the test: pytest leaves this module's frames out.
+#: #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
-#: Seconds in which a connection has to be made.
+#: #: Timeout for establishing a connection, in seconds.
 _CONNECT = 10.0
 Http = TypeVar("Http")
 
 
 class _Connected(Generic[Http]):
-    """What both clients know of their server. `namespace` is used for namespaced objects that name none; `timeout` in
-    seconds; `credentials` are a kubeconfig's, their certificate is in the context that `verify` is.
+    """The connection settings of both clients.
+
+    `namespace` is the default namespace of namespaced objects. `timeout` is in seconds. `credentials` are those of a
+    kubeconfig; their certificate is in the context `verify`.
     """
 
     def __init__(
@@ -61,15 +63,14 @@ class _Connected(Generic[Http]):
         self.url, self._methods = url.rstrip("/"), Methods(namespace)
         self._credentials = credentials or Credentials(token=token)
         headers = {"Accept": "application/json", "User-Agent": user_agent}
-        # A server on this machine or named in a kubeconfig is spoken to directly: a proxy from the environment would
-        # not know it. Without TLS there is nothing to verify, and reading the system's authorities would cost more than
-        # a test.
+        # # The environment's proxy does not apply: the server is local or named in a kubeconfig. Plain HTTP needs no CA
+        # bundle, which takes longer to load than a test.
         verify = verify if self.url.startswith("https:") else False
-        self._http = self._connected(
+        self._http = self._connect(
             {"base_url": self.url, "headers": headers, "verify": verify, "timeout": timeout, "trust_env": False}
         )
 
-    def _connected(self, settings: dict[str, Any]) -> Http:
+    def _connect(self, settings: dict[str, Any]) -> Http:
         raise NotImplementedError
 
     @classmethod
@@ -87,13 +88,13 @@ class _Connected(Generic[Http]):
 
     @property
     def namespace(self) -> str:
-        """The namespace of namespaced objects that name none."""
+        """The default namespace of namespaced objects."""
         return self._methods.namespace
 
     def __repr__(self) -> str:
         return f"<kubedra.{type(self).__name__} {self.url} namespace={self.namespace}>"
 
-    def _sent(self, call: Call, headers: Headers) -> dict[str, Any]:
+    def _request_arguments(self, call: Call, headers: Headers) -> dict[str, Any]:
         content = None if call.body is None else json.dumps(call.body)
         sent = {
             "method": call.method,
@@ -105,7 +106,7 @@ class _Connected(Generic[Http]):
         return sent if call.timeout is None else sent | {"timeout": call.timeout}
 
     @staticmethod
-    def _opened(opening: Open, headers: Headers) -> dict[str, Any]:
+    def _stream_arguments(opening: Open, headers: Headers) -> dict[str, Any]:
         import httpx
 
         return {
@@ -121,24 +122,24 @@ class _Connected(Generic[Http]):
             self._credentials.expire()
         return answer.status_code, answer.text
 
-    def _understood(self, error: Exception) -> Exception | None:
-        """What callers see instead of an error."""
+    def _translate_error(self, error: Exception) -> Exception | None:
+        """Return the exception to raise instead of `error`, or None to re-raise it."""
         import httpx
 
         unreachable = isinstance(error, httpx.ConnectError)
-        return ConnectionError(f"{self.url}: no server answers: {error}") if unreachable else None
+        return ConnectionError(f"{self.url}: no server responds: {error}") if unreachable else None
 
 
 class Client(_Connected["httpx.Client"]):
     """A client of one server. Close it, or use it in a `with`."""
 
-    def _connected(self, settings: dict[str, Any]) -> httpx.Client:
+    def _connect(self, settings: dict[str, Any]) -> httpx.Client:
         import httpx
 
         return httpx.Client(**settings)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -153,10 +154,10 @@ class Client(_Connected["httpx.Client"]):
         try:
             match step:
                 case Call():
-                    answer = self._http.request(**self._sent(step, self._credentials.headers()))
+                    answer = self._http.request(**self._request_arguments(step, self._credentials.headers()))
                     return self._read_answer(answer)
                 case Open():
-                    return _Watch(self._http, self._opened(step, self._credentials.headers()))
+                    return _Watch(self._http, self._stream_arguments(step, self._credentials.headers()))
                 case Next(watch):
                     return watch.next()
                 case Close(watch):
@@ -164,9 +165,9 @@ class Client(_Connected["httpx.Client"]):
                 case _:
                     assert_never(step)
         except Exception as error:
-            if (understood := self._understood(error)) is None:
+            if (translated := self._translate_error(error)) is None:
                 raise
-            raise understood from None
+            raise translated from None
 
     request = blocking(Methods.request)
     path = blocking(Methods.path)
@@ -187,8 +188,8 @@ class Client(_Connected["httpx.Client"]):
     add_node = blocking(Methods.add_node)
 
     def watch(self, path: str, *, timeout: float, **params: str) -> Iterator[Json]:
-        """Events of a collection's path until `timeout` seconds have passed without one, or the server ends it."""
-        watch = self._do(_public(path, timeout, params))
+        """Yield events of a collection's path until `timeout` seconds pass without one or the server ends the watch."""
+        watch = self._do(_open_watch(path, timeout, params))
         try:
             while (event := self._do(Next(watch))) is not None:
                 yield event
@@ -199,7 +200,7 @@ class Client(_Connected["httpx.Client"]):
 class AsyncClient(_Connected["httpx.AsyncClient"]):
     """`Client` for an event loop: the same methods, awaited. Close it (`aclose`), or use it in an `async with`."""
 
-    def _connected(self, settings: dict[str, Any]) -> httpx.AsyncClient:
+    def _connect(self, settings: dict[str, Any]) -> httpx.AsyncClient:
         import httpx
 
         self._header_source = CredentialHeaders()
@@ -209,7 +210,7 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
         return await self._header_source.headers(self._credentials)
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -224,11 +225,11 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
         try:
             match step:
                 case Call():
-                    answer = await self._http.request(**self._sent(step, await self._headers()))
+                    answer = await self._http.request(**self._request_arguments(step, await self._headers()))
                     return self._read_answer(answer)
                 case Open():
                     watch = _AsyncWatch()
-                    await watch.open(self._http, self._opened(step, await self._headers()))
+                    await watch.open(self._http, self._stream_arguments(step, await self._headers()))
                     return watch
                 case Next(watch):
                     return await watch.next()
@@ -237,9 +238,9 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
                 case _:
                     assert_never(step)
         except Exception as error:
-            if (understood := self._understood(error)) is None:
+            if (translated := self._translate_error(error)) is None:
                 raise
-            raise understood from None
+            raise translated from None
 
     request = awaiting(Methods.request)
     path = awaiting(Methods.path)
@@ -260,8 +261,8 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
     add_node = awaiting(Methods.add_node)
 
     async def watch(self, path: str, *, timeout: float, **params: str) -> AsyncIterator[Json]:  # noqa: ASYNC109 - the watch's own
-        """Events of a collection's path until `timeout` seconds have passed without one, or the server ends it."""
-        watch = await self._do(_public(path, timeout, params))
+        """Yield events of a collection's path until `timeout` seconds pass without one or the server ends the watch."""
+        watch = await self._do(_open_watch(path, timeout, params))
         try:
             while (event := await self._do(Next(watch))) is not None:
                 yield event
@@ -269,18 +270,18 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
             await self._do(Close(watch))
 
 
-def _public(path: str, timeout: float, params: Mapping[str, str]) -> Open:
+def _open_watch(path: str, timeout: float, params: Mapping[str, str]) -> Open:
     query = {"watch": "true", "timeoutSeconds": str(max(1, int(timeout) + 1)), **params}
     return Open(path=path, params=query, timeout=timeout)
 
 
 class _Watch:
-    """The lines of one answer."""
+    """The events of one watch response."""
 
-    def __init__(self, http: httpx.Client, opened: dict[str, Any]) -> None:
+    def __init__(self, http: httpx.Client, arguments: dict[str, Any]) -> None:
         self._open = ExitStack()
         try:
-            answer = self._open.enter_context(http.stream(**opened))
+            answer = self._open.enter_context(http.stream(**arguments))
             if answer.status_code >= 400:
                 decode(answer.status_code, answer.read().decode())
         except BaseException:
@@ -309,9 +310,9 @@ class _AsyncWatch:
     def __init__(self) -> None:
         self._open = AsyncExitStack()
 
-    async def open(self, http: httpx.AsyncClient, opened: dict[str, Any]) -> None:
+    async def open(self, http: httpx.AsyncClient, arguments: dict[str, Any]) -> None:
         try:
-            answer = await self._open.enter_async_context(http.stream(**opened))
+            answer = await self._open.enter_async_context(http.stream(**arguments))
             if answer.status_code >= 400:
                 decode(answer.status_code, (await answer.aread()).decode())
         except BaseException:

@@ -1,4 +1,4 @@
-"""The control plane's time, for tests: what it is, and moving it where it is virtual."""
+"""The clock of a control plane, for tests: read it, and advance virtual time."""
 
 from __future__ import annotations
 
@@ -11,53 +11,55 @@ from kubedra.client.responses import decode
 from kubedra.client.steps import Awaiting, Blocking, Call, Step, Steps, awaiting, blocking
 
 Json = dict[str, Any]
-#: A failing test's report ends in the test: pytest leaves this module's frames out.
+#: #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 
-#: Real seconds that moving time may take.
-_PATIENCE = 600.0
+#: #: Timeout of a request that advances the time, in seconds of real time.
+_TIMEOUT = 600.0
 
 __all__ = ["AsyncClock", "Clock", "ClockMethods", "RealTimeError"]
 
 
 class RealTimeError(RuntimeError):
-    """Time passes by itself in this control plane."""
+    """The control plane runs in real time, so its clock cannot be advanced."""
 
 
 class ClockMethods:
-    """What `Clock` and `AsyncClock` can do, as steps."""
+    """The methods of `Clock` and `AsyncClock`, as steps."""
 
     def now(self) -> Steps[datetime]:
-        """The control plane's time."""
-        answer = yield from _ask(Call(method="GET", path="/-/clock", params={"limit": "0"}))
+        """Return the time of the control plane."""
+        answer = yield from _call(Call(method="GET", path="/-/clock", params={"limit": "0"}))
         return datetime.fromisoformat(answer["now"])
 
     def advance(
         self, /, delay: timedelta | None = None, *, pause: timedelta = timedelta(), **units: float
     ) -> Steps[Json]:
-        """Lets time pass: `advance(minutes=5)`, or by a timedelta. Returns when all that fell due is at rest.
+        """Advance virtual time: `advance(minutes=5)`, or by a timedelta. Return when all due work is done.
 
-        `pause`: real time without a request before each timer, so that clients outside can react to what happened.
-        Raises RealTimeError where time is real.
+        `pause` is real time without a request before each timer, so that external clients can react. Raises
+        RealTimeError if the control plane runs in real time.
         """
         delay = delay if delay is not None else timedelta(**units)
-        return (yield from _move({"advance": _text(delay), "pause": _text(pause)}))
+        return (yield from _advance({"advance": _format(delay), "pause": _format(pause)}))
 
     def run_until_idle(self, limit: timedelta = timedelta(hours=1), *, pause: timedelta = timedelta()) -> Steps[Json]:
-        """Lets time pass until nothing is left to happen but upkeep (resync, renewal of leases), by `limit` at most.
-        Raises RealTimeError, and TimeoutError where work is left at the limit."""
-        moved = yield from _move({"until": "idle", "limit": _text(limit), "pause": _text(pause)})
-        if not moved["idle"]:
-            raise TimeoutError(f"work is left after {limit}: {moved['next']}")
-        return moved
+        """Advance virtual time by at most `limit`, until only periodic work is left (resync, renewal of leases).
+
+        Raises RealTimeError, and TimeoutError if work is left at the limit.
+        """
+        state = yield from _advance({"until": "idle", "limit": _format(limit), "pause": _format(pause)})
+        if not state["idle"]:
+            raise TimeoutError(f"work is left after {limit}: {state['next']}")
+        return state
 
     def step(self, limit: timedelta, *, pause: timedelta = timedelta()) -> Steps[Json]:
-        """Lets time pass until the next timer, by `limit` at most."""
-        return (yield from _move({"until": "next", "limit": _text(limit), "pause": _text(pause)}))
+        """Advance virtual time to the next timer, by at most `limit`."""
+        return (yield from _advance({"until": "next", "limit": _format(limit), "pause": _format(pause)}))
 
 
 class Clock:
-    """`/-/clock` of one server. `client` gives a client of it."""
+    """The clock (`/-/clock`) of one server. `client` returns a client of that server."""
 
     def __init__(self, client: Callable[[], Blocking]) -> None:
         self._client = client
@@ -88,16 +90,16 @@ class AsyncClock:
     step = awaiting(ClockMethods.step)
 
 
-def _move(how: Json) -> Steps[Json]:
-    return (yield from _ask(Call(method="POST", path="/-/clock", body=how, timeout=_PATIENCE)))
+def _advance(request: Json) -> Steps[Json]:
+    return (yield from _call(Call(method="POST", path="/-/clock", body=request, timeout=_TIMEOUT)))
 
 
-def _ask(call: Call) -> Steps[Json]:
+def _call(call: Call) -> Steps[Json]:
     code, text = yield call
     if code == 409:
-        raise RealTimeError(json.loads(text).get("detail", "time is real here"))
+        raise RealTimeError(json.loads(text).get("detail", "the control plane runs in real time"))
     return decode(code, text)
 
 
-def _text(delay: timedelta) -> str:
+def _format(delay: timedelta) -> str:
     return f"{delay / timedelta(milliseconds=1):.3f}ms"

@@ -1,4 +1,4 @@
-"""Manifests: YAML or JSON text, files, directories or objects, as a list of objects."""
+"""Manifests: YAML or JSON text, files, directories or objects, read as a list of objects."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-#: Frames that pytest leaves out of a failing test's report.
+#: #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Manifest = str | Path | Json | Iterable[Json]
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of a manifest. `place` is where it stands ("pods.yaml, document 2"), empty for an object alone."""
+    """One object of a manifest. `place` is its position ("pods.yaml, document 2"), empty for a single object."""
 
     obj: Json
     place: str
@@ -28,25 +28,26 @@ class Document:
 
 
 def load(manifest: Manifest) -> list[Json]:
-    """Every object of a manifest; see `documents`."""
+    """Return the objects of a manifest; see `documents`."""
     return [document.obj for document in documents(manifest)]
 
 
 def documents(manifest: Manifest) -> list[Document]:
-    """Every object of a manifest with its place; `List`s are taken apart, empty documents skipped. ValueError names
-    what cannot be read, and the document that has no apiVersion or kind.
+    """Return the objects of a manifest with their places. `List`s are flattened, empty documents skipped.
+
+    Raises ValueError for unreadable input and for an object without apiVersion or kind.
     """
-    return [_checked(document) for document in _documents(manifest)]
+    return [_validate(document) for document in _read_documents(manifest)]
 
 
-def _checked(document: Document) -> Document:
+def _validate(document: Document) -> Document:
     missing = [name for name in ("apiVersion", "kind") if not document.obj.get(name)]
     if missing:
-        raise ValueError(f"{document}: no Kubernetes object: no {' and no '.join(missing)}")
+        raise ValueError(f"{document}: not a Kubernetes object: {' and '.join(missing)} missing")
     return document
 
 
-def _documents(manifest: Manifest) -> Iterator[Document]:
+def _read_documents(manifest: Manifest) -> Iterator[Document]:
     if isinstance(manifest, dict):
         yield from _flatten(manifest, "")
     elif isinstance(manifest, Path) or (
@@ -84,7 +85,7 @@ def _parse(text: str, origin: str) -> Iterator[Document]:
 
 @cache
 def _loader() -> Any:
-    """A safe loader that leaves times as text, as every Kubernetes tool does."""
+    """Return a safe YAML loader that reads times as text, as every Kubernetes tool does."""
     import yaml
 
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -97,15 +98,15 @@ def _loader() -> Any:
 
 def _flatten(obj: Any, place: str) -> Iterator[Document]:
     if not isinstance(obj, dict):
-        raise ValueError(f"{place}: no Kubernetes object but {type(obj).__name__}")
+        raise ValueError(f"{place}: not a Kubernetes object but {type(obj).__name__}")
     if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
         for number, item in enumerate(obj["items"], 1):
-            # Items of a list that a server sent leave out what the list says for all.
-            said = (
+            # # Items of a list response omit the apiVersion and kind, which the list has once.
+            inherited = (
                 {"apiVersion": obj.get("apiVersion"), "kind": obj["kind"][: -len("List")]}
                 if obj["kind"] != "List"
                 else {}
             )
-            yield from _flatten({**said, **item}, f"{place}, item {number}" if place else f"item {number}")
+            yield from _flatten({**inherited, **item}, f"{place}, item {number}" if place else f"item {number}")
     else:
         yield Document(obj, place)

@@ -12,28 +12,28 @@ from kubedra.client.responses import ApiError, decode
 from kubedra.client.steps import JSON, Call, Steps
 from kubedra.client.waiting import Wait
 
-#: A failing test's report ends in the test: pytest leaves this module's frames out.
+#: #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
-#: The manager that owns what `apply` sets.
+#: #: The field manager of `apply`.
 FIELD_MANAGER = "kubedra"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-#: Seconds that an explanation may take.
+#: #: Timeout of an explanation, in seconds.
 _EXPLAINING = 120.0
 Json = dict[str, Any]
 Objects = list[Json]
 
 
 class Methods:
-    """The methods, for one server. `namespace` is used for namespaced objects that name none."""
+    """The methods for one server. `namespace` is the default namespace of namespaced objects."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        #: Discovery so far: the group versions in the order of the search, and the kinds of each.
+        #: #: Cached discovery: the group versions in search order, and the kinds of each.
         self._versions: tuple[str, ...] = ()
         self._kinds: dict[str, dict[str, Json]] = {}
-        #: Whether the server has `/-/rest`; none but kubedra's has.
-        self.tells_rest = True
+        #: Whether the server may have `/-/rest`, which only kubedra's servers have.
+        self.reports_idleness = True
 
     def request(
         self,
@@ -45,9 +45,9 @@ class Methods:
         params: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Steps[Json]:
-        """One request; the decoded answer, or ApiError. `timeout` in seconds, where it is not the client's.
+        """Send one request and return the decoded response. `timeout` in seconds overrides the client's.
 
-        Raises ConnectionError where no server answers.
+        Raises ApiError for a failed request, and ConnectionError if no server responds.
         """
         code, text = yield Call(
             method=method, path=path, body=body, content_type=content_type, params=params or {}, timeout=timeout
@@ -57,7 +57,7 @@ class Methods:
     def path(
         self, api_version: str, kind: str, namespace: str | None = None, name: str = "", subresource: str = ""
     ) -> Steps[str]:
-        """The path of a kind's collection or object, found by discovery."""
+        """Return the path of a kind's collection or object, found by discovery."""
         info = yield from self._resource(api_version, kind)
         parts = [*group_path(api_version)]
         if info["namespaced"] and namespace != "":
@@ -67,18 +67,18 @@ class Methods:
     def _resource(self, api_version: str, kind: str) -> Steps[Json]:
         known = self._kinds.get(api_version, {})
         if kind not in known:
-            # Kinds may be added while a server runs.
+            # # Kinds can be added while a server runs.
             known = yield from self._load(api_version)
         if kind not in known:
             raise ApiError(404, "NotFound", f'no kind "{kind}" is served in version "{api_version}"')
         return known[kind]
 
     def resolve(self, word: str) -> Steps[tuple[str, str]]:
-        """(apiVersion, kind) of a kind, plural, singular or short name: "pods", "pod", "po", "ResourceClaim"."""
+        """Return (apiVersion, kind) of a kind, plural, singular or short name: "pods", "pod", "po", "ResourceClaim"."""
         cached = bool(self._kinds)
         found = yield from self._find(word)
         if found is None and cached:
-            # The type may be younger than the cached discovery.
+            # # The type may have been added after discovery was cached.
             self._versions, self._kinds = (), {}
             found = yield from self._find(word)
         if found is None:
@@ -86,7 +86,7 @@ class Methods:
         return found
 
     def _find(self, word: str) -> Steps[tuple[str, str] | None]:
-        """Search the cached discovery; load what is missing of it."""
+        """Search the cached discovery, and load its missing parts."""
         for version in self._versions or (yield from self._list_versions()):
             for info in (self._kinds.get(version) or (yield from self._load(version))).values():
                 names = info["name"], info.get("singularName"), *info.get("shortNames", ())
@@ -96,7 +96,7 @@ class Methods:
 
     def _list_versions(self) -> Steps[tuple[str, ...]]:
         groups = (yield from self.request("GET", "/apis"))["groups"]
-        # What a group's preferred version does not have may be in another.
+        # # A kind that is missing in the preferred version of a group may be in another version.
         preferred = [group["preferredVersion"]["groupVersion"] for group in groups]
         others = [version["groupVersion"] for group in groups for version in group["versions"]]
         self._versions = tuple(dict.fromkeys(("v1", *preferred, *others)))
@@ -116,30 +116,33 @@ class Methods:
         return (yield from self.path(*(yield from self.resolve(word)), namespace))
 
     def _object(self, target: str, namespace: str | None, subresource: str = "", name: str = "") -> Steps[str]:
-        """The path of `KIND/NAME`, or of KIND and a name."""
+        """Return the path of `KIND/NAME`, or of KIND and a name."""
         word, name = _split_target(target, name)
         return (yield from self.path(*(yield from self.resolve(word)), namespace, name, subresource))
 
     def get(self, target: str, name: str = "", *, namespace: str | None = None) -> Steps[Json]:
-        """The object `KIND/NAME`: `get("pod/web")` or `get("pods", "web")`."""
+        """Return the object `KIND/NAME`: `get("pod/web")` or `get("pods", "web")`."""
         path = yield from self._object(target, namespace, name=name)
         return (yield from self.request("GET", path))
 
     def list(self, /, word: str, *, namespace: str | None = None, **params: str) -> Steps[Objects]:
-        """The objects of a kind; `namespace=""` for all namespaces. `labelSelector`, `fieldSelector` as in the API."""
+        """Return the objects of a kind; `namespace=""` means all namespaces.
+
+        `labelSelector` and `fieldSelector` are as in the API.
+        """
         path = yield from self._collection(word, namespace)
         listing = yield from self.request("GET", path, params=params)
         items: Objects = listing.get("items") or []
         return items
 
     def create(self, obj: Json, *, strict: bool = True) -> Steps[Json]:
-        """Create one object. Unknown fields are an error; with `strict=False` they are dropped."""
+        """Create one object. Unknown fields raise ApiError; with `strict=False` they are dropped."""
         path = yield from self.path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace"))
         validation = {"fieldValidation": "Strict" if strict else "Ignore"}
         return (yield from self.request("POST", path, obj, params=validation))
 
     def delete(self, target: str, *, namespace: str | None = None, grace_period: int | None = None) -> Steps[Json]:
-        """Delete `KIND/NAME`. `grace_period` in seconds; 0 deletes a pod at once."""
+        """Delete `KIND/NAME`. `grace_period` is in seconds; 0 deletes a pod immediately."""
         path = yield from self._object(target, namespace)
         params = {} if grace_period is None else {"gracePeriodSeconds": str(grace_period)}
         return (yield from self.request("DELETE", path, params=params))
@@ -154,12 +157,12 @@ class Methods:
         return (yield from self.patch(target, {"status": status}, namespace=namespace, subresource="status"))
 
     def scale(self, target: str, replicas: int, *, namespace: str | None = None) -> Steps[Json]:
-        """Set the number of replicas of `KIND/NAME`; its Scale."""
-        wanted = {"spec": {"replicas": replicas}}
-        return (yield from self.patch(target, wanted, namespace=namespace, subresource="scale"))
+        """Set the number of replicas of `KIND/NAME`. Return its Scale."""
+        scale = {"spec": {"replicas": replicas}}
+        return (yield from self.patch(target, scale, namespace=namespace, subresource="scale"))
 
     def events(self, target: str = "", *, namespace: str | None = None) -> Steps[Objects]:
-        """The events about `KIND/NAME`, or all of the namespace, oldest first."""
+        """Return the events of `KIND/NAME`, or all events of the namespace, oldest first."""
         word, _, name = target.partition("/")
         about = {}
         if target:
@@ -170,7 +173,10 @@ class Methods:
         return sorted(found, key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
 
     def logs(self, target: str, *, container: str = "", namespace: str | None = None) -> Steps[str]:
-        """What a pod's container wrote: `logs("pod/web")`. Of an emulated one: what it would have done."""
+        """Return the log of a pod's container: `logs("pod/web")`.
+
+        An emulated container logs what it would have done.
+        """
         path = yield from self._object(target, namespace, "log")
         code, text = yield Call(method="GET", path=path, params={"container": container} if container else {})
         if code >= 400:
@@ -178,9 +184,11 @@ class Methods:
         return str(text)
 
     def explain(self, target: str, *, namespace: str | None = None) -> Steps[Json]:
-        """Why a pod or podgroup waits and what would help, what a claim holds, who has the devices of a node:
-        `explain("pod/web")`. The words for people are in `report`. Of kubedra's servers alone; `kubedra explain` reads
-        any cluster.
+        """Explain a pod, podgroup, claim or node: `explain("pod/web")`. `report` in the result is text for people.
+
+        For a pod or podgroup the result says why it is pending and what would help, for a claim which devices it has,
+        for a node which claims use its devices. Only kubedra's servers support this; `kubedra explain` works with any
+        cluster.
         """
         word, _, name = target.partition("/")
         _, kind = yield from self.resolve("resourceclaim" if word in ("claim", "claims") else word)
@@ -202,14 +210,15 @@ class Methods:
         code: int | None = None,
         limit: int = 1000,
     ) -> Steps[Objects]:
-        """The requests that a server of kubedra's got since it was started or reset, the oldest first: who asked for
-        what, and how it was answered. Those of the scheduler and the controllers are among them.
+        """Return the requests that a kubedra server got since its start or its last reset, oldest first.
 
-        Each argument chooses: `user_agent` is how it begins ("my-driver"), `resource` a plural or "pods/status", `verb`
-        a word of the API ("get", "list", "watch", "create", "update", "patch", "delete"). The server keeps the latest
-        1000.
+        They include those of the scheduler and the controllers. Each has its sender and its response.
+
+        Each argument is a filter: `user_agent` is a prefix ("my-driver"), `resource` a plural or "pods/status", `verb`
+        a verb of the API ("get", "list", "watch", "create", "update", "patch", "delete"). The server keeps the latest
+        1000 requests.
         """
-        chosen = {
+        filters = {
             "user": user,
             "userAgent": user_agent,
             "verb": verb,
@@ -219,7 +228,7 @@ class Methods:
             "code": "" if code is None else str(code),
             "limit": str(limit),
         }
-        params = {key: value for key, value in chosen.items() if value}
+        params = {key: value for key, value in filters.items() if value}
         answer = yield from self.request("GET", "/-/requests", params=params)
         found: Objects = answer["value"]
         return found[::-1]
@@ -227,12 +236,12 @@ class Methods:
     def apply(
         self, manifest: Manifest, *, force: bool = False, strict: bool = True, field_manager: str = FIELD_MANAGER
     ) -> Steps[Objects]:
-        """Server-side apply of every object of a manifest (YAML text, a file, a directory, objects).
+        """Apply every object of a manifest (YAML text, a file, a directory, objects) with server-side apply.
 
-        Fields that another manager owns with another value are a conflict (ApiError 409) unless `force` takes them.
-        Unknown fields are an error; with `strict=False` they are dropped, and the object is created or merge-patched
-        instead, for server-side apply refuses them always. What fails is named with its file, document and kind; the
-        objects before it are applied.
+        A field that another manager owns with another value is a conflict (ApiError 409) unless `force` is set. Unknown
+        fields raise ApiError. With `strict=False` they are dropped, and the object is created or merge-patched instead,
+        because server-side apply always rejects them. Errors name file, document and kind; the objects before are
+        applied.
         """
         params = {"fieldManager": field_manager} | ({"force": "true"} if force else {})
         applied: Objects = []
@@ -276,12 +285,13 @@ class Methods:
         capacity: Mapping[str, str] | None = None,
         taints: Iterable[Json] = (),
     ) -> Steps[Json]:
-        """Create an emulated Node with `devices` example GPUs, the hardware of a profile and what fits it of the slices
-        in the given manifests, wait until it is Ready, and return it. `slices_of` is the node's name in them, where
-        that is another.
+        """Create an emulated Node, wait until it is Ready, and return it.
 
-        Raises ApiError where the server refuses an object, ValueError where there is no such profile or no slice fits,
-        TimeoutError where no agent takes the node.
+        It has `devices` example GPUs, the hardware of a profile, and the devices of `slices` that belong to it.
+        `slices_of` is its name in the slices, if different.
+
+        Raises ApiError if the server rejects an object, ValueError if the profile does not exist or no slice belongs to
+        the node, TimeoutError if no agent runs the node.
         """
         node = create_node(
             self,
@@ -306,19 +316,20 @@ class Methods:
         fail_fast: bool = True,
         virtual: bool = False,
     ) -> Steps[Json]:
-        """Wait until `KIND/NAME` is as wanted, and return its last state.
+        """Wait until `KIND/NAME` meets a condition. Return its last state.
 
-        `until`: "phase=Running", "condition=Ready" (or "condition=Ready=False"), "create", "delete", or a function of
-        the object. `timeout` in seconds. A wait for what kubedra's own control plane has to do ends early when nothing
-        will happen any more: no controller and no scheduler has anything queued, no timer falls due in time, and no
-        other client watches; `fail_fast=False` waits on. With `virtual` (a server of virtual time) time passes
-        meanwhile, timer by timer, and `timeout` counts its seconds.
+        `until`: "phase=Running", "condition=Ready" (or "condition=Ready=False"), "create", "delete", or a predicate of
+        the object. `timeout` is in seconds.
 
-        Raises TimeoutError with what was seen last, and AtRestError (a TimeoutError) where it ended early.
+        The wait fails early if the control plane is idle: no controller and no scheduler has queued work, no timer
+        fires before the timeout, and no other client watches. `fail_fast=False` disables this. With `virtual`, virtual
+        time advances timer by timer during the wait, and `timeout` is in seconds of virtual time.
+
+        Raises TimeoutError with the last state, and AtRestError (a TimeoutError) if it fails early.
         """
         path = yield from self._collection(_split_target(target)[0], namespace)
         wait = Wait(self, target, until, path, namespace)
-        return (yield from (wait.as_time_passes(timeout) if virtual else wait.watching(timeout, fail_fast)))
+        return (yield from (wait.advance_until_met(timeout) if virtual else wait.watch_until_met(timeout, fail_fast)))
 
 
 def _split_target(target: str, name: str = "") -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""Emulated nodes: a Node object that the node agent takes for its own, and the ResourceSlices of its devices.
+"""Emulated nodes: a Node that the node agent runs, and the ResourceSlices of its devices.
 
-The annotation `kubedra.dev/emulated` makes the agent register the node (labels, capacity, Ready) and run its pods;
-`kubedra.dev/devices` makes it publish that many example GPUs. Works against any server on which the agent runs.
+The annotation `kubedra.dev/emulated` makes the agent register the node (labels, capacity, Ready) and run its pods.
+`kubedra.dev/devices` makes it publish that many example GPUs. This works with any server where the agent runs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kubedra.client.steps import Steps
 from kubedra.profiles.node_names import replace_node_name
 
 Json = dict[str, Any]
-#: Frames that pytest leaves out of a failing test's report.
+#: #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 
 EMULATED = "kubedra.dev/emulated"
 DEVICES = "kubedra.dev/devices"
 PROFILE = "kubedra.dev/profile"
-#: Seconds that the agent has to make a node ready.
+#: #: Timeout for the agent to make a node Ready, in seconds.
 READY_TIMEOUT = 10.0
 
 _SERVER_SET = (
@@ -45,7 +45,7 @@ def node_object(
     capacity: Mapping[str, str] | None = None,
     taints: Iterable[Json] = (),
 ) -> Json:
-    """A Node as `kubedra node add` creates it; the agent fills in what a kubelet would."""
+    """Return the Node that `kubedra node add` creates. The agent sets the rest, as a kubelet would."""
     annotations = {EMULATED: "true", **({DEVICES: str(devices)} if devices else {})}
     if profile:
         annotations[PROFILE] = profiles.named(profile)
@@ -60,8 +60,9 @@ def node_object(
 
 
 def adopt(slice_: Json, node: Json) -> Json:
-    """A captured slice as this server accepts it: server-set fields dropped, the Node its owner where it belongs to one
-    node. A slice of a node that had another name is renamed with its pool.
+    """Return a captured slice as this server accepts it, owned by `node` if it belongs to one node.
+
+    Fields that the server sets are dropped. If the node had another name, the slice and its pool are renamed.
     """
     name, spec = node["metadata"]["name"], dict(slice_.get("spec", {}))
     meta = {key: value for key, value in slice_.get("metadata", {}).items() if key not in _SERVER_SET}
@@ -71,36 +72,36 @@ def adopt(slice_: Json, node: Json) -> Json:
         meta["ownerReferences"] = [owner]
     if captured and captured != name:
         spec["nodeName"] = name
-        # Pools are named after their node as a rule, and one driver's pools differ from node to node.
+        # # Pools are usually named after their node, and each node needs its own pools of a driver.
         pool = spec.get("pool", {})
         if pool.get("name"):
-            spec["pool"] = {**pool, "name": _renamed(pool["name"], captured, name)}
-        meta["name"] = _renamed(meta["name"], captured, name)
+            spec["pool"] = {**pool, "name": _rename(pool["name"], captured, name)}
+        meta["name"] = _rename(meta["name"], captured, name)
     return {**{key: value for key, value in slice_.items() if key != "status"}, "metadata": meta, "spec": spec}
 
 
-def _renamed(text: str, old: str, new: str) -> str:
+def _rename(text: str, old: str, new: str) -> str:
     replaced = replace_node_name(text, old, new)
     return f"{new}-{text}" if replaced == text else replaced
 
 
 class Captured:
-    """The ResourceSlices of manifests: of one node, or a dump of a whole cluster. Other kinds are left out."""
+    """The ResourceSlices in manifests, of one node or of a whole cluster. Other kinds are ignored."""
 
     def __init__(self, manifests: Iterable[Manifest]) -> None:
         objects = [obj for manifest in manifests for obj in load(manifest)]
         self._slices = [obj for obj in objects if obj["kind"] == "ResourceSlice"]
         self._kinds = sorted({obj["kind"] for obj in objects})
-        #: The nodes that the slices name, in order.
+        #: #: The names of the slices' nodes, sorted.
         self.nodes = sorted({name for obj in self._slices if (name := obj.get("spec", {}).get("nodeName"))})
 
     def of(self, node: str) -> list[Json]:
-        """What fits a node: its own slices, and those that belong to no single node. ValueError where nothing does."""
+        """Return the slices of a node and those of no single node. Raises ValueError if there are none."""
         fitting = [obj for obj in self._slices if obj.get("spec", {}).get("nodeName") in (None, "", node)]
         if fitting:
             return fitting
-        there = f"ResourceSlices of {', '.join(self.nodes)}" if self.nodes else ", ".join(self._kinds) or "nothing"
-        raise ValueError(f"no ResourceSlice of node {node} is among the slices given: there is {there}")
+        found = f"slices of {', '.join(self.nodes)}" if self.nodes else ", ".join(self._kinds) or "nothing"
+        raise ValueError(f"the given slices have none of node {node}: found {found}")
 
 
 class NodeAdder(Protocol):
@@ -111,7 +112,7 @@ class NodeAdder(Protocol):
 
 
 class NodeWriter(Protocol):
-    """The methods of a client by which a node is added."""
+    """The client methods that adding a node uses."""
 
     def create(self, obj: Json, *, strict: bool = True) -> Steps[Json]: ...
 
@@ -119,7 +120,7 @@ class NodeWriter(Protocol):
 
 
 def add_node(client: NodeAdder, name: str, **options: Any) -> Json:
-    """`client.add_node(name, …)`."""
+    """Call `client.add_node(name, …)`."""
     return client.add_node(name, **options)
 
 
@@ -135,7 +136,7 @@ def create_node(
     capacity: Mapping[str, str] | None,
     taints: Iterable[Json],
 ) -> Steps[Json]:
-    """`Methods.add_node`, as steps."""
+    """Run `Methods.add_node`, as steps."""
     captured = slices if isinstance(slices, Captured) else Captured(manifests) if (manifests := [*slices]) else None
     published = captured.of(slices_of or name) if captured else []
     node = yield from methods.create(
@@ -147,16 +148,16 @@ def create_node(
         return (yield from methods.wait(f"node/{name}", "condition=Ready", timeout=READY_TIMEOUT))
     except TimeoutError:
         raise TimeoutError(
-            f"node {name} was created, but nothing made it ready: does the server run kubedra's node agent (`kubedra"
-            " up`)?"
+            f"node {name} was created but did not become Ready within {READY_TIMEOUT:g} s; run kubedra's node agent"
+            " (`kubedra up`)"
         ) from None
 
 
 def _publish(methods: NodeWriter, slice_: Json) -> Steps[None]:
-    # What another release captured may have fields that this one does not know.
+    # # Slices of another release may have fields that this one does not know.
     try:
         yield from methods.create(slice_, strict=False)
     except ApiError as error:
-        # A slice of many nodes came with the first of them.
+        # # A slice that belongs to no single node exists already if another node was added before.
         if error.reason != "AlreadyExists" or slice_["spec"].get("nodeName"):
             raise

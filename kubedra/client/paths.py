@@ -1,4 +1,4 @@
-"""Paths and field selectors of the API, made of names as users write them.
+"""Paths and field selectors of the API, built from names as users write them.
 
 Facts: client-go (rest.Request: names are checked, then escaped), apimachinery (path segment names; fields.EscapeValue).
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-#: Characters besides letters and digits that a segment keeps, as in Go's net/url.
+#: #: Characters besides letters and digits that are not escaped in a segment, as in Go's net/url.
 _KEPT = "-_.~$&+,:;=@"
 
 
 def join_path(*segments: str) -> str:
-    """Return the path of these segments, escaped. Raises ValueError for a name that no path can hold."""
+    """Return the escaped path of these segments. Raises ValueError for a name that is invalid in a path."""
     return "".join(f"/{_escape_segment(segment)}" for segment in segments)
 
 

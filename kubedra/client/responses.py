@@ -1,11 +1,11 @@
-"""Decoding a server's responses: the object, or the error that the server reports."""
+"""Decoding of a server's responses: return the object, or raise the reported error."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-#: A failing test's report ends in the test: pytest leaves this module's frames out.
+#: #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Json = dict[str, Any]
 

@@ -1,7 +1,7 @@
-"""A client's methods written once, for clients that wait in their thread and for those that wait in an event loop.
+"""A client's methods written once, for blocking and for asynchronous clients.
 
-A method is a generator: it yields what it wants done (`Call`, `Open`, `Next`, `Close`), gets what came of it, and
-returns its result. It does nothing itself, so it does not matter who does it:
+A method is a generator. It yields steps (`Call`, `Open`, `Next`, `Close`), receives their results, and returns its own
+result. It does no I/O itself, so any client can run it:
 
     class Client:                                   class AsyncClient:
         get = blocking(Methods.get)                     get = awaiting(Methods.get)
@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-#: A failing test's report ends in the test: pytest leaves this module's frames out.
+#: #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Json = dict[str, Any]
 P = ParamSpec("P")
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request; what comes of it is (status code, text). `timeout` in seconds, where it is not the client's."""
+    """One request. Its result is (status code, text). `timeout` in seconds overrides the client's."""
 
     method: str
     path: str
@@ -38,8 +38,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """Begin to read a watch; what comes of it is given to `Next` and `Close`. `timeout`: seconds without an event after
-    which it has ended.
+    """Open a watch. Its result is the argument of `Next` and `Close`.
+
+    `timeout`: seconds without an event after which the watch ends.
     """
 
     path: str
@@ -50,14 +51,14 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """The next event of a watch; None where it has ended."""
+    """Read the next event of a watch. Its result is None if the watch has ended."""
 
     watch: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Let go of a watch."""
+    """Close a watch."""
 
     watch: Any
 
@@ -67,50 +68,50 @@ Steps = Generator[Step, Any, R]
 
 
 class Blocking(Protocol):
-    """Does a step and returns when it is done."""
+    """A client that runs a step and blocks until it is done."""
 
     def _do(self, step: Step) -> Any: ...
 
 
 class Awaiting(Protocol):
-    """Does a step while others have their turn."""
+    """A client that runs a step in an event loop."""
 
     async def _do(self, step: Step) -> Any: ...
 
 
 def blocking(method: Callable[Concatenate[Any, P], Steps[R]]) -> Callable[Concatenate[Any, P], R]:
-    """The method of a class that has `_do`, and the methods of its server in `_methods`."""
+    """Return a method for a class with `_do`, which runs the method of the same name of `_methods`."""
 
     @functools.wraps(method)
     def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return walk(method(self._methods, *args, **kwargs), self)
 
-    _name(run, method)
+    _set_signature(run, method)
     return run
 
 
 def awaiting(method: Callable[Concatenate[Any, P], Steps[R]]) -> Callable[Concatenate[Any, P], Awaitable[R]]:
-    """The method of a class that has an asynchronous `_do`, and the methods of its server in `_methods`."""
+    """Return a coroutine method for a class with an asynchronous `_do`; see `blocking`."""
 
     @functools.wraps(method)
     async def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await walk_async(method(self._methods, *args, **kwargs), self)
 
-    _name(run, method)
+    _set_signature(run, method)
     return run
 
 
 def walk(steps: Steps[R], by: Blocking) -> R:
-    """Do all steps; the result."""
+    """Run all steps. Return the result."""
     try:
         step = next(steps)
         while True:
             try:
-                came = by._do(step)
-            except BaseException as error:  # noqa: BLE001 - it is the method's to handle
+                result_of_step = by._do(step)
+            except BaseException as error:  # noqa: BLE001 - the method may handle any error
                 step = steps.throw(error)
             else:
-                step = steps.send(came)
+                step = steps.send(result_of_step)
     except StopIteration as end:
         result: R = end.value
         return result
@@ -122,18 +123,18 @@ async def walk_async(steps: Steps[R], by: Awaiting) -> R:
         step = next(steps)
         while True:
             try:
-                came = await by._do(step)
-            except BaseException as error:  # noqa: BLE001 - it is the method's to handle
+                result_of_step = await by._do(step)
+            except BaseException as error:  # noqa: BLE001 - the method may handle any error
                 step = steps.throw(error)
             else:
-                step = steps.send(came)
+                step = steps.send(result_of_step)
     except StopIteration as end:
         result: R = end.value
         return result
 
 
-def _name(run: Any, method: Callable[..., Any]) -> None:
-    """With the signature that callers see: what a method returns is the result of its steps."""
+def _set_signature(run: Any, method: Callable[..., Any]) -> None:
+    """Set the signature that callers see: the return type is the result of the steps."""
     signature = inspect.signature(method)
     returned = str(signature.return_annotation).removeprefix("Steps[").removesuffix("]")
     run.__signature__ = signature.replace(return_annotation=returned)

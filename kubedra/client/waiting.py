@@ -1,4 +1,4 @@
-"""`Client.wait`: until an object is as wanted, its time is over, or nothing is left that could make it so."""
+"""`Client.wait`: wait until an object meets a condition, the timeout is over, or the control plane is idle."""
 
 from __future__ import annotations
 
@@ -16,30 +16,28 @@ from kubedra.client.responses import ApiError
 from kubedra.client.steps import Call, Close, Next, Open, Steps
 from kubedra.runtime import process
 
-#: A failing test's report ends in the test: pytest leaves this module's frames out.
+#: #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Json = dict[str, Any]
 
-#: Real time that clients outside have to react to what a timer of virtual time caused.
+#: #: Real time for external clients to react to a timer of virtual time.
 _REACTION = timedelta(milliseconds=10)
-#: Seconds after which a wait asks whether anything is left to happen, and for which nothing must have been written.
+#: #: Interval of idleness checks, and the time without writes that counts as idle, in seconds.
 _QUIET = 1.0
-#: By this a server knows watches of those who only wait; whoever else watches may act on what happens.
+#: #: User agent of the watches of `wait`. The server ignores these when it checks for idleness; other watchers may act.
 WAITING = "kubedra-wait"
-#: Warnings about the object that a wait in vain shows.
+#: #: Maximum number of warning events in the error of a failed wait.
 _WARNINGS = 3
 
 
 class AtRestError(TimeoutError):
-    """A wait ended before its time: in the control plane nothing is left to happen by which the object could become as
-    wanted.
-    """
+    """A wait failed early, because the idle control plane can no longer change the object."""
 
 
 class Reader(Protocol):
-    """The methods of a client that a wait uses."""
+    """The client methods that a wait uses."""
 
-    tells_rest: bool
+    reports_idleness: bool
 
     def request(
         self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None
@@ -61,48 +59,50 @@ class Wait:
     ) -> None:
         self._methods, self._target, self._until, self._path = methods, target, until, path
         self._namespace = namespace
-        self._wanted = until if callable(until) else condition(until)
+        self._predicate = until if callable(until) else condition(until)
         self._selector = field_selector({"metadata.name": target.partition("/")[2]})
         self._last: Json | None = None
 
-    def _met(self, obj: Json | None) -> bool:
-        """Whether this state is the wanted one; None while there is no such object."""
+    def _is_met(self, obj: Json | None) -> bool:
+        """Return whether a state meets the condition. None is the state of an object that does not exist."""
         if (obj is None and self._until == "delete") or (
-            obj is not None and self._until != "delete" and self._wanted(obj)
+            obj is not None and self._until != "delete" and self._predicate(obj)
         ):
             self._last = obj or self._last
             return True
         self._last = obj
         return False
 
-    def watching(self, timeout: float, fail_fast: bool) -> Steps[Json]:
-        """Look, watch, and once a second ask whether anything is left to happen."""
+    def watch_until_met(self, timeout: float, fail_fast: bool) -> Steps[Json]:
+        """List and watch the object, and check every second whether the control plane is idle."""
         begin = time.monotonic()
-        deadline, rest = begin + timeout, ""
+        deadline, idle = begin + timeout, ""
         while True:
-            listing = yield from self._listing()
+            listing = yield from self._list()
             items = listing.get("items") or []
-            if self._met(items[0] if items else None):
+            if self._is_met(items[0] if items else None):
                 return self._last or {}
-            if rest:
-                # At rest before this state was read: nothing is on its way.
-                raise AtRestError((yield from self._in_vain(self._early(time.monotonic() - begin, rest))))
+            if idle:
+                # # The control plane was idle before this state was read, so no change is under way.
+                raise AtRestError(
+                    (yield from self._describe_failure(self._describe_idle(time.monotonic() - begin, idle)))
+                )
             if time.monotonic() >= deadline:
-                raise TimeoutError((yield from self._in_vain(self._late(timeout))))
+                raise TimeoutError((yield from self._describe_failure(self._describe_timeout(timeout))))
             lasting = deadline - time.monotonic()
-            if fail_fast and self._methods.tells_rest:
+            if fail_fast and self._methods.reports_idleness:
                 lasting = min(lasting, _QUIET)
             if (yield from self._watch(listing["metadata"]["resourceVersion"], lasting)):
                 return self._last or {}
             left = deadline - time.monotonic()
             if fail_fast and left > 0:
-                rest = yield from self._rest(left)
+                idle = yield from self._idle_reason(left)
 
-    def _listing(self) -> Steps[Json]:
+    def _list(self) -> Steps[Json]:
         return (yield from self._methods.request("GET", self._path, params={"fieldSelector": self._selector}))
 
     def _watch(self, revision: str, seconds: float) -> Steps[bool]:
-        """Whether the wanted state came within `seconds`."""
+        """Return whether the condition was met within `seconds`."""
         until = time.monotonic() + seconds
         params = {
             "watch": "true",
@@ -115,7 +115,9 @@ class Wait:
             while (event := (yield Next(watch))) is not None:
                 if event["type"] == "ERROR":
                     return False
-                if event["type"] != "BOOKMARK" and self._met(None if event["type"] == "DELETED" else event["object"]):
+                if event["type"] != "BOOKMARK" and self._is_met(
+                    None if event["type"] == "DELETED" else event["object"]
+                ):
                     return True
                 if time.monotonic() >= until:
                     return False
@@ -123,57 +125,55 @@ class Wait:
             yield Close(watch)
         return False
 
-    def as_time_passes(self, timeout: float) -> Steps[Json]:
-        """Look after each timer of virtual time."""
+    def advance_until_met(self, timeout: float) -> Steps[Json]:
+        """Advance virtual time timer by timer, and check the object after each."""
         clock = ClockMethods()
         now = yield from clock.now()
         end = now + timedelta(seconds=timeout)
         while True:
-            items = (yield from self._listing()).get("items") or []
-            if self._met(items[0] if items else None):
+            items = (yield from self._list()).get("items") or []
+            if self._is_met(items[0] if items else None):
                 return self._last or {}
             now = yield from clock.now()
             if now >= end:
-                raise TimeoutError((yield from self._in_vain(self._late(timeout))))
+                raise TimeoutError((yield from self._describe_failure(self._describe_timeout(timeout))))
             yield from clock.step(end - now, pause=_REACTION)
 
-    def _rest(self, left: float) -> Steps[str]:
-        """Why nothing will happen for `left` seconds; "" where something may."""
+    def _idle_reason(self, left: float) -> Steps[str]:
+        """Return why nothing will happen for `left` seconds, or "" if something may."""
         code, text = yield Call(method="GET", path="/-/rest")
         if code != 200:
-            # Another server than kubedra's, or somebody who may not ask.
-            self._methods.tells_rest = False
+            # # The server is not kubedra's, or the user has no access to this path.
+            self._methods.reports_idleness = False
             return ""
-        rest = json.loads(text)
-        due = rest["next"]
-        if not rest["resting"] or rest["watches"] or (due and due["seconds"] <= left) or _has_children():
+        state = json.loads(text)
+        due = state["next"]
+        if not state["resting"] or state["watches"] or (due and due["seconds"] <= left) or _has_children():
             return ""
-        if rest["quietSeconds"] is not None and rest["quietSeconds"] < _QUIET:
+        if state["quietSeconds"] is not None and state["quietSeconds"] < _QUIET:
             return ""
-        after = (
-            f"the next timer, of {due['component']}, falls due in {due['seconds']:.0f} s" if due else "no timer is set"
-        )
-        return f"none of its {len(rest['components'])} components has anything queued, and {after}"
+        timer = f"the next timer, of {due['component']}, fires in {due['seconds']:.0f} s" if due else "no timer is set"
+        return f"none of its {len(state['components'])} components has queued work, and {timer}"
 
-    def _late(self, timeout: float) -> str:
-        return f"{self._target} did not reach {self._what()} within {timeout} s"
+    def _describe_timeout(self, timeout: float) -> str:
+        return f"{self._target} did not reach {self._condition()} within {timeout} s"
 
-    def _early(self, seconds: float, rest: str) -> str:
+    def _describe_idle(self, seconds: float, reason: str) -> str:
         return (
-            f"{self._target} will not reach {self._what()}: after {seconds:.1f} s the control plane is at rest ({rest};"
-            " fail_fast=False waits to the end)"
+            f"{self._target} will not reach {self._condition()}: the control plane is idle after {seconds:.1f} s"
+            f" ({reason}); pass fail_fast=False to wait until the timeout"
         )
 
-    def _what(self) -> str:
-        return self._until if isinstance(self._until, str) else getattr(self._until, "__name__", "the wanted state")
+    def _condition(self) -> str:
+        return self._until if isinstance(self._until, str) else getattr(self._until, "__name__", "the condition")
 
-    def _in_vain(self, text: str) -> Steps[str]:
-        seen = json.dumps(self._last.get("status", {}), indent=1) if self._last else "it does not exist"
-        warnings = yield from self._warnings()
-        return f"{text}; last seen: {seen}" + "".join(f"\n{warning}" for warning in warnings)
+    def _describe_failure(self, text: str) -> Steps[str]:
+        last = json.dumps(self._last.get("status", {}), indent=1) if self._last else "it does not exist"
+        warnings = yield from self._list_warnings()
+        return f"{text}; last state: {last}" + "".join(f"\n{warning}" for warning in warnings)
 
-    def _warnings(self) -> Steps[list[str]]:
-        """The latest warning events about the object."""
+    def _list_warnings(self) -> Steps[list[str]]:
+        """Return the latest warning events of the object."""
         try:
             events = yield from self._methods.events(self._target, namespace=self._namespace)
         except (ApiError, OSError, ValueError):
@@ -182,7 +182,7 @@ class Wait:
 
 
 def condition(text: str) -> Callable[[Json], bool]:
-    """The predicate of a condition given as text, for `wait`. Raises ValueError if the text is not one."""
+    """Return the predicate of a condition given as text. Raises ValueError for invalid text."""
     head, _, rest = text.partition("=")
     if head == "phase" and rest:
         return lambda obj: obj.get("status", {}).get("phase") == rest
@@ -198,8 +198,10 @@ def condition(text: str) -> Callable[[Json], bool]:
 
 
 def _has_children() -> bool:
-    """Whether this process has child processes besides control planes: an operator that has not begun to watch, a
-    command in the background. False where the system does not say.
+    """Return whether this process has child processes besides control planes.
+
+    Such a child may be an operator before its first watch, or a background command. Return False if the system does not
+    list children.
     """
     children: set[int] = set()
     try:

@@ -72,7 +72,7 @@ def test_a_control_plane_is_started_and_stopped_without_blocking_the_loop(tmp_pa
                 await clock.advance(minutes=5)
                 assert (await clock.now() - begin).total_seconds() == 300
                 await asyncio.to_thread(plane.stop)
-                with pytest.raises(ConnectionError, match="no server answers"):
+                with pytest.raises(ConnectionError, match="no server responds"):
                     await client.list("pods")
         counting.cancel()
 

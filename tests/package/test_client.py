@@ -81,7 +81,7 @@ def test_a_control_plane_that_was_stopped_says_so(tmp_path):
         _ = plane.url
     with plane, plane.client() as client:
         plane.stop()
-        with pytest.raises(ConnectionError, match=f"^{client.url}: no server answers"):
+        with pytest.raises(ConnectionError, match=f"^{client.url}: no server responds"):
             client.list("pods")
     with pytest.raises(RuntimeError, match="was stopped"):
         plane.client()

@@ -54,10 +54,13 @@ def test_times_stay_text():
     [
         ("/no/such/file.yaml", "/no/such/file.yaml: no such file"),
         ("kind: [\n", "not YAML"),
-        ("a: 1\nb: 2\n", "manifest, document 1: no Kubernetes object: no apiVersion and no kind"),
-        (TWO + "---\nkind: Node\n", r"manifest, document 3 \(Node\): no Kubernetes object: no apiVersion"),
-        ([POD, {"apiVersion": "v1", "metadata": {"name": "x"}}], r"object 2 \(x\): no Kubernetes object: no kind"),
-        ("just\ntext\n", "manifest, document 1: no Kubernetes object but str"),
+        ("a: 1\nb: 2\n", "manifest, document 1: not a Kubernetes object: apiVersion and kind missing"),
+        (TWO + "---\nkind: Node\n", r"manifest, document 3 \(Node\): not a Kubernetes object: apiVersion missing"),
+        (
+            [POD, {"apiVersion": "v1", "metadata": {"name": "x"}}],
+            r"object 2 \(x\): not a Kubernetes object: kind missing",
+        ),
+        ("just\ntext\n", "manifest, document 1: not a Kubernetes object but str"),
     ],
     ids=["missing file", "no YAML", "no object", "no apiVersion", "no kind", "text"],
 )

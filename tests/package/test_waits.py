@@ -25,9 +25,9 @@ def test_a_wait_in_vain_ends_when_the_control_plane_is_at_rest_and_says_why(kube
     with pytest.raises(AtRestError) as caught:
         kube.wait("pod/web", "phase=Running")
     text = str(caught.value)
-    assert text.startswith("pod/web will not reach phase=Running: after ")
-    assert "components has anything queued" in text
-    assert "no timer is set; fail_fast=False waits to the end" in text
+    assert text.startswith("pod/web will not reach phase=Running: the control plane is idle after ")
+    assert "components has queued work" in text
+    assert "no timer is set); pass fail_fast=False to wait until the timeout" in text
     assert '"phase": "Pending"' in text
     assert "FailedScheduling: 0/1 nodes are available" in text
 
@@ -43,7 +43,7 @@ def test_a_wait_says_which_timer_comes_too_late(kube):
     kube.add_node("worker")
     spec = {"containers": POD["spec"]["containers"], "restartPolicy": "Never"}
     kube.apply({**POD, "metadata": {"name": "job", "annotations": {"kubedra.dev/exit-after": "500"}}, "spec": spec})
-    with pytest.raises(AtRestError, match="the next timer, of node-agent, falls due in 49"):
+    with pytest.raises(AtRestError, match="the next timer, of node-agent, fires in 49"):
         kube.wait("pod/job", "phase=Succeeded", timeout=100)
 
 
