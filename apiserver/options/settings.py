@@ -279,7 +279,7 @@ def _profile(said: str) -> str:
     except OSError as error:
         raise SettingsError(f"--profile {said}: {error.strerror}") from error
     except ValueError as error:
-        text = str(error).removeprefix(f"there is no profile {said!r}; ").removeprefix(f"{said}: ")
+        text = str(error).removeprefix(f"no profile {said!r}; ").removeprefix(f"{said}: ")
         raise SettingsError(f"--profile {said}: {text}") from error
 
 

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// With client-go: clientcmd.BuildConfigFromFlags("", plane.Kubeconfig), then kubernetes.NewForConfig as ever.
+// With client-go: clientcmd.BuildConfigFromFlags("", plane.Kubeconfig), then kubernetes.NewForConfig as usual.
 func TestANodePublishesItsDevices(t *testing.T) {
 	response, err := http.Get(plane.URL + "/apis/resource.k8s.io/v1/resourceslices?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=5")
 	if err != nil {

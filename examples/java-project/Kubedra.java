@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A control plane for the tests of a Java project. It needs the `kubedra` command on the PATH and nothing else. */
+/** A control plane for the tests of a Java project. It needs only the `kubedra` command on the PATH. */
 public final class Kubedra implements AutoCloseable {
     private final Process process;
     private final Path directory;
@@ -22,13 +22,13 @@ public final class Kubedra implements AutoCloseable {
         this.url = url;
     }
 
-    /** Starts `kubedra serve` with further flags and returns when it is ready. */
+    /** Runs `kubedra serve` with further flags and returns when it is ready. */
     public static Kubedra start(String... flags) throws IOException {
         Path directory = Files.createTempDirectory("kubedra-");
         List<String> command = new ArrayList<>(List.of(
             "kubedra", "serve", "--port=0", "--announce", "--attached", "--storage=memory", "--controllers=*", "--data-dir=" + directory));
         command.addAll(List.of(flags));
-        // The server ends when its standard input does: also when the tests are killed.
+        // The server ends when its standard input is closed, also when the tests are killed.
         Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         BufferedReader output = process.inputReader();
         String line = output.readLine();
@@ -44,7 +44,7 @@ public final class Kubedra implements AutoCloseable {
         return url;
     }
 
-    /** For any client: Config.fromKubeconfig(Files.readString(kubeconfig)) of fabric8, KubeConfig.loadKubeConfig of the official one. */
+    /** For any client: fabric8's Config.fromKubeconfig(Files.readString(kubeconfig)), or the official client's KubeConfig.loadKubeConfig. */
     public Path kubeconfig() {
         return directory.resolve("kubeconfig");
     }

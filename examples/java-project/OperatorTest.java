@@ -4,11 +4,11 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.file.Files;
 
-/** What a test does, without a test framework: `javac *.java && java OperatorTest`. */
+/** A test without a test framework: `javac *.java && java OperatorTest`. */
 public final class OperatorTest {
     public static void main(String[] arguments) throws Exception {
         try (Kubedra kubedra = Kubedra.start("--nodes=1")) {
-            // Without TLS this client would ask to change to HTTP/2, and the body of that request would be lost.
+            // Without TLS this client would request an upgrade to HTTP/2, and the body of that request would be lost.
             HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
             URI maps = URI.create(kubedra.url() + "/api/v1/namespaces/default/configmaps");
             String body = "{\"metadata\": {\"name\": \"from-java\"}}";

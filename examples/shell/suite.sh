@@ -1,5 +1,5 @@
 #!/bin/bash
-# A suite in shell: the control plane is a coprocess, whose standard input ends with this script.
+# A test suite in shell. The control plane is a coprocess; its standard input is closed when this script ends.
 set -eu
 directory=$(mktemp -d)
 coproc KUBEDRA { exec kubedra serve --port=0 --announce --attached --storage=memory --controllers='*' --nodes=1 --data-dir="$directory"; }

@@ -1,4 +1,4 @@
-"""A unittest suite with one control plane for each class, emptied before each test."""
+"""A unittest suite with one control plane per class, reset before each test."""
 
 import unittest
 from pathlib import Path

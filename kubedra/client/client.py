@@ -35,9 +35,9 @@ __all__ = [
     "condition",
 ]
 
-#: #: pytest hides this module's frames in the reports of failing tests.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
-#: #: Timeout for establishing a connection, in seconds.
+#: Timeout for establishing a connection, in seconds.
 _CONNECT = 10.0
 Http = TypeVar("Http")
 
@@ -63,7 +63,7 @@ class _Connected(Generic[Http]):
         self.url, self._methods = url.rstrip("/"), Methods(namespace)
         self._credentials = credentials or Credentials(token=token)
         headers = {"Accept": "application/json", "User-Agent": user_agent}
-        # # The environment's proxy does not apply: the server is local or named in a kubeconfig. Plain HTTP needs no CA
+        # The environment's proxy does not apply: the server is local or named in a kubeconfig. Plain HTTP needs no CA
         # bundle, which takes longer to load than a test.
         verify = verify if self.url.startswith("https:") else False
         self._http = self._connect(
@@ -75,10 +75,10 @@ class _Connected(Generic[Http]):
 
     @classmethod
     def from_kubeconfig(cls, path: Path | str | None = None) -> Self:
-        """Return a client of the current context's cluster, as its user. Without a path, read the files of
-        `$KUBECONFIG`, merged, or `.kubedra/kubeconfig`.
+        """Return a client for the cluster and user of the current context.
 
-        Raises KubeconfigError (a ValueError) for a file that cannot be used.
+        Without a path, read the files of `$KUBECONFIG`, merged, or `.kubedra/kubeconfig`. Raises KubeconfigError (a
+        ValueError) for an unusable file.
         """
         from kubedra.kubeconfig.reader import read_kubeconfig
 

@@ -11,10 +11,10 @@ from kubedra.client.responses import decode
 from kubedra.client.steps import Awaiting, Blocking, Call, Step, Steps, awaiting, blocking
 
 Json = dict[str, Any]
-#: #: pytest hides this module's frames in the reports of failing tests.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 
-#: #: Timeout of a request that advances the time, in seconds of real time.
+#: Timeout of a request that advances the time, in seconds of real time.
 _TIMEOUT = 600.0
 
 __all__ = ["AsyncClock", "Clock", "ClockMethods", "RealTimeError"]

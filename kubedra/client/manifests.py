@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-#: #: pytest hides this module's frames in the reports of failing tests.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Manifest = str | Path | Json | Iterable[Json]
 
@@ -101,7 +101,7 @@ def _flatten(obj: Any, place: str) -> Iterator[Document]:
         raise ValueError(f"{place}: not a Kubernetes object but {type(obj).__name__}")
     if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
         for number, item in enumerate(obj["items"], 1):
-            # # Items of a list response omit the apiVersion and kind, which the list has once.
+            # Items of a list response omit the apiVersion and kind, which the list has once.
             inherited = (
                 {"apiVersion": obj.get("apiVersion"), "kind": obj["kind"][: -len("List")]}
                 if obj["kind"] != "List"

@@ -12,13 +12,13 @@ from kubedra.client.responses import ApiError, decode
 from kubedra.client.steps import JSON, Call, Steps
 from kubedra.client.waiting import Wait
 
-#: #: pytest hides this module's frames in the reports of failing tests.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
-#: #: The field manager of `apply`.
+#: The field manager of `apply`.
 FIELD_MANAGER = "kubedra"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-#: #: Timeout of an explanation, in seconds.
+#: Timeout of an explanation, in seconds.
 _EXPLAINING = 120.0
 Json = dict[str, Any]
 Objects = list[Json]
@@ -29,7 +29,7 @@ class Methods:
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        #: #: Cached discovery: the group versions in search order, and the kinds of each.
+        #: Cached discovery: the group versions in search order, and the kinds of each.
         self._versions: tuple[str, ...] = ()
         self._kinds: dict[str, dict[str, Json]] = {}
         #: Whether the server may have `/-/rest`, which only kubedra's servers have.
@@ -67,7 +67,7 @@ class Methods:
     def _resource(self, api_version: str, kind: str) -> Steps[Json]:
         known = self._kinds.get(api_version, {})
         if kind not in known:
-            # # Kinds can be added while a server runs.
+            # Kinds can be added while a server runs.
             known = yield from self._load(api_version)
         if kind not in known:
             raise ApiError(404, "NotFound", f'no kind "{kind}" is served in version "{api_version}"')
@@ -78,7 +78,7 @@ class Methods:
         cached = bool(self._kinds)
         found = yield from self._find(word)
         if found is None and cached:
-            # # The type may have been added after discovery was cached.
+            # The type may have been added after discovery was cached.
             self._versions, self._kinds = (), {}
             found = yield from self._find(word)
         if found is None:
@@ -96,7 +96,7 @@ class Methods:
 
     def _list_versions(self) -> Steps[tuple[str, ...]]:
         groups = (yield from self.request("GET", "/apis"))["groups"]
-        # # A kind that is missing in the preferred version of a group may be in another version.
+        # A kind that is missing in the preferred version of a group may be in another version.
         preferred = [group["preferredVersion"]["groupVersion"] for group in groups]
         others = [version["groupVersion"] for group in groups for version in group["versions"]]
         self._versions = tuple(dict.fromkeys(("v1", *preferred, *others)))
@@ -334,7 +334,7 @@ class Methods:
 
 def _split_target(target: str, name: str = "") -> tuple[str, str]:
     """Return kind and name of `KIND/NAME`, or of KIND and a name. Raises ValueError if there is no name."""
-    word, _, named = target.partition("/")
-    if not (name or named):
+    word, _, rest = target.partition("/")
+    if not (name or rest):
         raise ValueError(f'"{target}" names no object: write "{target}/NAME"')
-    return word, name or named
+    return word, name or rest

@@ -16,13 +16,13 @@ from kubedra.client.steps import Steps
 from kubedra.profiles.node_names import replace_node_name
 
 Json = dict[str, Any]
-#: #: pytest hides this module's frames in the reports of failing tests.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 
 EMULATED = "kubedra.dev/emulated"
 DEVICES = "kubedra.dev/devices"
 PROFILE = "kubedra.dev/profile"
-#: #: Timeout for the agent to make a node Ready, in seconds.
+#: Timeout for the agent to make a node Ready, in seconds.
 READY_TIMEOUT = 10.0
 
 _SERVER_SET = (
@@ -72,7 +72,7 @@ def adopt(slice_: Json, node: Json) -> Json:
         meta["ownerReferences"] = [owner]
     if captured and captured != name:
         spec["nodeName"] = name
-        # # Pools are usually named after their node, and each node needs its own pools of a driver.
+        # Pools are usually named after their node, and each node needs its own pools of a driver.
         pool = spec.get("pool", {})
         if pool.get("name"):
             spec["pool"] = {**pool, "name": _rename(pool["name"], captured, name)}
@@ -92,7 +92,7 @@ class Captured:
         objects = [obj for manifest in manifests for obj in load(manifest)]
         self._slices = [obj for obj in objects if obj["kind"] == "ResourceSlice"]
         self._kinds = sorted({obj["kind"] for obj in objects})
-        #: #: The names of the slices' nodes, sorted.
+        #: The names of the slices' nodes, sorted.
         self.nodes = sorted({name for obj in self._slices if (name := obj.get("spec", {}).get("nodeName"))})
 
     def of(self, node: str) -> list[Json]:
@@ -154,10 +154,10 @@ def create_node(
 
 
 def _publish(methods: NodeWriter, slice_: Json) -> Steps[None]:
-    # # Slices of another release may have fields that this one does not know.
+    # Slices of another release may have fields that this one does not know.
     try:
         yield from methods.create(slice_, strict=False)
     except ApiError as error:
-        # # A slice that belongs to no single node exists already if another node was added before.
+        # A slice that belongs to no single node exists already if another node was added before.
         if error.reason != "AlreadyExists" or slice_["spec"].get("nodeName"):
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-#: #: Characters besides letters and digits that are not escaped in a segment, as in Go's net/url.
+#: Characters besides letters and digits that are not escaped in a segment, as in Go's net/url.
 _KEPT = "-_.~$&+,:;=@"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-#: #: pytest hides this module's frames in the reports of failing tests.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-#: #: pytest hides this module's frames in the reports of failing tests.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Json = dict[str, Any]
 P = ParamSpec("P")

@@ -16,17 +16,17 @@ from kubedra.client.responses import ApiError
 from kubedra.client.steps import Call, Close, Next, Open, Steps
 from kubedra.runtime import process
 
-#: #: pytest hides this module's frames in the reports of failing tests.
+#: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Json = dict[str, Any]
 
-#: #: Real time for external clients to react to a timer of virtual time.
+#: Real time for external clients to react to a timer of virtual time.
 _REACTION = timedelta(milliseconds=10)
-#: #: Interval of idleness checks, and the time without writes that counts as idle, in seconds.
+#: Interval of idleness checks, and the time without writes that counts as idle, in seconds.
 _QUIET = 1.0
-#: #: User agent of the watches of `wait`. The server ignores these when it checks for idleness; other watchers may act.
+#: User agent of the watches of `wait`. The server ignores these when it checks for idleness; other watchers may act.
 WAITING = "kubedra-wait"
-#: #: Maximum number of warning events in the error of a failed wait.
+#: Maximum number of warning events in the error of a failed wait.
 _WARNINGS = 3
 
 
@@ -83,7 +83,7 @@ class Wait:
             if self._is_met(items[0] if items else None):
                 return self._last or {}
             if idle:
-                # # The control plane was idle before this state was read, so no change is under way.
+                # The control plane was idle before this state was read, so no change is under way.
                 raise AtRestError(
                     (yield from self._describe_failure(self._describe_idle(time.monotonic() - begin, idle)))
                 )
@@ -143,7 +143,7 @@ class Wait:
         """Return why nothing will happen for `left` seconds, or "" if something may."""
         code, text = yield Call(method="GET", path="/-/rest")
         if code != 200:
-            # # The server is not kubedra's, or the user has no access to this path.
+            # The server is not kubedra's, or the user has no access to this path.
             self._methods.reports_idleness = False
             return ""
         state = json.loads(text)

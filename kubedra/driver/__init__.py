@@ -1,4 +1,4 @@
-"""DRA drivers in Python: see `kubedra.driver.driver`."""
+"""DRA drivers in Python; see `kubedra.driver.driver`."""
 
 from __future__ import annotations
 

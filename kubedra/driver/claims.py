@@ -1,4 +1,4 @@
-"""A claim as a driver sees it, and the calls that a kubelet makes to a driver about claims."""
+"""Claims as drivers see them, and the driver methods that serve a kubelet."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim as a driver is asked about it. `object` and `results` are there when it is prepared: the ResourceClaim,
-    and those of its allocation's results that are the driver's.
+    """A claim in a call of the kubelet.
+
+    For `prepare`, `object` is the ResourceClaim and `results` are its allocation results of this driver. For
+    `unprepare` both are empty.
     """
 
     namespace: str
@@ -25,11 +27,11 @@ class Claim:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Names of the devices that were allocated, each once."""
+        """Names of the allocated devices, without duplicates."""
         return tuple(dict.fromkeys(result["device"] for result in self.results))
 
     def parameters(self, driver: str, result: Json) -> list[Json]:
-        """Opaque parameters for one result, in the order in which they hold: the class's first, then the claim's."""
+        """Return the opaque parameters of one result in order of precedence: the class's first, then the claim's."""
         allocation = self.object["status"]["allocation"]["devices"]
         request = result["request"]
         return [
@@ -41,7 +43,7 @@ class Claim:
 
 
 class ClaimHandler(Protocol):
-    """The part of a driver that answers a kubelet; see `Driver`."""
+    """The methods of a driver that serve a kubelet; see `Driver`."""
 
     name: str
 
@@ -54,8 +56,8 @@ class ClaimHandler(Protocol):
     def failed(self, error: Exception) -> None: ...
 
 
-async def called(function: Any, *arguments: Any) -> Any:
-    """The outcome of a method, be it a function (called in a thread) or a coroutine."""
+async def call(function: Any, *arguments: Any) -> Any:
+    """Call a function in a thread, or await a coroutine function. Return the result."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
     return await asyncio.to_thread(function, *arguments)

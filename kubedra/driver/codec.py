@@ -1,4 +1,4 @@
-"""How grpclib encodes and decodes our messages, and Go's names of its codes."""
+"""The codec of our messages for grpclib, and Go's names of status codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grpclib.encoding.base import CodecBase
 
 
 class MessageCodec(CodecBase):
-    """Messages that know their own bytes."""
+    """A codec of messages that encode and decode themselves."""
 
     __content_subtype__ = "proto"
 
@@ -22,7 +22,7 @@ class MessageCodec(CodecBase):
 
 
 def code_name(status: Status) -> str:
-    """A status code as Go names it."""
+    """Return Go's name of a status code."""
     if status is Status.OK:
         return "OK"
     return "Canceled" if status is Status.CANCELLED else "".join(part.title() for part in status.name.split("_"))

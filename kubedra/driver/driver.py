@@ -1,4 +1,4 @@
-"""A DRA driver in a few lines: say which devices there are, and what preparing a claim means.
+"""A DRA driver in a few lines: list its devices, and prepare claims.
 
     class Gpus(Driver):
         name = "gpu.example.com"
@@ -14,8 +14,8 @@
 
     Gpus().serve(node="n1", kubeconfig="kubeconfig", plugin_dir="/tmp/n1")
 
-It registers with a kubelet (kubedra's or a real one), answers its calls, publishes the slices of its node and reports
-health. Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/kubeletplugin.
+The driver registers with a kubelet (kubedra's or a real one), serves its calls, publishes the slices of its node and
+reports health. Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/kubeletplugin.
 """
 
 from __future__ import annotations
@@ -34,36 +34,43 @@ Json = dict[str, Any]
 
 
 class Driver:
-    """What a driver is; override what you need. Methods may be coroutines. `prepare` and `unprepare` may be called
-    again for claims that are done, and must succeed then.
+    """Base class of drivers; override the methods that you need.
+
+    Methods may be coroutines. `prepare` and `unprepare` can be called again for claims that are done, and must succeed
+    then.
     """
 
     #: The driver's name, a DNS name.
     name = ""
 
     def devices(self) -> Iterable[Json]:
-        """The node's devices, as in a ResourceSlice."""
+        """Return the devices of the node, as in a ResourceSlice."""
         return ()
 
     def pools(self, node: str) -> Mapping[str, Pool]:
-        """What is published: one pool, named after the node, with `devices()`."""
+        """Return the pools to publish. The default is one pool with `devices()`, named after the node."""
         return {node: Pool.of(self.devices())}
 
     def prepare(self, claim: Claim) -> Mapping[str, Iterable[str]] | None:
-        """CDI ids by device; None: none. What it raises is the claim's error, and is tried again later."""
+        """Prepare a claim. Return CDI IDs by device, or None.
+
+        An exception is reported as the claim's error, and the kubelet retries.
+        """
         return None
 
     def unprepare(self, claim: Claim) -> None:
-        """Takes back what `prepare` did, if it did anything. What it raises is the claim's error."""
+        """Undo `prepare`, if it did anything. An exception is reported as the claim's error."""
 
     def metadata(self, claim: Claim) -> Mapping[str, Json] | None:
-        """What containers may read about the claim's devices, by their names: each with `attributes`, `networkData` or
-        nothing. None, as here: no files for containers. Asked after `prepare`.
+        """Return metadata of the claim's devices for containers, by device name.
+
+        A device's metadata has `attributes`, `networkData` or nothing. The default None writes no files. Called after
+        `prepare`.
         """
         return None
 
     def failed(self, error: Exception) -> None:
-        """Something in the background went wrong; it is tried again."""
+        """Handle a background error. The failed operation is retried."""
         import logging
 
         logging.getLogger("kubedra.driver").warning("%s: %s", self.name, error)
@@ -79,36 +86,36 @@ class Driver:
         instance: str = "",
         cdi_dir: Path | str | None = None,
     ) -> RunningDriver:
-        """The driver on a node, in a thread of its own; use it in a `with`, or call `start` and `stop`.
+        """Return the driver on a node, to run in its own thread. Use it in a `with`, or call `start` and `stop`.
 
-        Drivers of one node share `plugin_dir` and `registry_dir` (default: `registry` in the former), as the kubelet
-        has them. `instance` tells two processes of one driver apart, for rolling updates. In `cdi_dir` (default: `cdi`
-        in the plugin directory) are the files by which containers get their devices' `metadata`.
+        The drivers of a node share `plugin_dir` and `registry_dir` (default: `registry` in the plugin directory), the
+        directories of the kubelet. `instance` distinguishes two processes of one driver during a rolling update.
+        `cdi_dir` (default: `cdi` in the plugin directory) gets the CDI files that mount `metadata` into containers.
         """
-        from kubedra.driver.running import Place, RunningDriver
+        from kubedra.driver.running import NodeSettings, RunningDriver
 
         plugins = Path(plugin_dir).absolute()
         registry = Path(registry_dir).absolute() if registry_dir else plugins / "registry"
         cdi = Path(cdi_dir).absolute() if cdi_dir else plugins / "cdi"
-        return RunningDriver(self, Place(node, plugins, registry, kubeconfig, server, instance, cdi))
+        return RunningDriver(self, NodeSettings(node, plugins, registry, kubeconfig, server, instance, cdi))
 
     def serve(self, **where: Any) -> None:
-        """`run` until SIGINT or SIGTERM: what a driver's `main` does."""
+        """Run the driver until SIGINT or SIGTERM, as the `main` of a driver."""
         import signal
         import socket
 
-        # A signal that comes just before this thread waits must end the wait, too: it writes its number where it is
-        # waited for. A lock or a queue that a handler releases is waited for in vain then.
-        ends, coming = frozenset((signal.SIGINT, signal.SIGTERM)), socket.socketpair()
-        coming[1].setblocking(False)
-        before = signal.set_wakeup_fd(coming[1].fileno())
+        # A signal just before this thread waits must end the wait as well, so its number is written to the socket
+        # that is read below. A lock or queue that a handler releases could not do this.
+        signals, sockets = frozenset((signal.SIGINT, signal.SIGTERM)), socket.socketpair()
+        sockets[1].setblocking(False)
+        previous = signal.set_wakeup_fd(sockets[1].fileno())
         try:
-            for number in ends:
+            for number in signals:
                 signal.signal(number, lambda *_: None)
             with self.run(**where):
-                while ends.isdisjoint(coming[0].recv(64)):
+                while signals.isdisjoint(sockets[0].recv(64)):
                     pass
         finally:
-            signal.set_wakeup_fd(before)
-            for end in coming:
+            signal.set_wakeup_fd(previous)
+            for end in sockets:
                 end.close()

@@ -14,7 +14,7 @@ from typing import Final, Self
 from kubedra.driver import wire
 
 REGISTRATION: Final = "pluginregistration.Registration"
-#: A service as `supported_versions` names it → as its methods' paths do.
+#: Service names in `supported_versions` → service names in method paths.
 DRA_SERVICES: Final[Mapping[str, str]] = {
     "v1.DRAPlugin": "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin",
     "v1beta1.DRAPlugin": "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin",
@@ -40,7 +40,7 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """What answers on a registration socket. An empty endpoint is that socket itself."""
+    """The driver behind a registration socket. An empty endpoint is that socket itself."""
 
     type: str = ""
     name: str = ""
@@ -59,7 +59,7 @@ class PluginInfo:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationStatus:
-    """What the kubelet made of a registration."""
+    """The kubelet's result of a registration."""
 
     registered: bool = False
     error: str = ""
@@ -75,7 +75,7 @@ class RegistrationStatus:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The claim that a driver is asked about."""
+    """The claim of a call."""
 
     namespace: str = ""
     uid: str = ""
@@ -107,7 +107,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that was prepared. v1beta1 has no share id."""
+    """A prepared device. v1beta1 has no share id."""
 
     requests: tuple[str, ...] = ()
     pool: str = ""
@@ -130,7 +130,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class PrepareResult:
-    """NodePrepareResourceResponse: what a driver says of one claim."""
+    """NodePrepareResourceResponse: the driver's result for one claim."""
 
     devices: tuple[Device, ...] = ()
     error: str = ""
@@ -146,7 +146,7 @@ class PrepareResult:
 
 @dataclass(frozen=True, slots=True)
 class PrepareResults:
-    """NodePrepareResourcesResponse, by claim uid."""
+    """NodePrepareResourcesResponse, by claim UID."""
 
     claims: Mapping[str, PrepareResult] = field(default_factory=dict)
 
@@ -160,7 +160,7 @@ class PrepareResults:
 
 @dataclass(frozen=True, slots=True)
 class UnprepareResults:
-    """NodeUnprepareResourcesResponse: by claim uid the error, empty where all is well."""
+    """NodeUnprepareResourcesResponse: the errors by claim UID, empty on success."""
 
     claims: Mapping[str, str] = field(default_factory=dict)
 
@@ -174,7 +174,7 @@ class UnprepareResults:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """What a driver says of one device. `health` is Unknown, Healthy or Unhealthy; `timeout` in seconds, 0: 30."""
+    """The health of one device: Unknown, Healthy or Unhealthy. `timeout` in seconds; 0 means 30."""
 
     pool: str = ""
     device: str = ""
@@ -217,7 +217,7 @@ _Fields = dict[int, int | bytes]
 
 
 def _gather(data: bytes, *repeated: int) -> tuple[_Fields, dict[int, list[int | bytes]]]:
-    """The fields by number, the last of each; and all of the repeated ones."""
+    """Return the last value of each field by number, and all values of the repeated fields."""
     one: _Fields = {}
     many: dict[int, list[int | bytes]] = {number: [] for number in repeated}
     for number, value in wire.fields(data):

@@ -1,7 +1,7 @@
-"""Keeps a driver's slices on the server as the driver wants them.
+"""Publishing of a driver's ResourceSlices.
 
-Slices are written when what is wanted changes, and compared every `sync_delay` seconds, so that what others do to them
-is repaired, but late on purpose. Source of facts: as `pools`.
+Slices are written when the driver's pools change. Every `sync_delay` seconds they are compared with the server, which
+restores slices that other clients changed; this is slow on purpose. Source of facts: as `pools`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 from kubedra.client.client import Client
 from kubedra.client.responses import ApiError
-from kubedra.profiles.pools import Owner, Pool, PoolError, check, dropped, plan
+from kubedra.profiles.pools import Owner, Pool, PoolError, check, dropped_gates, plan
 
 Json = dict[str, Any]
-#: Versions of resource.k8s.io that have the same form of slices, newest first.
+#: Versions of resource.k8s.io with the same form of slices, newest first.
 _VERSIONS = ("v1", "v1beta2")
-#: Seconds before a failed sync is tried again: the first, the longest.
+#: The first and the longest delay of a retry, in seconds.
 _FIRST, _LONGEST = 0.05, 30.0
 
 
 class Publisher:
-    """The slices of one driver and owner. `failed` is called with what went wrong; it is tried again all the same."""
+    """The slices of one driver and owner. `failed` is called with errors; the failed operation is retried."""
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class Publisher:
         self.statistics = {"creates": 0, "updates": 0, "deletes": 0}
 
     def update(self, pools: Mapping[str, Pool]) -> None:
-        """What is wanted from now on; pools that are not named go."""
+        """Set the pools to publish. The slices of other pools are deleted."""
         self._pools = dict(pools)
         self._changed.set()
 
     async def run(self) -> None:
-        """Until it is cancelled; slices stay."""
+        """Publish until cancelled. Published slices stay."""
         pause = _FIRST
         while True:
             self._changed.clear()
@@ -57,7 +57,7 @@ class Publisher:
                 pause = _FIRST
             except PoolError as error:
                 self._failed(PoolError(f"pool validation failed: {error}"))
-            except Exception as error:  # noqa: BLE001 - whatever it was, it is said and tried again
+            except Exception as error:  # noqa: BLE001 - any error is reported and retried
                 self._failed(RuntimeError(f"processing ResourceSlice objects: {error}"))
                 wait, pause = pause, min(pause * 2, _LONGEST)
             with suppress(TimeoutError):
@@ -65,7 +65,7 @@ class Publisher:
                     await self._changed.wait()
 
     async def sync(self) -> None:
-        """One comparison of all pools. Raises PoolError, ApiError and what httpx raises."""
+        """Compare and write all pools once. Raises PoolError, ApiError and httpx errors."""
         pools = self._pools
         check(pools)
         existing: dict[str, list[Json]] = {}
@@ -115,13 +115,13 @@ class Publisher:
         except ApiError as error:
             raise RuntimeError(f"{verb} resource slice: {error}") from error
         self.statistics[f"{verb}s"] += 1
-        if gates := dropped(body, stored):
-            self._keep_stored(pool, item, stored)
-            why = f"some fields were dropped by the apiserver, probably because these features are disabled: {gates}"
-            self._failed(RuntimeError(f'{verb} ResourceSlice: pool "{pool}", slice #{index}: {why}'))
+        if gates := dropped_gates(body, stored):
+            self._drop_fields(pool, item, stored)
+            reason = f"some fields were dropped by the apiserver, probably because these features are disabled: {gates}"
+            self._failed(RuntimeError(f'{verb} ResourceSlice: pool "{pool}", slice #{index}: {reason}'))
 
-    def _keep_stored(self, name: str, sent: Json, stored: Json) -> None:
-        """What the server does not keep is not wanted any more: it would be written for ever."""
+    def _drop_fields(self, name: str, sent: Json, stored: Json) -> None:
+        """Drop fields that the server dropped, because the slice would otherwise be written again and again."""
         pool = self._pools.get(name)
         if pool is None:
             return

@@ -1,4 +1,4 @@
-"""A driver at work: its sockets, its registration and its slices, in a thread with a loop of its own."""
+"""A running driver: its sockets, its registration and its slices, in a thread with its own event loop."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kubedra.profiles.pools import Owner, Pool
 
 Json = dict[str, Any]
 Result = TypeVar("Result")
-#: Seconds that starting and registering may take.
-_PATIENCE = 30.0
+#: Timeout of starting and registering, in seconds.
+_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a driver works."""
+class NodeSettings:
+    """The node, the directories and the server of a running driver."""
 
     node: str
     plugin_dir: Path
@@ -37,11 +37,11 @@ class Place:
     cdi_dir: Path
 
     def client(self) -> Client:
-        """Raises ValueError where neither a kubeconfig nor a server is given."""
+        """Return a client. Raises ValueError if there is neither a kubeconfig nor a server."""
         if self.server:
             return Client(self.server)
         if self.kubeconfig is None:
-            raise ValueError("a driver needs a kubeconfig or a server")
+            raise ValueError("a driver needs a server: pass kubeconfig or server")
         return Client.from_kubeconfig(self.kubeconfig)
 
 
@@ -54,10 +54,10 @@ class NodeDriver(ClaimHandler, Protocol):
 class RunningDriver:
     """One driver on one node."""
 
-    def __init__(self, driver: NodeDriver, place: Place) -> None:
+    def __init__(self, driver: NodeDriver, settings: NodeSettings) -> None:
         if not driver.name:
             raise ValueError("DRA driver name is empty")
-        self.driver, self._place = driver, place
+        self.driver, self._settings = driver, settings
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._service: Service | None = None
@@ -66,46 +66,49 @@ class RunningDriver:
 
     @property
     def statistics(self) -> dict[str, int]:
-        """How many slices were created, updated and deleted."""
+        """The numbers of created, updated and deleted slices."""
         return dict(self._publisher.statistics) if self._publisher is not None else {}
 
     def start(self) -> Self:
-        """Returns when the sockets listen and the slices are about to be published. Raises what goes wrong."""
+        """Start the driver. Return when its sockets listen and publishing has begun.
+
+        Raises the error of a failed start.
+        """
         started: Future[None] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main(started)), daemon=True)
         self._thread.start()
-        started.result(_PATIENCE)
+        started.result(_TIMEOUT)
         return self
 
     def stop(self) -> None:
-        """Leaves the node: sockets go, slices stay, as with a real driver."""
+        """Stop the driver and remove its sockets. Slices stay, as with a real driver."""
         thread, self._thread = self._thread, None
         if thread is None or self._loop is None or self._stopping is None:
             return
         self._loop.call_soon_threadsafe(self._stopping.set)
-        thread.join(_PATIENCE)
+        thread.join(_TIMEOUT)
 
     def wait_registered(self) -> None:
-        """Returns when the kubelet has said what it makes of the driver. Raises RuntimeError where it refused it."""
+        """Wait for the kubelet's result of the registration. Raises RuntimeError if the kubelet rejected it."""
         assert self._service is not None
 
-        async def heard(service: Service) -> None:
-            async with asyncio.timeout(_PATIENCE):
+        async def wait(service: Service) -> None:
+            async with asyncio.timeout(_TIMEOUT):
                 await service.registered.wait()
 
-        self._call(heard(self._service))
+        self._call(wait(self._service))
         status = self._service.registration
         if status is not None and not status.registered:
             raise RuntimeError(status.error)
 
     def publish(self) -> None:
-        """What `pools` gives now is published."""
+        """Publish the current result of `pools`."""
         assert self._loop is not None
         assert self._publisher is not None
-        self._loop.call_soon_threadsafe(self._publisher.update, self.driver.pools(self._place.node))
+        self._loop.call_soon_threadsafe(self._publisher.update, self.driver.pools(self._settings.node))
 
     def set_health(self, device: str, state: str, message: str = "") -> None:
-        """What is reported of a device from now on: Healthy, Unhealthy or Unknown."""
+        """Set the reported health of a device: Healthy, Unhealthy or Unknown."""
         assert self._service is not None
         self._call(self._service.set_health(device, state, message))
 
@@ -117,12 +120,12 @@ class RunningDriver:
 
     def _call(self, work: Coroutine[Any, Any, Result]) -> Result:
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT)
 
     async def _main(self, started: Future[None]) -> None:
         try:
             self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-            with self._place.client() as client:
+            with self._settings.client() as client:
                 await self._serve(client, started, self._stopping)
         except BaseException as error:
             if started.done():
@@ -130,28 +133,28 @@ class RunningDriver:
             started.set_exception(error)
 
     async def _serve(self, client: Client, started: Future[None], stopping: asyncio.Event) -> None:
-        place, name = self._place, self.driver.name
-        suffix = f"-{place.instance}" if place.instance else ""
-        directory = place.plugin_dir / name
-        for needed in (directory, place.registry_dir):
-            await asyncio.to_thread(needed.mkdir, parents=True, exist_ok=True)
+        settings, name = self._settings, self.driver.name
+        suffix = f"-{settings.instance}" if settings.instance else ""
+        directory = settings.plugin_dir / name
+        for path in (directory, settings.registry_dir):
+            await asyncio.to_thread(path.mkdir, parents=True, exist_ok=True)
 
         async def read_claim(namespace: str, name: str) -> Json:
             return await asyncio.to_thread(client.get, f"resourceclaim/{name}", namespace=namespace)
 
-        node = await asyncio.to_thread(client.get, f"node/{place.node}")
-        metadata = DeviceMetadata(name, directory, place.cdi_dir)
-        self._service = Service(self.driver, read_claim, place.node, metadata)
-        owner = Owner(place.node, node["metadata"]["uid"])
+        node = await asyncio.to_thread(client.get, f"node/{settings.node}")
+        metadata = DeviceMetadata(name, directory, settings.cdi_dir)
+        self._service = Service(self.driver, read_claim, settings.node, metadata)
+        owner = Owner(settings.node, node["metadata"]["uid"])
         self._publisher = publisher = Publisher(client, name, owner, self.driver.failed)
         endpoint = directory / f"dra{suffix}.sock"
         dra = SocketServer(endpoint, self._service.methods())
         registration = SocketServer(
-            place.registry_dir / f"{name}{suffix}-reg.sock", self._service.registration_methods(endpoint)
+            settings.registry_dir / f"{name}{suffix}-reg.sock", self._service.registration_methods(endpoint)
         )
         await dra.listen()
         await registration.listen()
-        publisher.update(await asyncio.to_thread(self.driver.pools, place.node))
+        publisher.update(await asyncio.to_thread(self.driver.pools, settings.node))
         publishing = asyncio.create_task(publisher.run())
         started.set_result(None)
         try:

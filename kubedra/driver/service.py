@@ -1,4 +1,4 @@
-"""The gRPC side of a driver: DRA service, registration and health, on unix sockets."""
+"""The gRPC services of a driver: DRA, registration and health, on Unix sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Stream
 
-from kubedra.driver.claims import Claim, ClaimHandler, called
+from kubedra.driver.claims import Claim, ClaimHandler, call
 from kubedra.driver.messages import (
     DRA_SERVICES,
     HEALTH_SERVICE,
@@ -32,26 +32,26 @@ from kubedra.driver.messages import (
 from kubedra.driver.metadata import DeviceMetadata
 
 Json = dict[str, Any]
-#: Reads a claim by namespace and name; raises ApiError.
+#: Returns a claim by namespace and name; raises ApiError.
 ReadClaim = Callable[[str, str], Awaitable[Json]]
-#: Seconds between two health reports.
+#: Interval of health reports, in seconds.
 _HEALTH_PERIOD = 2.0
 
 
 class Service:
-    """Answers a kubelet for one driver. One call at a time is passed on to it."""
+    """The services of one driver. The driver gets one call at a time."""
 
     def __init__(self, driver: ClaimHandler, read_claim: ReadClaim, pool: str, metadata: DeviceMetadata) -> None:
         self._driver, self._read_claim, self._pool, self._metadata = driver, read_claim, pool, metadata
-        self._one = asyncio.Lock()
+        self._call_lock = asyncio.Lock()
         self._health: dict[str, tuple[str, str]] = {}
         self._health_changed = asyncio.Condition()
-        #: What the kubelet said of the last registration; None before it said anything.
+        #: The result of the last registration; None before the first.
         self.registration: RegistrationStatus | None = None
         self.registered = asyncio.Event()
 
     def methods(self) -> dict[str, Handler]:
-        """The DRA service in both versions, and health."""
+        """Return the methods of the DRA service in both versions, and of health."""
         found = {}
         for service in DRA_SERVICES.values():
             found[f"/{service}/NodePrepareResources"] = _unary(self._prepare, Claims, PrepareResults)
@@ -85,7 +85,7 @@ class Service:
         }
 
     async def set_health(self, device: str, state: str, message: str = "") -> None:
-        """What is reported of a device from now on: Healthy, Unhealthy or Unknown."""
+        """Set the reported health of a device: Healthy, Unhealthy or Unknown."""
         async with self._health_changed:
             self._health[device] = (state, message)
             self._health_changed.notify_all()
@@ -93,13 +93,13 @@ class Service:
     async def _prepare(self, stream: Stream[Claims, PrepareResults]) -> None:
         request = await stream.recv_message()
         assert request is not None
-        claims = [await self._allocated(claim.namespace, claim.uid, claim.name) for claim in request.claims]
-        async with self._one:
-            results = {claim.uid: await self._prepared(claim) for claim in claims}
+        claims = [await self._read_allocated(claim.namespace, claim.uid, claim.name) for claim in request.claims]
+        async with self._call_lock:
+            results = {claim.uid: await self._prepare_claim(claim) for claim in claims}
         await stream.send_message(PrepareResults(results))
 
-    async def _allocated(self, namespace: str, uid: str, name: str) -> Claim:
-        """The claim with its allocation; a call for one that is not there fails as a whole."""
+    async def _read_allocated(self, namespace: str, uid: str, name: str) -> Claim:
+        """Return a claim with its allocation. Raises GRPCError, which fails the whole call."""
         where = f"claim {namespace}/{name}"
         try:
             found = await self._read_claim(namespace, name)
@@ -114,28 +114,28 @@ class Service:
         mine = tuple(result for result in results if result["driver"] == self._driver.name)
         return Claim(namespace, uid, name, found, mine)
 
-    async def _prepared(self, claim: Claim) -> PrepareResult:
+    async def _prepare_claim(self, claim: Claim) -> PrepareResult:
         try:
-            cdi_ids = await called(self._driver.prepare, claim) or {}
-        except Exception as error:  # noqa: BLE001 - whatever a driver raises is the claim's error
+            cdi_ids = await call(self._driver.prepare, claim) or {}
+        except Exception as error:  # noqa: BLE001 - any exception of a driver is the claim's error
             return PrepareResult(error=str(error) or type(error).__name__)
-        mounts = await self._described(claim)
+        mounts = await self._write_metadata(claim)
         devices = []
         for result in claim.results:
             request, ids = result["request"].partition("/")[0], tuple(cdi_ids.get(result["device"], ()))
-            if request in mounts:  # the first device of a request brings its file
+            if request in mounts:  # once per request, with its first device
                 ids += (mounts.pop(request),)
             devices.append(Device((request,), result["pool"], result["device"], ids, result.get("shareID")))
         return PrepareResult(tuple(devices))
 
-    async def _described(self, claim: Claim) -> dict[str, str]:
-        """Writes what containers may read of the claim's devices: CDI ids by request. What fails is said, no more."""
+    async def _write_metadata(self, claim: Claim) -> dict[str, str]:
+        """Write the metadata of the claim's devices. Return CDI IDs by request. Errors are only reported."""
         try:
-            said = await called(self._driver.metadata, claim)
-            if said is None:
+            metadata = await call(self._driver.metadata, claim)
+            if metadata is None:
                 return {}
-            return await asyncio.to_thread(self._metadata.write, claim.object, claim.results, said)
-        except Exception as error:  # noqa: BLE001 - the devices are prepared all the same
+            return await asyncio.to_thread(self._metadata.write, claim.object, claim.results, metadata)
+        except Exception as error:  # noqa: BLE001 - the devices are prepared nevertheless
             self._driver.failed(RuntimeError(f"device metadata of claim {claim.namespace}/{claim.name}: {error}"))
             return {}
 
@@ -143,14 +143,14 @@ class Service:
         request = await stream.recv_message()
         assert request is not None
         errors = {}
-        async with self._one:
+        async with self._call_lock:
             for claim in request.claims:
-                errors[claim.uid] = await self._unprepared(Claim(claim.namespace, claim.uid, claim.name))
+                errors[claim.uid] = await self._unprepare_claim(Claim(claim.namespace, claim.uid, claim.name))
         await stream.send_message(UnprepareResults(errors))
 
-    async def _unprepared(self, claim: Claim) -> str:
+    async def _unprepare_claim(self, claim: Claim) -> str:
         try:
-            await called(self._driver.unprepare, claim)
+            await call(self._driver.unprepare, claim)
         except Exception as error:  # noqa: BLE001 - as above
             return str(error) or type(error).__name__
         await asyncio.to_thread(self._metadata.remove, claim.namespace, claim.name, claim.uid)
@@ -161,7 +161,7 @@ class Service:
         while True:
             now = int(time.time())
             health = sorted(self._health.items())
-            report = (DeviceHealth(self._pool, name, state, now, 0, said) for name, (state, said) in health)
+            report = (DeviceHealth(self._pool, name, state, now, 0, message) for name, (state, message) in health)
             await stream.send_message(HealthReport(tuple(report)))
             try:
                 async with asyncio.timeout(_HEALTH_PERIOD), self._health_changed:
@@ -170,8 +170,8 @@ class Service:
                 continue
 
 
-def _unary(work: Callable[[Any], Awaitable[None]], request: type, answer: type) -> Handler:
-    return Handler(work, Cardinality.UNARY_UNARY, request, answer)
+def _unary(method: Callable[[Any], Awaitable[None]], request: type, response: type) -> Handler:
+    return Handler(method, Cardinality.UNARY_UNARY, request, response)
 
 
 def _failure(text: str) -> GRPCError:

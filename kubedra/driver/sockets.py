@@ -15,12 +15,12 @@ from kubedra.driver.codec import MessageCodec
 
 
 class SocketServer(Server):
-    """Methods on a unix socket. `stop` ends its connections, too, which grpclib leaves to the clients."""
+    """A gRPC server on a Unix socket. Unlike grpclib's, `stop` also closes its connections."""
 
     def __init__(self, path: Path, methods: Mapping[str, Handler]) -> None:
         self._path, self._methods = path, dict(methods)
         self._open: set[BaseTransport] = set()
-        #: Connections taken since the server was made.
+        #: Number of connections accepted since the server was created.
         self.accepted = 0
         self._stopped = False
         super().__init__([self], codec=MessageCodec())
@@ -29,12 +29,12 @@ class SocketServer(Server):
         return self._methods
 
     def _protocol_factory(self) -> H2Protocol:
-        plain = super()._protocol_factory()
+        base = super()._protocol_factory()
         self.accepted += 1
-        return _Protocol(self, plain)
+        return _Protocol(self, base)
 
     def opened(self, transport: BaseTransport) -> None:
-        """A connection that was accepted before `stop` may open after it."""
+        """Register an open connection. One that was accepted before `stop` may open after it, and is closed."""
         self._open.add(transport)
         if self._stopped:
             transport.close()
@@ -43,39 +43,42 @@ class SocketServer(Server):
         self._open.discard(transport)
 
     async def listen(self) -> None:
-        """Takes the place of a socket that a former process left. One that is cancelled listens no more."""
+        """Listen, and replace a socket that a former process left. Stop listening if cancelled."""
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
         starting = asyncio.ensure_future(self.start(path=str(self._path)))
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:
-            await starting  # the socket is open before anybody can close it
+            await starting  # the socket must be open before it can be closed
             await self.stop()
             raise
 
     async def stop(self) -> None:
         self._stopped = True
-        await self._accept_no_more()
+        await self._stop_accepting()
         self.close()
         for transport in tuple(self._open):
             transport.close()
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
 
-    async def _accept_no_more(self) -> None:
-        """asyncio forgets a connection, and leaves it open, whose server is closed between accept and protocol."""
+    async def _stop_accepting(self) -> None:
+        """Stop accepting connections before the server is closed.
+
+        If the server is closed between accept and the creation of the protocol, asyncio leaks that connection.
+        """
         assert isinstance(self._server, asyncio.Server)
         loop = asyncio.get_running_loop()
         for listening in self._server.sockets:
             loop.remove_reader(listening.fileno())
-        for _ in range(2):  # one turn starts the task that makes the protocol, one calls connection_made
+        for _ in range(2):  # one iteration starts the task that creates the protocol, one calls connection_made
             await asyncio.sleep(0)
 
 
 class _Protocol(H2Protocol):
-    """A connection that its server knows of while it is open."""
+    """A connection that registers with its server while it is open."""
 
-    def __init__(self, server: SocketServer, plain: H2Protocol) -> None:
-        super().__init__(plain.handler, plain.config, plain.h2_config)
+    def __init__(self, server: SocketServer, base: H2Protocol) -> None:
+        super().__init__(base.handler, base.config, base.h2_config)
         self._server = server
         self._transport: BaseTransport | None = None
 

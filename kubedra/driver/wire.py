@@ -1,5 +1,6 @@
-"""Protobuf's wire format, as far as the messages between kubelet and driver need it: strings, integers, messages in
-messages. Fields that are not known are passed over, as proto3 asks for.
+"""The part of protobuf's wire format that messages between kubelet and driver need.
+
+It has strings, integers and nested messages. Unknown fields are skipped, as proto3 requires.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class WireError(ValueError):
-    """The bytes are no protobuf message."""
+    """The bytes are not a protobuf message."""
 
 
 def field(number: int, value: str | bytes | int | None) -> bytes:
-    """One field; what is empty, zero or None is left out (proto3)."""
+    """Encode one field. Empty values, zero and None are omitted (proto3)."""
     if not value:
         return b""
     if isinstance(value, int):
@@ -23,17 +24,17 @@ def field(number: int, value: str | bytes | int | None) -> bytes:
 
 
 def message(number: int, data: bytes) -> bytes:
-    """A field of bytes or a message; it is there even when it is empty."""
+    """Encode a field of bytes or a message, even if it is empty."""
     return _varint(number << 3 | _BYTES) + _varint(len(data)) + data
 
 
 def repeated(number: int, values: Iterable[str | bytes]) -> bytes:
-    """A field for every value."""
+    """Encode one field per value."""
     return b"".join(message(number, value.encode() if isinstance(value, str) else value) for value in values)
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(number, value) of every field of a message: an integer, or the bytes. Raises WireError."""
+    """Yield (number, value) of every field of a message; a value is an integer or bytes. Raises WireError."""
     at = 0
     while at < len(data):
         key, at = _read(data, at)
@@ -49,33 +50,33 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             raise WireError(f"wire type {wire}")
         if at + size > len(data):
-            raise WireError("the message ends within a field")
+            raise WireError("truncated field")
         if wire == _BYTES:
             yield number, data[at : at + size]
         at += size
 
 
 def text(value: int | bytes) -> str:
-    """A string field's value. Raises WireError."""
+    """Decode the value of a string field. Raises WireError."""
     if isinstance(value, int):
-        raise WireError("an integer where text is meant")
+        raise WireError("expected text, got an integer")
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise WireError("text that is not UTF-8") from error
+        raise WireError("text is not UTF-8") from error
 
 
 def number(value: int | bytes) -> int:
-    """An integer field's value, signed. Raises WireError."""
+    """Decode the value of a signed integer field. Raises WireError."""
     if not isinstance(value, int):
-        raise WireError("bytes where an integer is meant")
+        raise WireError("expected an integer, got bytes")
     return value - 2**64 if value >= 2**63 else value
 
 
 def body(value: int | bytes) -> bytes:
-    """A message field's value. Raises WireError."""
+    """Return the bytes of a message field. Raises WireError."""
     if isinstance(value, int):
-        raise WireError("an integer where a message is meant")
+        raise WireError("expected a message, got an integer")
     return value
 
 
@@ -97,4 +98,4 @@ def _read(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value & 2**64 - 1, at
         shift += 7
-    raise WireError("the message ends within a number")
+    raise WireError("truncated integer")

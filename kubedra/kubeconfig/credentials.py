@@ -1,6 +1,6 @@
-"""Credentials: what a client shows a server to be known, and whether it verifies the server.
+"""Credentials of a client, and the verification of the server.
 
-Facts: client-go (transport: token files, impersonation; rest: which credential counts).
+Facts: client-go (transport: token files, impersonation; rest: precedence of credentials).
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ __all__ = [
 ]
 
 Headers = tuple[tuple[str, str], ...]
-#: Seconds for which the headers of a token file are kept.
-_KEPT: Final = 50.0
-#: Characters of a header's name; any other of a key is written as %XX.
+#: Cache duration of the headers of a token file, in seconds.
+_CACHE_SECONDS: Final = 50.0
+#: Characters of a header name. Other characters of a key are written as %XX.
 _TOKEN: Final = frozenset("!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 class KubeconfigError(ValueError):
-    """A kubeconfig or a credential that cannot be used, in one line."""
+    """A kubeconfig or a credential is unusable; the message is one line."""
 
 
 class Plugin(Protocol):
     """A source of credentials that expire."""
 
     def token(self) -> str:
-        """Return a token that is valid now, or "". Raises KubeconfigError."""
+        """Return a currently valid token, or "". Raises KubeconfigError."""
 
     def show(self, trust: ssl.SSLContext) -> None:
-        """Have a context show the certificate that is valid now, and its successors. Raises KubeconfigError."""
+        """Load the current certificate and its successors into a context. Raises KubeconfigError."""
 
     def is_current(self) -> bool:
-        """Return whether the next call returns without work."""
+        """Return whether the next call returns without running the program."""
 
     def expire(self) -> None:
-        """Drop a credential that a server refused."""
+        """Drop a credential that a server rejected."""
 
 
 class Credentials(NamedTuple):
-    """The credentials of a user, certificate and key in PEM. `impersonation`: the headers that name another user.
+    """The credentials of a user, with certificate and key in PEM.
 
-    `server_name` is the name that the server's certificate must have, if not its host; `insecure` accepts any.
+    `impersonation` are the headers that name another user. `server_name` is the expected name in the server's
+    certificate, if it is not the host. `insecure` accepts any certificate.
     """
 
     token: str = ""
@@ -70,7 +71,7 @@ class Credentials(NamedTuple):
 
     @property
     def renewable(self) -> bool:
-        """Whether the headers of a later request may differ."""
+        """Whether the headers can change between requests."""
         return bool(self.token_file) or self.plugin is not None
 
     def headers(self) -> Headers:
@@ -86,7 +87,7 @@ class Credentials(NamedTuple):
         return self.impersonation
 
     def expire(self) -> None:
-        """Drop what a server refused, so that the next request gets a new credential if there can be one."""
+        """Drop a rejected credential, so that the next request gets a new one if possible."""
         if self.plugin is not None:
             self.plugin.expire()
 
@@ -99,7 +100,7 @@ class Credentials(NamedTuple):
             return self.token
 
     def show(self, trust: ssl.SSLContext) -> None:
-        """Put the certificate into a context, and how it verifies. Raises OSError and ValueError."""
+        """Load the certificate into a context, and set its verification. Raises OSError and ValueError."""
         if self.insecure:
             trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
         if self.certificate:
@@ -112,44 +113,45 @@ NO_CREDENTIALS: Final = Credentials()
 
 
 def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Have a context show a certificate, in PEM as its key. Raises OSError, ssl.SSLError."""
-    # `ssl` reads certificates from files alone: a private one, removed at once.
+    """Load a certificate and its key, both in PEM, into a context. Raises OSError and ssl.SSLError."""
+    # `ssl` reads certificates only from files: write a private one and remove it immediately.
     handle, name = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(certificate + b"\n" + key)
-        # With a password, even an empty one, an encrypted key is refused; without, OpenSSL would prompt for it.
+        # With a password, even an empty one, an encrypted key raises an error. Without one, OpenSSL would prompt for
+        # it.
         context.load_cert_chain(name, password="")
     finally:
         Path(name).unlink()
 
 
 class CredentialHeaders:
-    """The headers of renewable credentials for an event loop: files are read and programs run in a thread."""
+    """The headers of renewable credentials, for an event loop. Files are read and programs run in a thread."""
 
     def __init__(self) -> None:
         self._read: dict[Credentials, tuple[float, Headers]] = {}
 
     async def headers(self, credentials: Credentials) -> Headers:
-        """Return the headers of a request. Raises OSError and ValueError if there were none before."""
+        """Return the headers of a request. Raises OSError and ValueError if there are no earlier ones."""
         plugin = credentials.plugin
         if not credentials.token_file and (plugin is None or plugin.is_current()):
             return credentials.headers()
         known = self._read.get(credentials)
-        if known is not None and plugin is None and monotonic() - known[0] < _KEPT:
+        if known is not None and plugin is None and monotonic() - known[0] < _CACHE_SECONDS:
             return known[1]
         import asyncio
 
         try:
-            found = await asyncio.to_thread(credentials.headers)
+            headers = await asyncio.to_thread(credentials.headers)
         except (OSError, ValueError):
             if known is None:
                 raise
-            return known[1]  # it may be written just now
-        self._read[credentials] = monotonic(), found
-        return found
+            return known[1]  # the file may be half-written at this moment
+        self._read[credentials] = monotonic(), headers
+        return headers
 
 
 def escape_header(key: str) -> str:
-    """Return a key as a part of a header's name."""
+    """Return a key escaped for the name of a header."""
     return "".join(char if char in _TOKEN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in key)

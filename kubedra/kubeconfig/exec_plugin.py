@@ -28,7 +28,7 @@ _MODES: Final = ("Never", "IfAvailable", "Always")
 
 
 class _Issued(NamedTuple):
-    """A credential that the program printed."""
+    """A credential printed by the program."""
 
     token: str
     certificate: bytes
@@ -37,10 +37,17 @@ class _Issued(NamedTuple):
 
 
 class ExecPlugin:
-    """Runs a program when its last credential has expired. `where` names the user entry in errors."""
+    """A credential source that runs a program when its last credential has expired.
+
+    `where` names the user entry in errors.
+    """
 
     def __init__(self, where: str, spec: Mapping[str, Any], directory: Path, cluster: Json) -> None:
-        """`directory` is the kubeconfig's, `cluster` what a program may ask for. Raises KubeconfigError."""
+        """Validate the entry. Raises KubeconfigError.
+
+        `directory` is the directory of the kubeconfig. `cluster` is the cluster information for programs that request
+        it.
+        """
         self._where, self._version = where, str(spec.get("apiVersion") or "")
         if self._version not in _VERSIONS:
             self._fail(f'apiVersion "{self._version}" is not supported; use {_V1}')
@@ -57,7 +64,7 @@ class ExecPlugin:
         self._cluster = cluster if spec.get("provideClusterInfo") else None
         self._lock = threading.Lock()
         self._issued: _Issued | None = None
-        #: Contexts that show its certificate.
+        #: Contexts that have its certificate.
         self._contexts: WeakSet[ssl.SSLContext] = WeakSet()
 
     def token(self) -> str:
@@ -94,7 +101,7 @@ class ExecPlugin:
     def _run(self) -> bytes:
         interactive = self._mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
         if self._mode == "Always" and not interactive:
-            self._fail("interactiveMode is Always, and standard input is no terminal")
+            self._fail("interactiveMode is Always, but standard input is not a terminal")
         spec = {"interactive": interactive} | ({} if self._cluster is None else {"cluster": self._cluster})
         info = json.dumps({"apiVersion": self._version, "kind": "ExecCredential", "spec": spec})
         try:
@@ -130,7 +137,7 @@ class ExecPlugin:
             expires = status.get("expirationTimestamp")
             until = datetime.fromisoformat(expires) if expires else None
         except (TypeError, ValueError):
-            self._fail(f"{self._command[0]} returned an expirationTimestamp that is no time: {expires}")
+            self._fail(f"{self._command[0]} returned an invalid expirationTimestamp: {expires}")
         return _Issued(token, certificate.encode(), key.encode(), until)
 
     def _fail(self, text: str) -> NoReturn:

@@ -1,8 +1,9 @@
-"""Kubeconfigs: where a server is, which authority it is trusted by, and the credentials for it.
+"""Kubeconfigs: the address of a server, its CA, and the user's credentials.
 
-Read of a user: token, tokenFile, username with password, client-certificate(-data) with client-key(-data), exec, and
-as, as-uid, as-groups, as-user-extra; of a cluster: server, certificate-authority(-data), insecure-skip-tls-verify,
-tls-server-name. auth-provider and proxy-url are refused. Facts: client-go (tools/clientcmd).
+Supported fields of a user: token, tokenFile, username with password, client-certificate(-data) with client-key(-data),
+exec, as, as-uid, as-groups and as-user-extra. Of a cluster: server, certificate-authority(-data),
+insecure-skip-tls-verify and tls-server-name. auth-provider and proxy-url raise an error. Facts: client-go
+(tools/clientcmd).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One server, the authority that it is trusted by in PEM (empty: the system's), and the credentials for it."""
+    """One server, its CA in PEM (empty: the system's CAs), and the credentials for it."""
 
     server: str
     authority: bytes = b""
@@ -36,12 +37,12 @@ class Cluster:
         return self.credentials.headers()
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return the context for https, or None for plain http. Raises OSError and ValueError."""
+        """Return the TLS context, or None for plain HTTP. Raises OSError and ValueError."""
         if not self.server.startswith("https:"):
             return None
         context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
         context.server_name = self.credentials.server_name
-        # As in Go, any certificate of a bundle may be the one that is shown.
+        # As in Go, any certificate of a bundle may be the server's.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if self.authority:
             context.load_verify_locations(cadata=self.authority.decode())
@@ -52,7 +53,7 @@ class Cluster:
 
 
 class _NamedContext(ssl.SSLContext):
-    """A client's context that expects one name of servers, if it has one, whatever host is connected to."""
+    """A client context that expects a fixed server name, if set, instead of the host."""
 
     server_name = ""
 
@@ -80,15 +81,16 @@ class _NamedContext(ssl.SSLContext):
 
 
 def default_files() -> tuple[Path, ...]:
-    """Return the kubeconfig of commands that are given none: the files of `$KUBECONFIG` that exist, else that of a
-    server in the working directory.
+    """Return the default kubeconfig files of commands.
+
+    These are the existing files of `$KUBECONFIG`, or the file of a server in the working directory.
     """
-    named = tuple(Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part)
-    return tuple(path for path in named if path.exists()) or named[:1] or (Path(".kubedra") / "kubeconfig",)
+    paths = tuple(Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part)
+    return tuple(path for path in paths if path.exists()) or paths[:1] or (Path(".kubedra") / "kubeconfig",)
 
 
 def read_kubeconfig(path: Path | None = None) -> Cluster:
-    """Return the cluster of a file's current context; without a path, of the `default_files()`, merged.
+    """Return the cluster of the current context of a file, or of the merged `default_files()`.
 
     Raises KubeconfigError.
     """
@@ -116,14 +118,14 @@ def read_users(path: Path) -> dict[str, Credentials]:
     """Return the credentials of each user of a file. Raises KubeconfigError."""
     users = _document(path).get("users") or []
     if not isinstance(users, list) or not all(isinstance(each, dict) and each.get("name") for each in users):
-        raise KubeconfigError(f"{path}: users has to be a list of users with names")
+        raise KubeconfigError(f"{path}: users must be a list of users with names")
     config, nowhere = _Config((path,)), _Section(path, "cluster", "", {})
     names = [str(each["name"]) for each in users]
     return {name: _credentials(config.find("user", name), nowhere) for name in names}
 
 
 class _Section(NamedTuple):
-    """A context, cluster or user, with the file that holds it: relative paths are relative to that file."""
+    """A context, cluster or user, with its file. Relative paths are relative to that file."""
 
     path: Path
     kind: str
@@ -153,7 +155,7 @@ class _Section(NamedTuple):
 
 
 class _Config:
-    """Files merged as client-go merges them: the first one that has an entry wins."""
+    """Kubeconfig files, merged as in client-go: the first file that has an entry wins."""
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._documents = [(path, _document(path)) for path in files]
@@ -170,7 +172,7 @@ class _Config:
             if isinstance(entry, dict) and entry.get("name") == name:
                 fields = entry.get(kind) or {}
                 if not isinstance(fields, dict):
-                    raise KubeconfigError(f"{path}: the {kind} {name!r} is no mapping")
+                    raise KubeconfigError(f"{path}: the {kind} {name!r} is not a mapping")
                 return _Section(path, kind, name, fields)
         raise KubeconfigError(f"{self._name}: {kind}s has no {name!r}")
 
@@ -200,10 +202,10 @@ def _check_authority(cluster: _Section, authority: bytes) -> None:
 
 
 def _credentials(user: _Section, cluster: _Section) -> Credentials:
-    """Return the credentials of a user, with what its cluster says of certificates. Raises KubeconfigError."""
+    """Return the credentials of a user, with its cluster's TLS settings. Raises KubeconfigError."""
     if user.fields.get("auth-provider"):
         raise user.error(
-            "auth-provider is not supported, Kubernetes has removed it; use exec, a token or a client certificate"
+            "auth-provider is not supported, because Kubernetes removed it; use exec, a token or a client certificate"
         )
     found = Credentials(
         token=user.text("token"),
@@ -238,7 +240,7 @@ def _plugin(user: _Section, cluster: _Section) -> Plugin:
 
     spec = user.fields["exec"]
     if not isinstance(spec, dict):
-        raise user.error("exec is no mapping")
+        raise user.error("exec is not a mapping")
     info: Json = {"server": cluster.text("server")}
     if name := cluster.text("tls-server-name"):
         info["tls-server-name"] = name
@@ -253,7 +255,7 @@ def _plugin(user: _Section, cluster: _Section) -> Plugin:
 
 
 def _impersonation(user: _Section) -> Headers:
-    """Return the headers by which a user acts as another. Raises KubeconfigError."""
+    """Return the impersonation headers of a user. Raises KubeconfigError."""
     name, uid = user.text("as"), user.text("as-uid")
     groups, extra = user.fields.get("as-groups") or (), user.fields.get("as-user-extra") or {}
     if not name:

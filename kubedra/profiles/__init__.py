@@ -1,10 +1,10 @@
-"""Hardware that you do not have: what real drivers publish for it, as data files.
+"""Hardware profiles: the devices that real drivers publish, as data files.
 
-A profile is a YAML file, beside this one or of your own (`capture` makes one): `description`, `classes` (name → CEL
-expression, or the spec of a DeviceClass) and `drivers` (name → groups). A group is repeated (`repeat`, `i` counts from
-0); it has `counters` (counter sets) and `devices`, which may be repeated too (`j`). In their texts `{i}`, `{j}`,
-`{node}` and `{uuid}` (of the node and `i`, always the same) are filled in as by `str.format`; where an `int` is meant
-the text becomes one.
+A profile is a YAML file in this directory or the user's own (`capture` writes one). It has a `description`, `classes`
+(name → CEL expression, or the spec of a DeviceClass) and `drivers` (name → groups). A group has `counters` (counter
+sets) and `devices`. It is repeated `repeat` times with the index `i`; a device can be repeated with the index `j`.
+Texts are formatted with `{i}`, `{j}`, `{node}` and `{uuid}` by `str.format`; the UUID depends only on the node and `i`.
+The text of an `int` is converted to an integer.
 """
 
 from __future__ import annotations
@@ -20,42 +20,43 @@ from kubedra.profiles.pools import Pool, split
 
 Json = dict[str, Any]
 _HERE = Path(__file__).parent
-#: How large a profile of one's own may be: it is kept in an annotation.
+#: Maximum size of a user's profile in bytes, because it is stored in an annotation.
 MOST_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One kind of node."""
+    """The hardware of one kind of node."""
 
     name: str
     description: str
     content: Json
 
     def classes(self) -> list[Json]:
-        """The DeviceClasses that its drivers come with."""
+        """Return the DeviceClasses of its drivers."""
         return [
             {
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "DeviceClass",
                 "metadata": {"name": name},
-                "spec": {"selectors": [{"cel": {"expression": said}}]} if isinstance(said, str) else said,
+                "spec": {"selectors": [{"cel": {"expression": spec}}]} if isinstance(spec, str) else spec,
             }
-            for name, said in (self.content.get("classes") or {}).items()
+            for name, spec in (self.content.get("classes") or {}).items()
         ]
 
     def pools(self, node: str) -> dict[str, Pool]:
-        """By driver the node's pool; counter sets stand in slices of their own, before the devices."""
+        """Return the node's pool per driver. Counter sets are in their own slices, before the devices."""
         return {driver: _pool(groups, node) for driver, groups in self.content["drivers"].items()}
 
 
 def names() -> list[str]:
-    """The profiles that there are."""
+    """Return the names of the built-in profiles."""
     return sorted(path.stem for path in _HERE.glob("*.yaml"))
 
 
 def named(text: str) -> str:
-    """What a Node's annotation says of a profile: the name of one that there is, or the content of a file as JSON.
+    """Return the value of a Node's profile annotation: a built-in name, or the content of a file as JSON.
+
     Raises ValueError and OSError.
     """
     if text in names() or not text.endswith((".yaml", ".yml", ".json")):
@@ -66,7 +67,7 @@ def named(text: str) -> str:
 
     content = json.dumps(yaml.safe_load(Path(text).read_text()), separators=(",", ":"))
     if len(content) > MOST_BYTES:
-        raise ValueError(f"{text}: a profile has at most {MOST_BYTES} bytes, this one has {len(content)}")
+        raise ValueError(f"{text}: the profile has {len(content)} bytes; the maximum is {MOST_BYTES}")
     try:
         load(content).pools("n")
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -76,21 +77,21 @@ def named(text: str) -> str:
 
 @lru_cache
 def load(name: str) -> Profile:
-    """The profile of a name, or of what `named` made of a file. Raises ValueError where there is no such profile."""
+    """Return a built-in profile, or parse the JSON that `named` returned. Raises ValueError."""
     import yaml
 
     if name.startswith("{"):
-        return _read(yaml.safe_load(name))
+        return _parse(yaml.safe_load(name))
     if name not in names():
-        raise ValueError(f"there is no profile {name!r}; there are {', '.join(names())}")
+        raise ValueError(f"no profile {name!r}; use one of {', '.join(names())}")
     content = yaml.safe_load((_HERE / f"{name}.yaml").read_text())
     return Profile(name, content["description"], content)
 
 
-def _read(content: Any) -> Profile:
-    """A profile of somebody's own. Raises ValueError."""
+def _parse(content: Any) -> Profile:
+    """Parse a user's profile. Raises ValueError."""
     if not isinstance(content, dict) or not isinstance(content.get("drivers"), dict):
-        raise ValueError("a profile has drivers: a mapping from their names to groups of devices")
+        raise ValueError("drivers is required: a mapping from driver names to groups of devices")
     return Profile("", str(content.get("description", "")), content)
 
 
@@ -101,24 +102,24 @@ def _pool(groups: list[Json], node: str) -> Pool:
         for number in range(group.get("repeat", 1)):
             uuid = uuid5(NAMESPACE_DNS, f"{number}.{node}")
             words = {"i": number, "node": node, "uuid": uuid}
-            counters += [_filled(item, words) for item in group.get("counters") or ()]
-            devices += _repeated(group.get("devices") or [], words)
+            counters += [_fill(item, words) for item in group.get("counters") or ()]
+            devices += _repeat(group.get("devices") or [], words)
     slices: list[Json] = [{"sharedCounters": counters[at : at + 8]} for at in range(0, len(counters), 8)]
     return Pool((*slices, *({"devices": part} for part in split(devices))))
 
 
-def _repeated(devices: list[Json], words: Json) -> Iterator[Json]:
-    """Devices of a group; one with `repeat` of its own counts in `j`."""
+def _repeat(devices: list[Json], words: Json) -> Iterator[Json]:
+    """Yield the devices of a group. A device with its own `repeat` counts in `j`."""
     for device in devices:
         plain = {key: value for key, value in device.items() if key != "repeat"}
         for number in range(device.get("repeat", 1)):
-            yield _filled(plain, {**words, "j": number})
+            yield _fill(plain, {**words, "j": number})
 
 
-def _filled(value: Any, words: Json) -> Any:
+def _fill(value: Any, words: Json) -> Any:
     if isinstance(value, dict):
-        filled = {key: _filled(item, words) for key, item in value.items()}
+        filled = {key: _fill(item, words) for key, item in value.items()}
         return {"int": int(filled["int"])} if set(filled) == {"int"} else filled
     if isinstance(value, list):
-        return [_filled(item, words) for item in value]
+        return [_fill(item, words) for item in value]
     return value.format(**words) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Names of nodes inside of captured texts."""
+"""Node names inside captured texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 
 def replace_node_name(text: str, old: str, new: str) -> str:
-    """Replace a node's name where it is a word: no letter and no digit directly before or after it.
+    """Replace a node's name where it is a word: without a letter or digit directly before or after it.
 
-    Of node `n1` the text `n1-gpu-0 in n1.example.com` has the name twice, `gen10` and `n12` do not have it.
+    The text `n1-gpu-0 in n1.example.com` has the node `n1` twice; `gen10` and `n12` do not have it.
     """
     return re.sub(rf"(?<![^\W_]){re.escape(old)}(?![^\W_])", lambda _: new, text)

@@ -1,4 +1,4 @@
-"""What a driver publishes, and the least that has to be written for it. Pure: slices in, changes out.
+"""The slices that a driver publishes, and the minimal changes that publish them. Pure: slices in, changes out.
 
 Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/resourceslice; texts are that release's.
 """
@@ -12,19 +12,19 @@ from datetime import datetime
 from typing import Any, Final
 
 Json = dict[str, Any]
-#: How many devices a slice may have, and how many where one of them has taints or counters.
+#: Maximum number of devices per slice, and the maximum if one of them has taints or counters.
 MOST_DEVICES: Final = 128
 MOST_WITH_TAINTS_OR_COUNTERS: Final = 64
 _FIELDS: Final = ("nodeSelector", "allNodes", "devices", "sharedCounters", "perDeviceNodeSelection")
 
 
 class PoolError(ValueError):
-    """A pool that cannot be published."""
+    """A pool is invalid and cannot be published."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The slices of one pool: each a mapping with `devices`, `sharedCounters`, `perDeviceNodeSelection`."""
+    """The slices of one pool: mappings with `devices`, `sharedCounters`, `perDeviceNodeSelection`."""
 
     slices: Sequence[Mapping[str, Any]] = ()
     node_selector: Json | None = None
@@ -33,13 +33,13 @@ class Pool:
 
     @staticmethod
     def of(devices: Iterable[Json]) -> Pool:
-        """A pool of these devices, in as many slices as they need."""
+        """Return a pool of these devices, in as many slices as needed."""
         return Pool(tuple({"devices": part} for part in split(list(devices))))
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose slices they are. A Node's are pinned to it; None as owner of a plan: nobody's."""
+    """The owner of slices. Slices of a Node are bound to that node."""
 
     name: str
     uid: str
@@ -53,7 +53,7 @@ class Owner:
 
 @dataclass(slots=True)
 class Plan:
-    """What has to be done, in this order. Deletions are of existing slices; the others are whole objects."""
+    """The changes to make, in this order. Deletions have existing slices, the others whole objects."""
 
     deletes: list[Json] = field(default_factory=list)
     updates: list[Json] = field(default_factory=list)
@@ -61,14 +61,14 @@ class Plan:
 
 
 def split(devices: list[Json]) -> list[list[Json]]:
-    """The devices in parts that a slice may have; at least one part."""
+    """Split devices into parts that fit a slice; at least one part."""
     limited = any(device.get("taints") or device.get("consumesCounters") for device in devices)
     most = MOST_WITH_TAINTS_OR_COUNTERS if limited else MOST_DEVICES
     return [devices[at : at + most] for at in range(0, len(devices), most)] or [[]]
 
 
 def check(pools: Mapping[str, Pool]) -> None:
-    """Raises PoolError for the first thing that cannot be."""
+    """Validate pools. Raises PoolError for the first error."""
     for name, pool in pools.items():
         counters: dict[str, set[str]] = {}
         for item in _all(pool, "sharedCounters"):
@@ -95,10 +95,10 @@ def _check_counters(device: Json, counters: Mapping[str, set[str]]) -> None:
 
 
 def plan(driver: str, owner: Owner | None, name: str, pool: Pool | None, existing: Sequence[Json]) -> Plan:
-    """What makes the existing slices of one pool those that are wanted; None: the pool is gone.
+    """Return the changes from the existing slices of one pool to those of `pool`; None deletes the pool.
 
-    A slice's place in the pool is the hexadecimal number that its name begins with. The generation rises when more than
-    one slice changes, so that nobody takes a half of the new ones for a whole.
+    The name of a slice begins with its index in the pool, in hexadecimal. The generation is increased if more than one
+    slice changes, so that no reader takes a partial update for the whole pool.
     """
     if pool is None:
         return Plan(deletes=list(existing))
@@ -122,31 +122,33 @@ def plan(driver: str, owner: Owner | None, name: str, pool: Pool | None, existin
         spec = {"driver": driver, **_scope(owner, pool), **_spec(name, pool, index, new, item)}
         result.updates.append({**item, "spec": spec})
     for index in missing:
-        result.creates.append(_created(driver, owner, name, pool, index, new))
+        result.creates.append(_new_slice(driver, owner, name, pool, index, new))
     return result
 
 
-def dropped(sent: Json, stored: Json) -> str:
-    """The gates whose fields the server dropped, or ""."""
-    if all(_bare(sent["spec"].get(name)) == _bare(stored["spec"].get(name)) for name in _FIELDS[2:]):
+def dropped_gates(sent: Json, stored: Json) -> str:
+    """Return the gates whose fields the server dropped, or ""."""
+    if all(_normalize(sent["spec"].get(name)) == _normalize(stored["spec"].get(name)) for name in _FIELDS[2:]):
         return ""
     names = []
     before, after = sent["spec"].get("devices") or (), stored["spec"].get("devices") or ()
 
-    def lost(*fields: str) -> bool:
+    def is_lost(*fields: str) -> bool:
         return any(
             name in device and name not in kept for device, kept in zip(before, after, strict=False) for name in fields
         )
 
-    if lost("taints"):
+    if is_lost("taints"):
         names.append("DRADeviceTaints")
     spec = stored["spec"]
-    gone = any(sent["spec"].get(name) and not spec.get(name) for name in ("sharedCounters", "perDeviceNodeSelection"))
-    if gone or lost("consumesCounters", "nodeName", "nodeSelector", "allNodes"):
+    removed = any(
+        sent["spec"].get(name) and not spec.get(name) for name in ("sharedCounters", "perDeviceNodeSelection")
+    )
+    if removed or is_lost("consumesCounters", "nodeName", "nodeSelector", "allNodes"):
         names.append("DRAPartitionableDevices")
-    if lost("bindsToNode", "bindingConditions", "bindingFailureConditions"):
+    if is_lost("bindsToNode", "bindingConditions", "bindingFailureConditions"):
         names.append("DRADeviceBindingConditions")
-    if lost("allowMultipleAllocations"):
+    if is_lost("allowMultipleAllocations"):
         names.append("DRAConsumableCapacity")
     return " ".join(names or ("unknown",))
 
@@ -160,7 +162,7 @@ def _digits(count: int) -> int:
 
 
 def _index(name: str, count: int) -> int | None:
-    """The place that a slice's name stands for, where it has one of `count`."""
+    """Return the index in a slice's name, or None if it is not below `count`."""
     prefix, dash, _ = name.partition("-")
     if not dash or len(prefix) != _digits(count) or not re.fullmatch("[0-9a-f]+", prefix):
         return None
@@ -169,12 +171,12 @@ def _index(name: str, count: int) -> int | None:
 
 def _differs(item: Json, pool: Pool, index: int, generation: int) -> bool:
     spec = item["spec"]
-    wanted = _spec(spec["pool"]["name"], pool, index, generation, item)
-    return any(_bare(spec.get(name)) != _bare(wanted.get(name)) for name in ("pool", *_FIELDS))
+    desired = _spec(spec["pool"]["name"], pool, index, generation, item)
+    return any(_normalize(spec.get(name)) != _normalize(desired.get(name)) for name in ("pool", *_FIELDS))
 
 
 def _spec(name: str, pool: Pool, index: int, generation: int, existing: Json | None) -> Json:
-    """The part of a slice's spec that the driver has in hand; times of taints that are there already are kept."""
+    """Return the driver's part of a slice's spec. Existing times of taints are kept."""
     part = pool.slices[index]
     devices = [dict(device) for device in part.get("devices") or ()]
     known = {device["name"]: device for device in (existing or {}).get("spec", {}).get("devices") or ()}
@@ -194,7 +196,7 @@ def _spec(name: str, pool: Pool, index: int, generation: int, existing: Json | N
 
 
 def _with_time(taint: Json, before: Iterable[Json]) -> Json:
-    """A taint with the time that it has already: that of the driver where it gives one, but for less than a second."""
+    """Return a taint with its existing time, unless the driver sets a time that differs by more than 1 s."""
     for old in before:
         same = all(taint.get(name) == old.get(name) for name in ("key", "value", "effect"))
         if not same or "timeAdded" not in old:
@@ -208,11 +210,12 @@ def _seconds(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
 
-def _bare(value: Any) -> Any:
-    """For comparison: what is empty or absent is one, amounts are what they say."""
+def _normalize(value: Any) -> Any:
+    """Return a value for comparison, without empty and absent parts."""
     if isinstance(value, Mapping):
-        return {key: bare for key, item in value.items() if (bare := _bare(item)) not in (None, [], {})}
-    return [_bare(item) for item in value] if isinstance(value, list | tuple) else value
+        normalized = ((key, _normalize(item)) for key, item in value.items())
+        return {key: item for key, item in normalized if item not in (None, [], {})}
+    return [_normalize(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _scope(owner: Owner | None, pool: Pool) -> Json:
@@ -220,7 +223,7 @@ def _scope(owner: Owner | None, pool: Pool) -> Json:
     return {"nodeName": owner.node} if owner is not None and owner.node and not everywhere else {}
 
 
-def _created(driver: str, owner: Owner | None, name: str, pool: Pool, index: int, generation: int) -> Json:
+def _new_slice(driver: str, owner: Owner | None, name: str, pool: Pool, index: int, generation: int) -> Json:
     prefix = f"{index:0{_digits(len(pool.slices))}x}-{driver}-"
     meta: Json = {"generateName": f"{prefix}{owner.name}-" if owner is not None else prefix}
     if owner is not None:

@@ -1,8 +1,8 @@
-"""Files and directories that hold secrets: readable by their owner alone, never reached through somebody else's link.
+"""Private files and directories: only their owner can read them.
 
-A data directory holds Secrets and the key that signs tokens. Directories are made 0700 and files 0600; what an older
-release left open is closed when it is next used. A file is never opened through a symbolic link, so that another user
-of a shared directory cannot have us write elsewhere.
+A data directory has Secrets and the key that signs tokens. Directories have mode 0700, files 0600. Files that an older
+release left readable are restricted on next use. Files are never opened through a symbolic link, so that another user
+of a shared directory cannot redirect writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["close_file", "make_directory", "open_file", "write"]
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
-#: First parts of the names that kubedra gives files of a data directory.
+#: Prefixes of kubedra's files in a data directory.
 _OURS = (
     ".kubeconfig",
     "checkpoint",
@@ -39,10 +39,10 @@ _OURS = (
 
 
 def make_directory(path: Path) -> None:
-    """Makes a directory for secrets, or closes an existing one to others. Raises OSError.
+    """Create a private directory, or restrict an existing one to its owner. Raises OSError.
 
-    A directory that also holds somebody else's files, as when `--data-dir` names a home directory, keeps its mode: the
-    files in it are closed one by one.
+    A directory that also has other files, such as a home directory passed as `--data-dir`, keeps its mode. Its private
+    files are restricted one by one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -61,8 +61,9 @@ def _is_ours(name: str) -> bool:
 
 
 def open_file(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
-    """A descriptor of a file of mode 0600, made if `flags` say so. Raises OSError, also where the name is a link or no
-    regular file.
+    """Return a descriptor of a file of mode 0600, created if `flags` include O_CREAT.
+
+    Raises OSError, also for a symbolic link and for anything but a regular file.
     """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, FILE_MODE)
     try:
@@ -78,7 +79,7 @@ def open_file(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
 
 
 def close_file(path: Path) -> None:
-    """Closes an existing file to others; one that is not there is left alone. Raises OSError."""
+    """Restrict a file to its owner, if it exists. Raises OSError."""
     try:
         os.close(open_file(path, os.O_RDONLY))
     except FileNotFoundError:
@@ -86,10 +87,9 @@ def close_file(path: Path) -> None:
 
 
 def write(path: Path, data: bytes | str, mode: int = FILE_MODE) -> None:
-    """Replaces a file's content as a whole: it is there with all of `data` or as it was. Raises OSError. `mode` is for
-    files that others are meant to read.
+    """Replace the content of a file atomically. Raises OSError.
 
-    The new file takes the name's place, so that a link of that name goes and what it led to stays as it is.
+    `mode` is for files that others may read. A symbolic link of that name is replaced; its target is not changed.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)

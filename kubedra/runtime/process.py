@@ -1,9 +1,8 @@
-"""Where the server's packages are and how a child process runs them.
+"""The location of the server's packages, and child processes that run them.
 
-In a wheel they stand in the private directory `kubedra/_server`; in a checkout in the repository's root. The child gets
-that directory first on PYTHONPATH and runs with `-P`, so that neither the host's working directory nor its own
-`apiserver/` or
-`controllers/` package can come in between.
+In a wheel the packages are in the private directory `kubedra/_server`, in a checkout in the repository's root. A child
+process has that directory first on PYTHONPATH and runs with `-P`, so that `apiserver` or `controllers` packages of the
+host project cannot shadow them.
 """
 
 from __future__ import annotations
@@ -15,40 +14,41 @@ import sys
 import time
 from pathlib import Path
 
-#: Seconds in which a starting child has to make progress: to write something into its log, or to announce itself.
+#: Seconds without progress until the start of a child fails. Progress is log output or the announcement.
 PATIENCE = 30.0
 
 
-#: The process ids of the control planes that this process has started.
+#: The process ids of the control planes that this process started.
 CONTROL_PLANES: set[int] = set()
 
 
 class SilentError(RuntimeError):
-    """A child that neither gets ready nor ends nor logs anything; the text is its log's last line."""
+    """A starting child made no progress. The message is the last line of its log."""
 
 
 def server_root() -> Path:
-    """The directory that holds `apiserver` and `controllers`."""
+    """Return the directory of `apiserver` and `controllers`."""
     here = Path(__file__).resolve().parents[1]
     private = here / "_server"
     return private if private.is_dir() else here.parent
 
 
 def command(module: str, *args: str) -> list[str]:
-    """The command line that runs one of the server's modules in a child process."""
+    """Return the command line that runs one of the server's modules."""
     return [sys.executable, "-P", "-m", module, *args]
 
 
 def environment() -> dict[str, str]:
-    """The child's environment: the caller's, with the server's packages first on PYTHONPATH."""
+    """Return the environment of a child: the caller's, with the server's packages first on PYTHONPATH."""
     inherited = os.environ.get("PYTHONPATH", "")
     path = os.pathsep.join(part for part in (str(server_root()), inherited) if part)
     return {**os.environ, "PYTHONPATH": path}
 
 
 def announcement(child: subprocess.Popen[str], log: Path, patience: float = PATIENCE) -> str:
-    """The line that a child prints when it is ready; "" where it ended before. Raises SilentError when for `patience`
-    seconds nothing came of it, neither that line nor more of its log.
+    """Return the line that a child prints when it is ready, or "" if it ended.
+
+    Raises SilentError after `patience` seconds without that line and without new log output.
     """
     assert child.stdout is not None, "its standard output is a pipe"
     size, until = -1, 0.0

@@ -1,7 +1,7 @@
-"""The record of a running server: `server.json` in its data directory, locked while the server lives.
+"""The record of a running server: `server.json` in its data directory, locked while the server runs.
 
-The lock is the kernel's. It ends with the process, and the kernel names the process that holds it, in the reader's own
-process id namespace. A record that a killed server left behind counts for nothing, whatever process has its id now.
+The kernel releases the lock when the process ends. It also reports the lock's process id, in the reader's own process
+id namespace. So the record of a killed server is ignored, even if another process has its id now.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from kubedra.runtime import private_files as private
 __all__ = ["RECORD", "RunningServer", "ServerRecord", "open_record"]
 
 RECORD = "server.json"
-#: fcntl's `struct flock`: Linux has type, whence, start, length, process; macOS start, length, process, type, whence.
+#: fcntl's `struct flock`: Linux has type, whence, start, length, process; macOS start, length, process, type,
+#: whence.
 _FLOCK, _PID, _TYPE = (struct.Struct("hhqqi0q"), 4, 0) if sys.platform == "linux" else (struct.Struct("qqihh"), 2, 3)
 
 
 class ServerRecord:
-    """The server's side: publishes the record and withdraws it."""
+    """The server's side: publish and withdraw the record."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / RECORD
@@ -36,9 +37,10 @@ class ServerRecord:
         """Write the record and lock it until the process ends. Raises OSError."""
         private.make_directory(self._path.parent)
         private.write(self._path, json.dumps(content))
-        # Closing any descriptor of the file would drop the lock: this one stays open, and nothing else opens it.
+        # Closing any descriptor of the file would release the lock. This one stays open, and nothing else opens the
+        # file.
         self._descriptor = private.open_file(self._path, os.O_RDWR)
-        with contextlib.suppress(OSError):  # a file system without locks: the server runs, and is not found
+        with contextlib.suppress(OSError):  # on a file system without locks the server runs but cannot be found
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
 
     def withdraw(self) -> None:
@@ -51,14 +53,14 @@ class ServerRecord:
 
 
 class RunningServer:
-    """The reader's side: a record whose server lives."""
+    """The reader's side: the record of a running server."""
 
     def __init__(self, descriptor: int, content: dict[str, Any]) -> None:
         self._descriptor, self.content = descriptor, content
 
     @property
     def pid(self) -> int | None:
-        """The id of the server's process; None once it has ended, 0 if it is in a namespace that is not visible."""
+        """The process id of the server; None after it ended, 0 if it is in a namespace that is not visible."""
         return _lock_holder(self._descriptor)
 
 
@@ -88,7 +90,7 @@ def _read_record(descriptor: int) -> RunningServer | None:
 
 
 def _lock_holder(descriptor: int) -> int | None:
-    """The process that holds a lock on a file, as the kernel knows it; None if no process does."""
+    """Return the id of the process that has a lock on a file; None if the file is not locked."""
     question = [0] * 5
     question[_TYPE] = fcntl.F_RDLCK
     answer = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(*question)))

@@ -76,9 +76,9 @@ def test_up_begins_with_nodes_of_a_profile() -> None:
 
 
 def test_an_unknown_profile_is_named_with_those_that_there_are(kube: Kube) -> None:
-    with pytest.raises(SettingsError, match="--profile x1: there are 8xa100, 8xh100"):
+    with pytest.raises(SettingsError, match="--profile x1: use one of 8xa100, 8xh100"):
         read(["--nodes=1", "--profile=x1"])
-    with pytest.raises(ValueError, match="there is no profile 'x1'; there are 8xa100"):
+    with pytest.raises(ValueError, match="no profile 'x1'; use one of 8xa100"):
         kube.add_node("n1", profile="x1")
 
 

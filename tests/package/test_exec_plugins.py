@@ -101,7 +101,7 @@ def test_a_program_learns_of_the_cluster_where_that_is_said(program):
         (f'{{"apiVersion": "{V1}", "kind": "ExecCredential"}}', "returned neither a token nor a certificate"),
         (f'{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {{"clientKeyData": "k"}}}}', "returned neither"),
         (f'{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {{"token": "t", "expirationTimestamp": "soon"}}}}',
-         "returned an expirationTimestamp that is no time: soon"),
+         "returned an invalid expirationTimestamp: soon"),
     ],
 )  # fmt: skip
 def test_what_a_program_must_not_print_names_the_user_and_the_program(program, printed, said):
@@ -120,7 +120,7 @@ def test_a_program_that_fails_or_is_missing_says_how_to_get_it(program):
     path = program.kubeconfig(command="no-such-program", installHint="apt install\nit")
     with pytest.raises(KubeconfigError, match=r"exec: no-such-program: No such file or directory; apt install it$"):
         read_kubeconfig(path).headers()
-    with pytest.raises(KubeconfigError, match="interactiveMode is Always, and standard input is no terminal"):
+    with pytest.raises(KubeconfigError, match="interactiveMode is Always, but standard input is not a terminal"):
         read_kubeconfig(program.kubeconfig(interactiveMode="Always")).headers()
 
 

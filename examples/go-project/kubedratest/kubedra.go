@@ -1,4 +1,4 @@
-// Package kubedratest runs a control plane for the tests of a Go project. It needs the `kubedra` command on the PATH and nothing else.
+// Package kubedratest runs a control plane for the tests of a Go project. It needs only the `kubedra` command on the PATH.
 package kubedratest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"os/exec"
 )
 
-// ControlPlane is one running control plane.
+// ControlPlane is a running control plane.
 type ControlPlane struct {
 	URL        string `json:"url"`
 	Kubeconfig string `json:"kubeconfig"`
@@ -20,7 +20,7 @@ type ControlPlane struct {
 	dir     string
 }
 
-// Start starts `kubedra serve` with further flags and returns when it is ready.
+// Start runs `kubedra serve` with further flags and returns when it is ready.
 func Start(flags ...string) (*ControlPlane, error) {
 	dir, err := os.MkdirTemp("", "kubedra-")
 	if err != nil {
@@ -30,7 +30,7 @@ func Start(flags ...string) (*ControlPlane, error) {
 	arguments := append([]string{"serve", "--port=0", "--announce", "--attached", "--storage=memory", "--controllers=*", "--data-dir=" + dir}, flags...)
 	plane.command = exec.Command("kubedra", arguments...)
 	plane.command.Stderr = os.Stderr
-	// The server ends when its standard input does: also when the tests are killed.
+	// The server ends when its standard input is closed, also when the tests are killed.
 	if plane.stdin, err = plane.command.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func Start(flags ...string) (*ControlPlane, error) {
 	return plane, json.Unmarshal(line, plane)
 }
 
-// Stop ends the control plane and removes what it kept.
+// Stop ends the control plane and removes its data.
 func (plane *ControlPlane) Stop() {
 	plane.stdin.Close()
 	plane.command.Wait()

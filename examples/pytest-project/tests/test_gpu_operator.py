@@ -1,4 +1,4 @@
-"""What a project's own tests look like: real objects, a real scheduler, no cluster."""
+"""Example tests of a project: real objects, a real scheduler, no cluster."""
 
 from pathlib import Path
 
@@ -40,6 +40,6 @@ def test_without_a_fitting_device_the_pod_stays_pending_with_the_reason(kube):
 
 
 @pytest.mark.kube(own=True, emulated_version="1.35", nodes=1)
-def test_an_older_release_runs_in_a_server_of_its_own(kube):
+def test_an_older_release_runs_in_its_own_server(kube):
     assert kube.client().request("GET", "/version")["minor"] == "35"
     assert [node["metadata"]["name"] for node in kube.list("nodes")]
