@@ -79,7 +79,7 @@ async def main():
 
 def page() -> str:
     """Return the page of the client."""
-    from kubedra.client.client import AsyncClient, Client, _Connected
+    from kubedra.client.client import AsyncClient, Client, _BaseClient
     from kubedra.client.clock import Clock
     from kubedra.plane.control_plane import ControlPlane
     from kubedra.pytest_plugin import Kube
@@ -90,7 +90,7 @@ def page() -> str:
         parts += [_method(Client, name, mark), _code(example)]
     parts += [
         "\n## Creating a client\n",
-        _constructor(Client, _Connected),
+        _constructor(Client, _BaseClient),
         _method(Client, "from_kubeconfig"),
         _method(Client, "close"),
     ]

@@ -42,7 +42,7 @@ _CONNECT = 10.0
 Http = TypeVar("Http")
 
 
-class _Connected(Generic[Http]):
+class _BaseClient(Generic[Http]):
     """The connection settings of both clients.
 
     `namespace` is the default namespace of namespaced objects. `timeout` is in seconds. `credentials` are those of a
@@ -130,7 +130,7 @@ class _Connected(Generic[Http]):
         return ConnectionError(f"{self.url}: no server responds: {error}") if unreachable else None
 
 
-class Client(_Connected["httpx.Client"]):
+class Client(_BaseClient["httpx.Client"]):
     """A client of one server. Close it, or use it in a `with`."""
 
     def _connect(self, settings: dict[str, Any]) -> httpx.Client:
@@ -197,7 +197,7 @@ class Client(_Connected["httpx.Client"]):
             self._do(Close(watch))
 
 
-class AsyncClient(_Connected["httpx.AsyncClient"]):
+class AsyncClient(_BaseClient["httpx.AsyncClient"]):
     """`Client` for an event loop: the same methods, awaited. Close it (`aclose`), or use it in an `async with`."""
 
     def _connect(self, settings: dict[str, Any]) -> httpx.AsyncClient:

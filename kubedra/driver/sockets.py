@@ -33,13 +33,13 @@ class SocketServer(Server):
         self.accepted += 1
         return _Protocol(self, base)
 
-    def opened(self, transport: BaseTransport) -> None:
+    def add_connection(self, transport: BaseTransport) -> None:
         """Register an open connection. One that was accepted before `stop` may open after it, and is closed."""
         self._open.add(transport)
         if self._stopped:
             transport.close()
 
-    def lost(self, transport: BaseTransport) -> None:
+    def remove_connection(self, transport: BaseTransport) -> None:
         self._open.discard(transport)
 
     async def listen(self) -> None:
@@ -85,9 +85,9 @@ class _Protocol(H2Protocol):
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
         self._transport = transport
-        self._server.opened(transport)
+        self._server.add_connection(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
         if self._transport is not None:
-            self._server.lost(self._transport)
+            self._server.remove_connection(self._transport)

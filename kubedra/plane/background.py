@@ -87,7 +87,7 @@ def _read_announcement(child: subprocess.Popen[str], log: Path) -> str:
     assert child.stdout is not None
     with child.stdout:
         try:
-            return process.announcement(child, log)
+            return process.wait_for_announcement(child, log)
         except process.SilentError as error:
             child.kill()
             child.wait()

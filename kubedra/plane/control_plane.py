@@ -156,7 +156,7 @@ class ControlPlane:
 
     def _first_line(self, child: subprocess.Popen[str]) -> str:
         try:
-            line = process.announcement(child, self.log_file, self._start_patience)
+            line = process.wait_for_announcement(child, self.log_file, self._start_patience)
         except process.SilentError as error:
             child.kill()  # a stuck process would not handle SIGTERM either
             raise StartError(

@@ -45,8 +45,8 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def announcement(child: subprocess.Popen[str], log: Path, patience: float = PATIENCE) -> str:
-    """Return the line that a child prints when it is ready, or "" if it ended.
+def wait_for_announcement(child: subprocess.Popen[str], log: Path, patience: float = PATIENCE) -> str:
+    """Wait for the line that a child prints when it is ready. Return it, or "" if the child ended.
 
     Raises SilentError after `patience` seconds without that line and without new log output.
     """

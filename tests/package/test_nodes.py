@@ -126,7 +126,7 @@ def test_a_node_that_no_slice_names_is_an_error_that_says_which_there_are(tmp_pa
     pinned = [obj for obj in dumped() if "nodeName" in obj["spec"]]
     with pytest.raises(ValueError, match=r"the given slices have none of node n1: found slices of big-1, big-2"):
         Captured([pinned]).of("n1")
-    with pytest.raises(ValueError, match="there is ResourceClaim"):
+    with pytest.raises(ValueError, match="found ResourceClaim"):
         Captured([dumped()[3:]]).of("n1")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from kubedra import ControlPlane
 from kubedra.plane.control_plane import StartError
-from kubedra.runtime.process import SilentError, announcement
+from kubedra.runtime.process import SilentError, wait_for_announcement
 
 
 @pytest.fixture
@@ -85,20 +85,20 @@ def test_a_child_that_goes_on_logging_is_waited_for_longer_than_patience(child: 
         timer.start()
 
     tick()
-    assert announcement(child.process, child.log, patience) == "ready\n"
+    assert wait_for_announcement(child.process, child.log, patience) == "ready\n"
 
 
 def test_a_silent_child_is_given_up_with_the_last_line_it_logged(child: Child) -> None:
     child.log.write_text("first\nlast\n\n")
     with pytest.raises(SilentError, match=r"^last$"):
-        announcement(child.process, child.log, 0.1)
+        wait_for_announcement(child.process, child.log, 0.1)
 
 
 def test_a_silent_child_without_a_log_is_given_up_too(child: Child) -> None:
     with pytest.raises(SilentError, match=r"^its log is empty$"):
-        announcement(child.process, child.log, 0.1)
+        wait_for_announcement(child.process, child.log, 0.1)
 
 
 def test_a_child_that_ends_is_no_child_that_is_silent(child: Child) -> None:
     os.kill(child.process.pid, 9)
-    assert announcement(child.process, child.log, 30) == ""
+    assert wait_for_announcement(child.process, child.log, 30) == ""
