@@ -268,7 +268,7 @@ def detach(command: str, arguments: Sequence[str]) -> int:
         return fail(str(error))
     print(
         f"api server  {record['url']}\nkubeconfig  {record['kubeconfig']}\nlog        "
-        f" {data_dir / 'server.log'}\nready; stop it with `kubedra down`"
+        f" {data_dir / 'server.log'}\nready; stop it with `kubedra down --data-dir {data_dir}`"
     )
     return 0
 
@@ -296,7 +296,7 @@ def status(args: Sequence[str]) -> int:
     options = _parse_data_dir("status", "Show the running server of a data directory.", args)
     record = running(options.data_dir)
     if record is None:
-        print(f"{options.data_dir}: no server is running; start one with `kubedra up --detach`")
+        print(f"{options.data_dir}: no server is running")
         return 1
     headers = {"Authorization": f"Bearer {record['token']}"} if record.get("token") else {}
     try:

@@ -43,7 +43,7 @@ def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, 
     if found is not None:
         raise LifecycleError(
             f"{data_dir}: a server is already running at {found['url']} (pid {found['pid']}); stop it with"
-            " `kubedra down`"
+            f" `kubedra down --data-dir {data_dir}`"
         )
     prog = f"kubedra {command}"
     log = data_dir / LOG

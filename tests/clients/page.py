@@ -21,9 +21,9 @@ Each client uses the server's kubeconfig unchanged. ✓ works, ✗ fails, – no
 
 """
 _FOOT = """
-## What each step is
+## Steps
 
-| step | is |
+| step | meaning |
 |---|---|
 {steps}
 ## Notes

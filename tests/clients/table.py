@@ -34,26 +34,26 @@ class Step:
 
 
 STEPS: Final = (
-    Step("create", "a ConfigMap is created; kubectl applies it twice, on the client's side", {"a": "1"}),
-    Step("list", "it is listed", ["settings"]),
-    Step("watch", "a watch tells of an object that is made, changed and deleted", _EVENTS),
+    Step("create", "create a ConfigMap; kubectl applies it twice, with client-side apply", {"a": "1"}),
+    Step("list", "list it", ["settings"]),
+    Step("watch", "watch an object that is created, changed and deleted", _EVENTS),
     Step("merge", "merge patch", {"a": "1", "b": "2"}),
     Step("json", "JSON patch", {"a": "1", "b": "2", "c": "3"}),
     Step("strategic", "strategic merge patch", {"a": "1", "b": "2", "c": "3", "d": "4"}),
     Step(
         "apply",
-        "server-side apply by another manager is refused with 409, and done when it is forced",
+        "server-side apply by another manager conflicts with 409, and succeeds with force",
         {"refused": 409, "forced": {"a": "9", "b": "2", "c": "3", "d": "4"}},
     ),
-    Step("informer", "the library's informer, or its handlers, tell of an object made, changed and deleted", _EVENTS),
-    Step("election", "the library's leader election is won", "me"),
+    Step("informer", "the library's informer or handlers report an object created, changed and deleted", _EVENTS),
+    Step("election", "win the library's leader election", "me"),
     Step(
         "devices",
-        "a ResourceClaim is made and a ResourceSlice is read, in the library's own types where it has them",
+        "create a ResourceClaim and read a ResourceSlice, with the library's own types if it has them",
         {"class": "gpu.example.com", "devices": ["gpu-0", "gpu-1"]},
     ),
-    Step("tls", "a server with TLS and tokens is read, with the kubeconfig that it wrote", "default"),
-    Step("delete", "the ConfigMap is deleted, and then is not found", 404),
+    Step("tls", "read a server with TLS and tokens, with the kubeconfig that it wrote", "default"),
+    Step("delete", "delete the ConfigMap; a get then returns not found", 404),
 )
 
 
