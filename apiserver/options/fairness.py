@@ -21,7 +21,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     for kind, most in (("", 400), ("-mutating", 200)):
         group.add_argument(
             f"--max{kind}-requests-inflight", type=int, default=most, metavar="N",
-            help=f"concurrent request limit of priority and fairness, added to the other one (default {most})",
+            help=f"the sum of both --max-…-inflight is the concurrency limit of priority and fairness (default {most})",
         )  # fmt: skip
     group.add_argument(
         "--enable-priority-and-fairness", choices=("true", "false"), nargs="?", const="true", default="true",

@@ -121,7 +121,7 @@ class Publisher:
             self._failed(RuntimeError(f'{verb} ResourceSlice: pool "{pool}", slice #{index}: {reason}'))
 
     def _drop_fields(self, name: str, sent: Json, stored: Json) -> None:
-        """Drop fields that the server dropped, because the slice would otherwise be written again and again."""
+        """Stop publishing fields that the server dropped. Otherwise the slice would be written again and again."""
         pool = self._pools.get(name)
         if pool is None:
             return
