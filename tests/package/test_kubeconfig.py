@@ -99,7 +99,7 @@ def test_a_token_file_is_read_again_when_it_was_written_again(server):
 
 
 def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch):
-    monkeypatch.setattr("kubedra.kubeconfig.credentials._KEPT", 0.0)
+    monkeypatch.setattr("kubedra.kubeconfig.credentials._CACHE_SECONDS", 0.0)
     path, file = server.kubeconfig({"tokenFile": "token"}), server.folder / "token"
     file.write_text("secret\n")
 
