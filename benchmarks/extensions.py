@@ -16,12 +16,11 @@ import statistics
 import tempfile
 from functools import partial
 from time import process_time_ns
-from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from benchmarks.request_path import VERBS, asked, path_of, prepared, send
 
-Json = dict[str, Any]
 KINDS, POLICIES, WEBHOOKS = 50, 20, 5
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _CHUNK = 20

@@ -23,8 +23,8 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.storage.log.types import Durability
 from apiserver.storage.sqlite.opening import open_directory
 from controllers.runtime.client import Client, StatusError
@@ -35,7 +35,6 @@ from tests.scheduler.books import Books
 from tests.support.patience import CLOCK
 from tests.support.wire import Child, environment
 
-Json = dict[str, Any]
 DRIVER, RESOURCE = "gpu.example.com", "example.com/gpu"
 SHARED = 4
 PAGE = 5000

@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from apiserver.api.objects import Json
 from benchmarks.soak import resident
 from kubedra import ControlPlane
 from kubedra.client.client import Client
 from kubedra.driver import Driver
 from kubedra.plane.node_process import NodeProcess
-
-Json = dict[str, Any]
 
 
 class Watched:

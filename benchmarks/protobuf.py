@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Callable
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 import orjson
 
 from apiserver.api import protobuf
 from apiserver.api.codec.codec import decode, loads
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.app import Server
 from apiserver.authentication.authenticator import ADMIN
@@ -31,7 +31,6 @@ from apiserver.resources import CATALOG
 from benchmarks.server import CLAIMS, NAMESPACE, claim
 
 MANY = 3300
-Json = dict[str, Any]
 
 
 def schema(plural: str) -> Struct:

@@ -28,6 +28,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import (
@@ -44,7 +45,6 @@ from controllers.runtime.kinds import (
 from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.support.wire import Child, environment
 
-Json = dict[str, Any]
 NAMESPACE, DRIVER = "sched", "gpu.example.com"
 COMPONENTS = "scheduler,resourceclaim-controller,persistentvolume-binder-controller"
 REAL_CONTROLLERS = "resourceclaim-controller,persistentvolume-binder-controller"

@@ -23,15 +23,14 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import DEPLOYMENTS, JOBS, NODES, Kind
 from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.support.wire import Child
 
-Json = dict[str, Any]
 #: What was measured, and seconds of real and of processor time.
 Found = tuple[str, float, float]
 OURS = ["deployment-controller", "replicaset-controller", "job-controller"]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from kubedra.driver import Driver
     from kubedra.plane.control_plane import ControlPlane
     from kubedra.plane.node_process import NodeProcess
+    from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 

@@ -23,7 +23,7 @@ from apiserver.aggregation.client import RemoteClient
 from apiserver.aggregation.descriptions import NOTHING, Description, described
 from apiserver.aggregation.remotes import SLICE_LABEL, Addresses, Remote, Verdict, asked_of, remote_of
 from apiserver.api.errors.status import StatusError
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.api.values.times import timestamp
 from apiserver.registry.store.changes import set_on_change
 from apiserver.registry.store.store import Registry
@@ -34,7 +34,6 @@ from apiserver.storage.watchcache.entry import Event
 
 __all__ = ["RemoteServers", "Server"]
 
-Json = dict[str, Any]
 
 _SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
 #: What else says whether a server is there.

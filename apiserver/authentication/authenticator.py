@@ -11,9 +11,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.status import unauthorized
+from apiserver.api.objects import Json
 from apiserver.authentication.tokens.service_account_tokens import AccountTokens, TokenError
 from apiserver.authentication.x509.client_certificates import proxied_user
 from apiserver.registry.definition.authority import Identified
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from apiserver.authentication.settings import ProxySettings
     from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
 
-Json = dict[str, Any]
 
 #: Who every request comes from where access is open.
 ADMIN = User("system:admin", "", ("system:masters", "system:authenticated"))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import BOOL, STRING, Struct, field
 from apiserver.authorization.rules import url_matches
 from apiserver.registry.definition.authority import Opinion, Question
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Policies", "Policy", "PolicyFileError", "read_policies"]
 
-Json = dict[str, Any]
 
 _READS: Final = ("get", "list", "watch")
 _NONE: Final[Opinion] = (None, "No policy matched.")

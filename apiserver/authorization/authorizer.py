@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from apiserver.api.objects import Json
 from apiserver.authorization.configuration import Configured
 from apiserver.authorization.webhook import Decisions, WebhookAuthorizer
 from apiserver.registry.definition.authority import Decision, Failure, Opinion, Question, Rules
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Authorizer"]
 
-Json = dict[str, Any]
 
 MASTERS: Final = "system:masters"
 _ALL: Final[list[Json]] = [

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.authorization.policy import GROUP, policy
 from apiserver.authorization.rules import missing_rights
 from apiserver.registry.verbs.create import create
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ensure_policy"]
 
-Json = dict[str, Any]
 
 _AUTOUPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 _HEADERS: Final = {"content-type": "application/json", "user-agent": "kube-apiserver"}

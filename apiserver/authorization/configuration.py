@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from apiserver.api.errors.field_errors import Path as Where
 from apiserver.api.helpers.config_files import AUTHORIZATION, ConfigurationError, read_configuration
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import go_duration_problem, parse_duration
 from apiserver.api.values.names import dns_subdomain
 from apiserver.authorization.webhook import Asking, Condition
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MODES", "Configured", "WebhookSettings", "of_modes", "read_authorizers"]
 
-Json = dict[str, Any]
 
 MODES: Final = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 _GROUP: Final = "apiserver.config.k8s.io"

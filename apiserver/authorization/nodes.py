@@ -10,8 +10,9 @@ Facts: plugin/pkg/auth/authorizer/node, pkg/auth/nodeidentifier.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import SelectorError, parse_fields
 from apiserver.authorization.references import config_map_names, secret_names, volume_claim_names, volume_secrets
 from apiserver.authorization.roles import Grant, Rights
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NODES", "NodeAuthorizer", "node_of"]
 
-Json = dict[str, Any]
 
 NODES: Final = "system:nodes"
 _USER: Final = "system:node:"

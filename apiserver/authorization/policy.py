@@ -6,8 +6,9 @@ Facts: plugin/pkg/auth/authorizer/rbac/bootstrappolicy. All of it is known witho
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.authorization.controller_tables import CONTROLLER_ROLES
 from apiserver.authorization.policy_tables import CLUSTER_ROLES
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Policy", "node_rules", "policy"]
 
-Json = dict[str, Any]
 
 GROUP: Final = "rbac.authorization.k8s.io"
 SYSTEM: Final = "kube-system"

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from apiserver.api.objects import Json
+
 __all__ = ["config_map_names", "secret_names", "volume_claim_names", "volume_secrets"]
 
-Json = dict[str, Any]
 
 #: Volume sources whose secret is a reference of this field.
 _SECRET_REFS: Final = {

@@ -10,8 +10,9 @@ Facts: plugin/pkg/auth/authorizer/rbac, pkg/registry/rbac/validation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.authorization.rules import url_matches
 from apiserver.registry.definition.authority import Question
 from apiserver.storage.log.types import Expired
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Grant", "RoleIndex"]
 
-Json = dict[str, Any]
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _ACCOUNT: Final = "system:serviceaccount:"

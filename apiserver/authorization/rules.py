@@ -5,13 +5,11 @@ pkg/registry/rbac/validation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.objects import Json
 
 __all__ = ["describe", "missing_rights", "quoted_list", "url_matches"]
-
-Json = dict[str, Any]
 
 
 def url_matches(pattern: str, path: str) -> bool:

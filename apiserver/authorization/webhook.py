@@ -9,10 +9,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import SelectorError, parse_fields, parse_labels
 from apiserver.cel.errors import EvaluationError
 from apiserver.registry.definition.authority import Failure, Opinion, Question
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Asking", "Condition", "Decisions", "WebhookAuthorizer", "conditions_language"]
 
-Json = dict[str, Any]
 
 #: Answers that are remembered, and the size of questions, in characters that users choose, whose answers are not.
 _MOST: Final = 8192

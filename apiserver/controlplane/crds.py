@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.api.credentials.certificates import bundle_problem
 from apiserver.api.errors.status import StatusError
-from apiserver.api.schema.objects import Hub, Shared
+from apiserver.api.objects import Hub, Shared
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import read
 from apiserver.registry.catalog.catalog import Catalog, CatalogError
@@ -44,7 +44,6 @@ from apiserver.webhooks.client import Webhooks
 
 __all__ = ["CustomResources"]
 
-Json = dict[str, Any]
 
 _GROUP: Final = "apiextensions.k8s.io"
 _PLURAL: Final = "customresourcedefinitions"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.registry.store.changes import set_on_change
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DanglingSchemas"]
 
-Json = dict[str, Any]
 
 #: Gets the schemas and the levels.
 Heed = Callable[[Iterable[Json], Iterable[Json]], object]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from apiserver.api.objects import Json
 from apiserver.registry.store.changes import batches
 from apiserver.runtime.metrics import Counter, Family
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IssuedCertificates"]
 
-Json = dict[str, Any]
 
 _REQUESTS: Final = ("certificates.k8s.io", "certificatesigningrequests")
 _NAME: Final = "apiserver_certificates_registry_csr"

@@ -14,9 +14,10 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.semver import Semver
 from apiserver.api.values.times import MICROSECONDS, parse_time
 from apiserver.authentication.authenticator import ADMIN
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Elections"]
 
-Json = dict[str, Any]
 log = logging.getLogger(__name__)
 
 _GATE: Final = "CoordinatedLeaderElection"

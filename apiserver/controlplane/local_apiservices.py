@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.documents.priorities import builtin, group_priority, version_priority
 from apiserver.registry.store.changes import set_on_change
@@ -17,13 +18,12 @@ from apiserver.registry.verbs.server_writes import create_own, delete_own
 from apiserver.registry.verbs.update import update_object
 
 if TYPE_CHECKING:
-    from apiserver.api.schema.objects import Hub
+    from apiserver.api.objects import Hub
     from apiserver.registry.definition.resource import Resource, Version
     from apiserver.registry.store.store import Registry
 
 __all__ = ["LocalApis"]
 
-Json = dict[str, Any]
 
 _SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
 _MANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.controlplane.about import server_id
 from apiserver.registry.verbs.server_writes import create_own, delete_own, rewrite_own
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IdentityLease"]
 
-Json = dict[str, Any]
 
 _LEASES: Final = ("coordination.k8s.io", "leases")
 _NAMESPACE: Final = "kube-system"

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.networks import ip_family
 from apiserver.api.values.times import parse_time, timestamp
 from apiserver.authentication.authenticator import ADMIN
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILT_IN", "BuiltIn"]
 
-Json = dict[str, Any]
 
 #: The namespaces that every server has; /-/reset leaves them.
 BUILT_IN: Final = ("default", "kube-system", "kube-public", "kube-node-lease")

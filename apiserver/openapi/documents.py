@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.schema.openapi import SHARED_KINDS, Definitions
 from apiserver.api.types.meta import APIGroup, APIGroupList, APIResourceList, APIVersions, Status
@@ -24,7 +25,6 @@ from apiserver.registry.definition.resource import Resource
 
 __all__ = ["build", "build_files"]
 
-Json = dict[str, Any]
 
 #: The version is filled in by the server, which knows which release it emulates.
 _ABOUT: Final = {"title": "Kubernetes", "version": "unversioned"}

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import yaml
 
-__all__ = ["encode_document", "entries", "field"]
+from apiserver.api.objects import Json
 
-Json = dict[str, Any]
+__all__ = ["encode_document", "entries", "field"]
 
 
 def varint(number: int) -> bytes:

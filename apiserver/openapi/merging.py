@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.api.objects import Json
+
 __all__ = ["below", "merged"]
 
-Json = dict[str, Any]
 
 _REFERENCE: Final = re.compile(rb'"\$ref":"#/(definitions|parameters)/([^"]+)"')
 _KINDS: Final = "x-kubernetes-group-version-kind"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -32,6 +32,7 @@ from apiserver.api.helpers.config_files import (
     WEBHOOKS,
     read_configuration,
 )
+from apiserver.api.objects import Json
 from apiserver.webhooks.credentials import EMPTY, Wallet, read_wallet
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AdmissionSettings", "read_admission"]
 
-Json = dict[str, Any]
 
 _GROUP: Final = "apiserver.config.k8s.io"
 _KINDS: Final = dict.fromkeys((f"{_GROUP}/v1", f"{_GROUP}/v1alpha1", "apiserver.k8s.io/v1alpha1"), ADMISSION)

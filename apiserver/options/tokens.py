@@ -8,8 +8,9 @@ import argparse
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.options.values import FlagTable, add_table, listed, seconds, values_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TokenSettings", "TokenWebhook", "add_flags", "read_token_settings"]
 
-Json = dict[str, Any]
 
 _GATE: Final = "StructuredAuthenticationConfiguration"
 _FLAGS: Final[FlagTable] = (

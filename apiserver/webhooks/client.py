@@ -17,9 +17,10 @@ from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.runtime.offload import on_loop
 from apiserver.webhooks.failures import (
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Target", "Webhooks", "target_of", "trust_of"]
 
-Json = dict[str, Any]
 
 #: Pools that are kept, as many as upstream keeps clients.
 _POOLS: Final = 200

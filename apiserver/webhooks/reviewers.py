@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import orjson
 
 from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.failures import WebhookError
@@ -24,7 +25,6 @@ from kubedra.kubeconfig.reader import Cluster
 
 __all__ = ["Reviewer"]
 
-Json = dict[str, Any]
 
 _ATTEMPTS: Final = 5
 _FIRST_PAUSE, _FACTOR, _JITTER = 0.5, 1.5, 0.2

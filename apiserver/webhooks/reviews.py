@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.webhooks.client import Answer
 from apiserver.webhooks.failures import WebhookError
 
 __all__ = ["Review", "read_review"]
-
-Json = dict[str, Any]
 
 
 class Review(NamedTuple):

@@ -11,11 +11,10 @@ from urllib.parse import quote
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.request.messages import Request
 from benchmarks.growth.measure import Case, asked, nothing
-
-Json = dict[str, Any]
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

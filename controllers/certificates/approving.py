@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.certificates.requests import condition, parse, with_condition
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS, Json
+from controllers.runtime.kinds import SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS
 from controllers.signing.purposes import KUBELET_CLIENT, common_name, kubelet_client_problem
 
 NAME: Final = "certificatesigningrequest-approving-controller"

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import SIGNING_REQUESTS, Json
+from controllers.runtime.kinds import SIGNING_REQUESTS
 from controllers.runtime.times import parse_time
 from controllers.runtime.workqueue import Resync
 

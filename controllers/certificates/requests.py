@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apiserver.api.credentials.certificates import RequestError, read_request
+from apiserver.api.objects import Json
 from controllers.runtime.controller import NotYetError
-from controllers.runtime.kinds import Json
 
 if TYPE_CHECKING:
     from cryptography import x509

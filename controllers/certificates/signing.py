@@ -10,13 +10,14 @@ from base64 import b64encode
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.certificates.requests import condition, parse, with_condition
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import SIGNING_REQUESTS, Json
+from controllers.runtime.kinds import SIGNING_REQUESTS
 from controllers.signing.authority import AuthorityError
 from controllers.signing.purposes import SIGNERS
 

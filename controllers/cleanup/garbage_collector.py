@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Literal
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family
 from controllers.options.options import Options
@@ -23,7 +24,7 @@ from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
-from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.kinds import Kind
 from controllers.runtime.transport import TransportError
 
 NAME = "garbage-collector-controller"

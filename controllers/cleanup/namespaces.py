@@ -12,13 +12,14 @@ from datetime import timedelta
 from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NAMESPACES, PODS, Json, Kind
+from controllers.runtime.kinds import NAMESPACES, PODS, Kind
 from controllers.runtime.times import go_time
 
 NAME = "namespace-controller"

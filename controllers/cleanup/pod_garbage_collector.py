@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family
 from controllers.options.options import Options
@@ -21,7 +22,7 @@ from controllers.runtime.client import Client, is_reason
 from controllers.runtime.conditions import condition_of, condition_patch
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NODES, PODS, Json
+from controllers.runtime.kinds import NODES, PODS
 from controllers.runtime.times import go_time
 from controllers.runtime.workqueue import Resync
 from controllers.workloads.common.pod_control import all_of

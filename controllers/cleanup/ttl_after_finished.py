@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import Family, Histogram, exponential
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import JOBS, Json
+from controllers.runtime.kinds import JOBS
 from controllers.runtime.times import parse_time
 
 NAME = "ttl-after-finished-controller"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import from_object
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import CLUSTER_ROLES, Json
+from controllers.runtime.kinds import CLUSTER_ROLES
 
 NAME = "clusterrole-aggregation-controller"
 _INDEX = "aggregated"

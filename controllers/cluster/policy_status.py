@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import VALIDATING_ADMISSION_POLICIES, Json
+from controllers.runtime.kinds import VALIDATING_ADMISSION_POLICIES
 
 if TYPE_CHECKING:
     from controllers.cluster.policy_types import CheckedKind

@@ -6,15 +6,15 @@ Facts: upstream's apiserver, pkg/admission/plugin/policy/validating/typechecking
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import Declared, declared
 from controllers.runtime.client import Client, is_reason
 
 __all__ = ["CheckedKind", "Types", "resolve", "rules_of"]
 
-Json = dict[str, Any]
 
 #: Maximum number of types checked per policy.
 _MAX_TYPES: Final = 10

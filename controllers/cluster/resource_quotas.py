@@ -11,13 +11,14 @@ from functools import partial
 
 from apiserver.api.helpers.pod_requests import Quantities
 from apiserver.api.helpers.quotas import belongs, measured, usage
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import PODS, RESOURCE_QUOTAS, Json, Kind, key_of
+from controllers.runtime.kinds import PODS, RESOURCE_QUOTAS, Kind, key_of
 from controllers.runtime.workqueue import Resync
 
 NAME = "resourcequota-controller"

@@ -6,9 +6,10 @@ Does nothing if the server has no TLS. Facts: pkg/controller/certificates/rootca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family, Histogram, exponential
 from controllers.options.options import Options
@@ -25,8 +26,6 @@ _TEXT: Final = (
     " internal service IP or kubernetes.default.svc."
     " No other usage is guaranteed across distributions of Kubernetes clusters."
 )
-
-Json = dict[str, Any]
 
 
 def build(client: Client, informers: Informers, options: Options) -> RootCertificates:

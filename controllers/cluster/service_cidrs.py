@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import IP_ADDRESSES, SERVICE_CIDRS, Json
+from controllers.runtime.kinds import IP_ADDRESSES, SERVICE_CIDRS
 from controllers.runtime.times import go_time, parse_time
 
 NAME: Final = "service-cidr-controller"

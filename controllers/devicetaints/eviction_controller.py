@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family, Histogram
 from controllers.devicetaints.evictions import Eviction, Evictions
@@ -32,7 +33,6 @@ from controllers.runtime.kinds import (
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
-    Json,
     key_of,
     split_key,
 )

@@ -10,11 +10,12 @@ from collections import Counter
 from datetime import timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.devicetaints.evictions import NO_EXECUTE, Evictions
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.kinds import Kind
 from controllers.runtime.times import go_time, parse_time
 
 MANAGER: Final = "device-taint-eviction-controller"

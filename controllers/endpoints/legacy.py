@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.endpoints.services import HEADLESS, TRIGGER, ServicePods, TriggerTimes, has_address, selector_of
 from controllers.endpoints.subsets import CAPACITY, count, repack, subsets_of, truncate
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import ENDPOINTS, PODS, SERVICES, Json, key_of, split_key
+from controllers.runtime.kinds import ENDPOINTS, PODS, SERVICES, key_of, split_key
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.pod_control import in_terminating_namespace
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Family
 from controllers.endpoints.metrics import MirrorMetrics
@@ -26,7 +27,7 @@ from controllers.endpoints.subsets import repack
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Json, key_of
+from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, key_of
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.references import controller_reference
 from controllers.workloads.common.templates import pod_prefix

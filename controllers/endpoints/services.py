@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, from_labels
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import Json, key_of
+from controllers.runtime.kinds import key_of
 from controllers.runtime.times import parse_time
 from controllers.workloads.common.pod_states import is_deleted, is_ready, is_terminal, ready_condition
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.endpoints.metrics import ServiceSliceMetrics
 from controllers.endpoints.services import TRIGGER, ServicePods, TriggerTimes, has_endpoint, selector_of
@@ -29,7 +30,7 @@ from controllers.endpoints.zonehints import ZONE, Event, ZoneHints, is_ready, sh
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES, Json, Kind, key_of
+from controllers.runtime.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES, Kind, key_of
 from controllers.workloads.common.component import Workload
 
 NAME = "endpointslice-controller"

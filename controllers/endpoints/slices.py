@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from controllers.endpoints.services import HEADLESS, addresses, has_address, hostname, ports, target
-from controllers.runtime.kinds import ENDPOINT_SLICES, SERVICES, Json
+from controllers.runtime.kinds import ENDPOINT_SLICES, SERVICES
 from controllers.workloads.common.pod_states import is_deleted, is_ready
 from controllers.workloads.common.references import controller_reference
 from controllers.workloads.common.templates import pod_prefix

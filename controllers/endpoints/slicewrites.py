@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Counter
 from controllers.endpoints.slices import Plan
 from controllers.runtime.client import Client, StatusError, is_reason
-from controllers.runtime.kinds import ENDPOINT_SLICES, Json
+from controllers.runtime.kinds import ENDPOINT_SLICES
 from controllers.workloads.common.pod_control import in_terminating_namespace
 
 

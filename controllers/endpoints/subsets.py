@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.types.core.endpoints import EndpointPort, EndpointSubset
 from controllers.endpoints.services import addresses, has_endpoint, hostname, ports, target
-from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_ready
 from controllers.workloads.common.templates import dump
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from controllers.endpoints.slices import Plan, set_hints
 from controllers.runtime.conditions import condition_of
 from controllers.runtime.events import EventType
-from controllers.runtime.kinds import Json
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

@@ -17,6 +17,7 @@ from typing import Final
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES
+from apiserver.api.objects import Json
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.findings import columns
 from controllers.explain.world import World
@@ -24,7 +25,7 @@ from controllers.options.command_line import FlagError, OneLineParser, add_clust
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.kinds import Kind
 from controllers.runtime.transport import TransportError
 from kubedra.client.paths import join_path
 from kubedra.kubeconfig.reader import KubeconfigError

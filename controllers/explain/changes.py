@@ -14,12 +14,12 @@ from itertools import combinations
 from time import monotonic
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.allocator.explain import Explanation
 from controllers.explain.devicechanges import DeviceChanges
 from controllers.explain.findings import Remedy
 from controllers.explain.nodechanges import Change, node_changes
 from controllers.explain.world import Trial, World
-from controllers.runtime.kinds import Json
 
 __all__ = ["Changes", "signature"]
 

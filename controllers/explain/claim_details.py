@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.explain.amounts import amount_text
 from controllers.explain.findings import ClaimState, PodFindings, plural, unread_lines
 from controllers.explain.podgroups import explain_group, group_of
 from controllers.explain.pods import claim_state, explain_pod, queue_state
 from controllers.explain.world import World
 from controllers.resourceclaims import claim_names
-from controllers.runtime.kinds import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Json, Kind
+from controllers.runtime.kinds import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Kind
 from controllers.scheduler.podgroups.gangs import GATE as GROUPS_GATE
 from controllers.scheduler.queue.queued_pod import QueuedPod
 

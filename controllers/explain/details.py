@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from apiserver.api.helpers.tolerations import tolerated
+from apiserver.api.objects import Json
 from controllers.explain.amounts import amount_text
 from controllers.explain.findings import plural
 from controllers.explain.storage import volume_details
 from controllers.explain.world import Trial, World
-from controllers.runtime.kinds import Json
 from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.plugins.interpod import NAME as INTER_POD
 from controllers.scheduler.plugins.interpod import InterPodState

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.cel.environments.selector_synthesis import Sought, sought
 from controllers.allocator.explain import Explanation
 from controllers.explain.details import taint_text
@@ -13,7 +14,7 @@ from controllers.explain.findings import plural
 from controllers.explain.nodechanges import Change
 from controllers.explain.world import Edit, Trial, World
 from controllers.resourceclaims import claim_names
-from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of
+from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, key_of
 
 __all__ = ["DeviceChanges"]
 

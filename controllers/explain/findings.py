@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.allocator.explain import NearestMiss, RequestExplanation
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "unread_lines",
 ]
 
-Json = dict[str, Any]
 #: Node names printed per group.
 _NODES: Final = 3
 #: Claims printed per group.

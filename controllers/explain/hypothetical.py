@@ -8,10 +8,10 @@ from typing import Final
 
 from apiserver.api.codec.codec import DecodeError
 from apiserver.api.codec.strictness import examine
+from apiserver.api.objects import Json
 from apiserver.api.schema.defaulting import fill_defaults
 from apiserver.api.schema.language import Struct
 from apiserver.runtime.clock import now
-from controllers.runtime.kinds import Json
 from kubedra.client.manifests import Document, Manifest, documents
 
 __all__ = ["UNLIMITED", "Hypothetical", "ManifestError", "bare_node", "numbered_copy"]

@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.helpers.storage_classes import class_of, is_default_class
+from apiserver.api.objects import Json
 from controllers.explain.hypothetical import with_server_fields
 from controllers.explain.world import World
-from controllers.runtime.kinds import (
-    POD_GROUPS,
-    PRIORITY_CLASSES,
-    STORAGE_CLASSES,
-    VOLUME_CLAIMS,
-    VOLUMES,
-    Json,
-    key_of,
-)
+from controllers.runtime.kinds import POD_GROUPS, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, key_of
 from controllers.volumes import (
     BIND_COMPLETED,
     NO_PROVISIONER,

@@ -9,11 +9,12 @@ from typing import Final
 
 from apiserver.api.helpers.pod_requests import amounts as parse_amounts
 from apiserver.api.helpers.tolerations import tolerated
+from apiserver.api.objects import Json
 from controllers.explain.amounts import amount_text
 from controllers.explain.details import affinity_terms, insufficient_resources, pods_with_ports, taint_text
 from controllers.explain.storage import size_of, users_of_exclusive_claims, waits_for_consumer
 from controllers.explain.world import Edit, Trial, World
-from controllers.runtime.kinds import CSI_NODES, NODES, PODS, VOLUME_CLAIMS, VOLUMES, Json, key_of
+from controllers.runtime.kinds import CSI_NODES, NODES, PODS, VOLUME_CLAIMS, VOLUMES, key_of
 from controllers.scheduler.framework.status import Code, Rejection
 from controllers.scheduler.plugins.interpod import NAME as INTER_POD
 from controllers.scheduler.plugins.interpod import NOT_NEAR, InterPodState

@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.explain.findings import NodeGroup, PreemptionState, Remedy, change_lines, plural, unread_lines
 from controllers.explain.nodechanges import another_node
 from controllers.explain.pods import node_groups
 from controllers.explain.world import World, run_synchronously
 from controllers.resourceclaims.pods import group_key
-from controllers.runtime.kinds import POD_GROUPS, Json, key_of
+from controllers.runtime.kinds import POD_GROUPS, key_of
 from controllers.scheduler.framework.status import SchedulingError
 from controllers.scheduler.podgroups.cycle import Fate, Outcome, in_order
 from controllers.scheduler.podgroups.gangs import Gangs, PlacementError

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
 from apiserver.cel.environments.missing_attributes import find_absent
 from controllers.allocator.explain import Explanation, RequestExplanation
@@ -15,7 +16,7 @@ from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, Pre
 from controllers.explain.storage import claim_states
 from controllers.explain.world import Trial, World
 from controllers.resourceclaims import ClaimReferenceError, claim_reference
-from controllers.runtime.kinds import RESOURCE_CLAIMS, Json
+from controllers.runtime.kinds import RESOURCE_CLAIMS
 from controllers.scheduler.dra.claim_state import results_of
 from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from controllers.scheduler.framework.events import ClusterEvent

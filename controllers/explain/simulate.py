@@ -16,6 +16,7 @@ from typing import Final
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES
+from apiserver.api.objects import Json
 from controllers.explain.__main__ import add_scheduler, options_of, read_world
 from controllers.explain.hypothetical import UNLIMITED, Hypothetical, bare_node, numbered_copy
 from controllers.explain.podgroups import group_of
@@ -37,7 +38,6 @@ from controllers.runtime.kinds import (
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
-    Json,
     key_of,
 )
 from controllers.runtime.transport import TransportError

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import count
 
+from apiserver.api.objects import Json
 from controllers.explain.findings import PodFindings, columns, plural
 from controllers.explain.hypothetical import UNLIMITED, with_server_fields
 from controllers.explain.imagined import EmulatedControllers
@@ -19,15 +20,7 @@ from controllers.explain.pods import explain_pod
 from controllers.explain.world import Trial, World, run_synchronously
 from controllers.resourceclaims.generated_claims import generated_claim
 from controllers.resourceclaims.pods import group_key
-from controllers.runtime.kinds import (
-    NODES,
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    Json,
-    key_of,
-)
+from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, key_of
 from controllers.scheduler.dra.claim_state import results_of
 from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from controllers.scheduler.dra.extended_resources import IN_MEMORY

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector
 from controllers.explain.findings import VolumeClaimState, plural
 from controllers.explain.world import Trial, World
-from controllers.runtime.kinds import VOLUMES, Json
+from controllers.runtime.kinds import VOLUMES
 from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from apiserver.api.helpers.tolerations import COMPARISON_GATE
+from apiserver.api.objects import Json
 from controllers.allocator import PodAllocator
 from controllers.allocator.explain import Explanation
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer, Informers
-from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.kinds import Kind
 from controllers.runtime.transport import NoTransport
 from controllers.scheduler.config.configuration import SCHEDULER_NAME
 from controllers.scheduler.dra.claims import ClaimWalkError

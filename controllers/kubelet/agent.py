@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.tolerations import COMPARISON_GATE
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.kubelet.dra.checkpoint import NoCheckpoint
 from controllers.kubelet.dra.drivers import ClaimId
@@ -37,7 +38,7 @@ from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
-from controllers.runtime.kinds import NODES, POD_CERTIFICATE_REQUESTS, PODS, RESOURCE_CLAIMS, Json, key_of
+from controllers.runtime.kinds import NODES, POD_CERTIFICATE_REQUESTS, PODS, RESOURCE_CLAIMS, key_of
 from controllers.runtime.newest import Newest
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import go_seconds
 from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError, DraManager
@@ -25,7 +26,7 @@ from controllers.kubelet.pods.certificates import PodCertificates, sources
 from controllers.kubelet.pods.containers import EMULATED, Containers
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.events import CoreEventRecorder
-from controllers.runtime.kinds import NODES, PODS, Json
+from controllers.runtime.kinds import NODES, PODS
 from controllers.runtime.times import go_time, parse_time
 from controllers.runtime.workqueue import Resync
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.options.names import UNSUPPORTED
 
-Json = dict[str, Any]
 #: Returns the warnings about a new object.
 WarningSource = Callable[[Json], list[str]]
 

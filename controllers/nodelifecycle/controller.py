@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.nodelifecycle.taints import OURS, required_taints, swap_taints
 from controllers.nodelifecycle.zones import NodeMonitor
@@ -20,7 +21,7 @@ from controllers.runtime.conditions import condition_of
 from controllers.runtime.controller import ComponentOfSeveral, Controller
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NODES, PODS, Json, key_of
+from controllers.runtime.kinds import NODES, PODS, key_of
 from controllers.workloads.common.pod_states import is_ready
 
 NAME = "node-lifecycle-controller"

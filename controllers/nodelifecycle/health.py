@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.runtime.conditions import condition_of, with_condition
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
 
 _REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")

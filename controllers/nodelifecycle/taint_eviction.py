@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from apiserver.api.helpers.tolerations import COMPARISON_GATE, tolerates
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import go_seconds
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family, Histogram
@@ -20,7 +21,7 @@ from controllers.runtime.conditions import condition_patch
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NODES, PODS, Json, key_of, split_key
+from controllers.runtime.kinds import NODES, PODS, key_of, split_key
 from controllers.runtime.times import go_time
 
 NAME = "taint-eviction-controller"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.client import Client
-from controllers.runtime.kinds import NODES, Json
+from controllers.runtime.kinds import NODES
 from controllers.runtime.times import go_time
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"

@@ -9,11 +9,12 @@ import re
 from datetime import timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NODES, Json, key_of
+from controllers.runtime.kinds import NODES, key_of
 
 NAME = "ttl-controller"
 ANNOTATION = "node.alpha.kubernetes.io/ttl"

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
 from apiserver.runtime.offload import in_turns
@@ -24,7 +25,7 @@ from controllers.runtime.conditions import condition_of
 from controllers.runtime.controller import Controller
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import LEASES, NODES, Json
+from controllers.runtime.kinds import LEASES, NODES
 from controllers.runtime.times import go_time
 from controllers.runtime.workqueue import Resync
 

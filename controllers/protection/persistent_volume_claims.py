@@ -6,11 +6,12 @@ pod that was just bound.
 
 from __future__ import annotations
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.protection.protection import Protection
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import PODS, VOLUME_CLAIMS, Json
+from controllers.runtime.kinds import PODS, VOLUME_CLAIMS
 from controllers.volumes import is_controlled_by, pod_claims
 
 NAME = "persistentvolumeclaim-protection-controller"

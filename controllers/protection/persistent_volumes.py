@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.protection.protection import Protection
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import VOLUMES, Json
+from controllers.runtime.kinds import VOLUMES
 
 NAME = "persistentvolume-protection-controller"
 FINALIZER = "kubernetes.io/pv-protection"

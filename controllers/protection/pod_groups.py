@@ -6,12 +6,13 @@ nothing. Facts: upstream's pkg/controller/scheduling/podgroupprotection.
 
 from __future__ import annotations
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.protection.protection import Protection
 from controllers.resourceclaims.pods import group_key
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import POD_GROUPS, PODS, Json
+from controllers.runtime.kinds import POD_GROUPS, PODS
 
 NAME = "podgroup-protection-controller"
 GATE = "GenericWorkload"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.kinds import Kind
 
 
 class Protection(ControllerComponent):

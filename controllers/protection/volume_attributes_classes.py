@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.protection.protection import Protection
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import VOLUME_ATTRIBUTES_CLASSES, VOLUME_CLAIMS, VOLUMES, Json
+from controllers.runtime.kinds import VOLUME_ATTRIBUTES_CLASSES, VOLUME_CLAIMS, VOLUMES
 
 NAME = "volumeattributesclass-protection-controller"
 FINALIZER = "kubernetes.io/vac-protection"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.options.options import Options
 from controllers.resourceclaims.generated_claims import GeneratedClaims, RecentObjects, templates_of
@@ -34,15 +35,7 @@ from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import (
-    POD_GROUPS,
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
-    Json,
-    key_of,
-    split_key,
-)
+from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, key_of, split_key
 
 NAME = "resourceclaim-controller"
 #: Feature gate for claims of pod groups.

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.resourceclaims.metrics import ClaimMetrics
 from controllers.resourceclaims.pods import POD_CLAIM_NAME, controller_of
 from controllers.runtime.client import Client
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import RESOURCE_CLAIMS, Json, Kind
+from controllers.runtime.kinds import RESOURCE_CLAIMS, Kind
 from controllers.runtime.transport import TransportError
 
 __all__ = ["GeneratedClaims", "RecentObjects", "base_name", "generated_claim", "templates_of"]

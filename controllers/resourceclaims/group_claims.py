@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from apiserver.api.objects import Json
 from controllers.resourceclaims.generated_claims import GeneratedClaims, templates_of
 from controllers.resourceclaims.pods import (
     ClaimNotCreated,
@@ -20,7 +21,7 @@ from controllers.resourceclaims.pods import (
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
-from controllers.runtime.kinds import POD_GROUPS, Json, key_of
+from controllers.runtime.kinds import POD_GROUPS, key_of
 
 __all__ = ["GroupClaims"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Mapping
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Counter, Family, Gauge, Labels
 from controllers.resourceclaims.pods import POD_CLAIM_NAME
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import Json
 
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 

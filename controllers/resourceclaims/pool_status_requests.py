@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter as Counted
 from apiserver.runtime.metrics import Family, Histogram, exponential
@@ -22,7 +23,7 @@ from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, Json
+from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES
 from controllers.runtime.times import go_time, parse_time
 
 NAME = "resourcepoolstatusrequest-controller"

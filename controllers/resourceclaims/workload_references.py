@@ -10,21 +10,13 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.resourceclaims.pods import claim_names, is_done
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import (
-    DEPLOYMENTS,
-    JOBS,
-    PODS,
-    RESOURCE_CLAIMS,
-    STATEFUL_SETS,
-    Json,
-    Kind,
-    key_of,
-)
+from controllers.runtime.kinds import DEPLOYMENTS, JOBS, PODS, RESOURCE_CLAIMS, STATEFUL_SETS, Kind, key_of
 
 NAME = "workload-references-controller"
 GATE: Final = "DRAReservedForWorkloads"

@@ -16,7 +16,8 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from apiserver.api.errors.status import StatusError
-from controllers.runtime.kinds import NEWEST, PODS, Json, Kind, at_release
+from apiserver.api.objects import Json
+from controllers.runtime.kinds import NEWEST, PODS, Kind, at_release
 from controllers.runtime.transport import Headers, Transport
 
 __all__ = ["Batch", "Client", "PatchType", "StatusError", "WatchEvent", "is_reason"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 
 
 def condition_of(obj: Json, type: str) -> Json | None:

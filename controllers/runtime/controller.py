@@ -20,9 +20,10 @@ from datetime import timedelta
 from typing import Protocol
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import Json, key_of
+from controllers.runtime.kinds import key_of
 from controllers.runtime.workqueue import Workqueue
 
 Reconcile = Callable[[str], Awaitable[timedelta | None]]

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from apiserver.api.objects import Json
 from controllers.runtime.times import go_time
 
-Json = dict[str, Any]
 Value = TypeVar("Value")
 _SIMILAR, _INTERVAL = 10, timedelta(minutes=10)
 _BURST, _REFILL = 25, timedelta(minutes=5)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
-from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.kinds import Kind
 
 #: Everything in two answers; a server that does not know that form (before 1.26) answers with the legacy documents.
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"

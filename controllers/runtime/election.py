@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.kinds import LEASES, Json
+from controllers.runtime.kinds import LEASES
 from controllers.runtime.times import micro_time
 from controllers.runtime.transport import TransportError
 

@@ -22,10 +22,11 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.client import Client
 from controllers.runtime.correlation import Correlator
-from controllers.runtime.kinds import CORE_EVENTS, EVENTS, Json, Kind
+from controllers.runtime.kinds import CORE_EVENTS, EVENTS, Kind
 from controllers.runtime.times import go_time, micro_time
 from controllers.runtime.transport import TransportError
 

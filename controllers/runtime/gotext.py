@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 
 
 def label_selector_text(selector: Json | None) -> str:

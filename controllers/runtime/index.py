@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 
 
 class Index:

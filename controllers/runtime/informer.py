@@ -19,11 +19,12 @@ from datetime import timedelta
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.backoff import Backoff
 from controllers.runtime.client import Batch, Client, WatchEvent
 from controllers.runtime.index import Index
-from controllers.runtime.kinds import Json, Kind, key_of
+from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.transport import TransportError
 
 log = logging.getLogger(__name__)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from apiserver.api.objects import Json
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import Json, key_of
+from controllers.runtime.kinds import key_of
 
 
 class Newest:

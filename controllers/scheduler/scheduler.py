@@ -17,6 +17,7 @@ from typing import Any
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.pod_requests import Counts
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.options.options import Options
 from controllers.runtime.client import Client
@@ -43,7 +44,6 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.ordered import InOrder
 from controllers.scheduler.writes.pods import PodWriter
 
-Json = dict[str, Any]
 log = logging.getLogger(__name__)
 _TIMED_CYCLES = 10
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from apiserver.api.helpers.storage_classes import class_of
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector
 from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.values.quantity import Quantity
 
-Json = dict[str, Any]
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"

@@ -14,13 +14,14 @@ from typing import Any, Final
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.pod_lifecycle import is_finished
 from apiserver.api.helpers.storage_classes import class_of, is_default_class
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Json, key_of
+from controllers.runtime.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, key_of
 from controllers.runtime.newest import Newest
 from controllers.volumes import (
     BIND_COMPLETED,

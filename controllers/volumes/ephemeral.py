@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apiserver.api.helpers.pod_lifecycle import is_finished
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Counter, Family
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import PODS, VOLUME_CLAIMS, Json, key_of
+from controllers.runtime.kinds import PODS, VOLUME_CLAIMS, key_of
 from controllers.volumes import is_controlled_by, not_for_pod
 
 NAME = "ephemeral-volume-controller"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Counter, Family, Gauge
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import Json
 from controllers.volumes import attributes_class, class_name
 
 #: Plugin names of volume sources in kube-controller-manager, by field.

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Json, key_of
+from controllers.runtime.kinds import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, key_of
 from controllers.volumes import (
     PROVISIONED_BY,
     PROVISIONER,

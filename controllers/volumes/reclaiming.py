@@ -10,7 +10,7 @@ import re
 from enum import Enum, auto
 from typing import Final
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 from controllers.volumes import PROVISIONED_BY, annotations_of
 
 _TEMPORARY: Final = re.compile(r"/tmp/.+")  # noqa: S108 - the rule of upstream's deleter

@@ -14,11 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 
-from kubedra.client.methods import FIELD_MANAGER, Json, Methods, Objects
+from kubedra.client.methods import FIELD_MANAGER, Methods, Objects
 from kubedra.client.responses import ApiError, decode
 from kubedra.client.steps import Call, Close, Next, Open, Step, awaiting, blocking
 from kubedra.client.waiting import AtRestError, condition
 from kubedra.kubeconfig.credentials import CredentialHeaders, Credentials, Headers
+from kubedra.runtime.objects import Json
 
 if TYPE_CHECKING:
     import httpx

@@ -9,8 +9,8 @@ from typing import Any
 
 from kubedra.client.responses import decode
 from kubedra.client.steps import Awaiting, Blocking, Call, Step, Steps, awaiting, blocking
+from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 

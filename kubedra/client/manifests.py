@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-Json = dict[str, Any]
+from kubedra.runtime.objects import Json
+
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 Manifest = str | Path | Json | Iterable[Json]

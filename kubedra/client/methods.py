@@ -11,6 +11,7 @@ from kubedra.client.paths import field_selector, group_path, join_path
 from kubedra.client.responses import ApiError, decode
 from kubedra.client.steps import JSON, Call, Steps
 from kubedra.client.waiting import Wait
+from kubedra.runtime.objects import Json
 
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
@@ -20,7 +21,6 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 #: Timeout of an explanation, in seconds.
 _EXPLAINING = 120.0
-Json = dict[str, Any]
 Objects = list[Json]
 
 

@@ -14,8 +14,8 @@ from kubedra.client.manifests import Manifest, load
 from kubedra.client.responses import ApiError
 from kubedra.client.steps import Steps
 from kubedra.profiles.node_names import replace_node_name
+from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kubedra.client.client import Client
+    from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 
 _KINDS = (
     ("v1", "Node"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+
+from kubedra.runtime.objects import Json
 
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
-Json = dict[str, Any]
 
 
 class ApiError(Exception):

@@ -17,7 +17,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
-Json = dict[str, Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 

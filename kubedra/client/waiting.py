@@ -15,10 +15,10 @@ from kubedra.client.paths import field_selector
 from kubedra.client.responses import ApiError
 from kubedra.client.steps import Call, Close, Next, Open, Steps
 from kubedra.runtime import process
+from kubedra.runtime.objects import Json
 
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
-Json = dict[str, Any]
 
 #: Real time for external clients to react to a timer of virtual time.
 _REACTION = timedelta(milliseconds=10)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-Json = dict[str, Any]
+from kubedra.runtime.objects import Json
 
 
 @dataclass(frozen=True, slots=True)

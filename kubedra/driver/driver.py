@@ -29,8 +29,7 @@ from kubedra.profiles.pools import Pool
 
 if TYPE_CHECKING:
     from kubedra.driver.running import RunningDriver
-
-Json = dict[str, Any]
+    from kubedra.runtime.objects import Json
 
 
 class Driver:

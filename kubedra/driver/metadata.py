@@ -10,9 +10,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-Json = dict[str, Any]
+from kubedra.runtime.objects import Json
+
 #: The directory of the files in containers.
 IN_CONTAINER: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"

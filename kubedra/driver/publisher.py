@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from kubedra.client.client import Client
 from kubedra.client.responses import ApiError
 from kubedra.profiles.pools import Owner, Pool, PoolError, check, dropped_gates, plan
+from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 #: Versions of resource.k8s.io with the same form of slices, newest first.
 _VERSIONS = ("v1", "v1beta2")
 #: The first and the longest delay of a retry, in seconds.

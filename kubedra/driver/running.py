@@ -17,8 +17,8 @@ from kubedra.driver.publisher import Publisher
 from kubedra.driver.service import Service
 from kubedra.driver.sockets import SocketServer
 from kubedra.profiles.pools import Owner, Pool
+from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 Result = TypeVar("Result")
 #: Timeout of starting and registering, in seconds.
 _TIMEOUT = 30.0

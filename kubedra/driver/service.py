@@ -30,8 +30,8 @@ from kubedra.driver.messages import (
     UnprepareResults,
 )
 from kubedra.driver.metadata import DeviceMetadata
+from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 #: Returns a claim by namespace and name; raises ApiError.
 ReadClaim = Callable[[str, str], Awaitable[Json]]
 #: Interval of health reports, in seconds.

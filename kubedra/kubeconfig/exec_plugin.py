@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple, NoReturn
 from weakref import WeakSet
 
 from kubedra.kubeconfig.credentials import KubeconfigError, load_chain
+from kubedra.runtime.objects import Json
 
 __all__ = ["ExecPlugin"]
 
-Json = dict[str, Any]
 _V1: Final = "client.authentication.k8s.io/v1"
 _VERSIONS: Final = (_V1, "client.authentication.k8s.io/v1beta1")
 _MODES: Final = ("Never", "IfAvailable", "Always")

@@ -18,10 +18,9 @@ from socket import socket
 from typing import Any, NamedTuple
 
 from kubedra.kubeconfig.credentials import NO_CREDENTIALS, Credentials, Headers, KubeconfigError, Plugin, escape_header
+from kubedra.runtime.objects import Json
 
 __all__ = ["Cluster", "KubeconfigError", "default_files", "read_kubeconfig", "read_users"]
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

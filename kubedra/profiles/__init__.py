@@ -17,8 +17,8 @@ from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from kubedra.profiles.pools import Pool, split
+from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 _HERE = Path(__file__).parent
 #: Maximum size of a user's profile in bytes, because it is stored in an annotation.
 MOST_BYTES = 200_000

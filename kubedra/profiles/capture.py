@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kubedra.profiles.node_names import replace_node_name
+from kubedra.runtime.objects import Json
 
-Json = dict[str, Any]
 #: Fields of quantities and versions, whose digits are never the name of a node.
 _NUMERIC: Final = frozenset(("value", "version", "versions"))
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-Json = dict[str, Any]
+from kubedra.runtime.objects import Json
+
 #: Maximum number of devices per slice, and the maximum if one of them has taints or counters.
 MOST_DEVICES: Final = 128
 MOST_WITH_TAINTS_OR_COUNTERS: Final = 64

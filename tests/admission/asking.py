@@ -12,11 +12,10 @@ from typing import Any
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features, Release
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Handlers, Operation, Plugin
 from apiserver.registry.verbs.pipeline import admit, validate
 from apiserver.request.messages import User
-
-Json = dict[str, Any]
 
 
 @dataclass

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from apiserver.admission.plugins.limit_ranger import LimitRanger
-from tests.admission.asking import Json, Situation, refusal
+from apiserver.api.objects import Json
+from tests.admission.asking import Situation, refusal
 
 PLUGIN = LimitRanger()
 

@@ -9,7 +9,8 @@ import pytest
 from apiserver.admission.policies.matching import Covered, Matcher, Rule, labels_of
 from apiserver.admission.policies.requests import Place
 from apiserver.api.errors.status import StatusError
-from tests.admission.asking import Json, Situation
+from apiserver.api.objects import Json
+from tests.admission.asking import Situation
 
 RULE: Json = {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
 PLACE = Place("apps", "v1", "deployments", "")

@@ -19,9 +19,10 @@ from apiserver.admission.plugins.pod_groups import PodGroupProtection, PodGroupW
 from apiserver.admission.plugins.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
 from apiserver.admission.plugins.storage_objects import StorageObjectInUseProtection
 from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Plugin
 from apiserver.request.messages import User
-from tests.admission.asking import Json, Situation, refusal
+from tests.admission.asking import Situation, refusal
 
 WORKLOADS = {"GenericWorkload": True}
 SCHEDULING, CERTIFICATES = "scheduling.k8s.io", "certificates.k8s.io"

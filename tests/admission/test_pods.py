@@ -11,8 +11,9 @@ from apiserver.admission.plugins.pod_resize import NodeDeclaredFeatureValidator,
 from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.plugins.priority import Priority
 from apiserver.admission.plugins.runtime_class import RuntimeClass
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Operation, Plugin
-from tests.admission.asking import Json, Situation, refusal
+from tests.admission.asking import Situation, refusal
 
 
 def asked(plugin: Plugin, situation: Situation, spec: Json, old: Json | None = None, **more: Any) -> tuple[Json, str]:

@@ -10,7 +10,8 @@ import pytest
 
 from apiserver.admission.plugins.resource_quota import ResourceQuota
 from apiserver.api.errors.status import StatusError
-from tests.admission.asking import Json, Situation
+from apiserver.api.objects import Json
+from tests.admission.asking import Situation
 
 
 def quota(hard: Json, used: Json | None = None, *, name: str = "q", namespace: str = "n", **spec: Any) -> Json:

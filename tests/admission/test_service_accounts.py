@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from apiserver.admission.plugins.service_accounts import ServiceAccount
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes
-from tests.admission.asking import Json, Situation, refusal
+from tests.admission.asking import Situation, refusal
 
 
 def account(name: str = "default", **more: Any) -> Json:

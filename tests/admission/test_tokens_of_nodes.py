@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from apiserver.admission.plugins.node_restriction import NodeRestriction
+from apiserver.api.objects import Json
 from apiserver.request.messages import User
-from tests.admission.asking import Json, Situation, refusal
+from tests.admission.asking import Situation, refusal
 
 NODE = User("system:node:me", groups=("system:nodes",))
 TOKEN: Json = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}}

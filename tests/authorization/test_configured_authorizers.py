@@ -11,6 +11,7 @@ import pytest
 
 from apiserver.api.features.gates import Features
 from apiserver.api.helpers.config_files import ConfigurationError
+from apiserver.api.objects import Json
 from apiserver.authorization.abac import PolicyFileError, read_policies
 from apiserver.authorization.configuration import read_authorizers
 from apiserver.options.authorization import read_access
@@ -21,7 +22,6 @@ from apiserver.runtime.reloading import Reloaded
 from tests.support.reviewers import Decider, authorized_by, configuration, with_tokens
 from tests.support.server import HeldTime, serve
 
-Json = dict[str, Any]
 MAPS = "/api/v1/namespaces/default/configmaps"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 

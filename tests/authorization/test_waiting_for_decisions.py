@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.controlplane.surroundings import Surroundings
 from apiserver.http.handlers.chain import Handler
 from apiserver.http.sinks.jsonlines import JsonLines
@@ -17,7 +18,6 @@ from apiserver.runtime.offload import LONG
 from tests.support.reviewers import Decider, authorized_by, configuration
 from tests.support.server import Running, serve
 
-Json = dict[str, Any]
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -10,12 +10,11 @@ from random import Random
 from typing import Any, Final
 
 from apiserver import cel
+from apiserver.api.objects import Json
 from apiserver.cel import CompileError, Device, EvaluationError, device_environment
 from apiserver.cel.engine import Compiled, NotCompiled, compile_expression
 from apiserver.cel.environments.devices import NEWEST, device_language
 from apiserver.cel.language.types import Type
-
-Json = dict[str, Any]
 
 DRIVER: Final = "gpu.example.com"
 DEVICE: Final[Json] = {

@@ -13,11 +13,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from tests.cel.expressions import DEVICE, DRIVER, Maker, judged, verdict
-
-Json = dict[str, Any]
 
 _KEPT: Final = Path(__file__).parent / "recorded" / "expressions.jsonl"
 

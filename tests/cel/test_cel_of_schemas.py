@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import declared, value_of
 from apiserver.cel.engine import EvaluationError
 from apiserver.resources.customresources.compiledrules import CALL_LIMIT, compile_rule, language_of
 
-Json = dict[str, Any]
 TEXT: Json = {"type": "string", "nullable": True, "maxLength": 8}
 SCHEMA: Json = {
     "type": "object",

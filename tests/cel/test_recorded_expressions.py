@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cel.expressions import Json, verdict
+from apiserver.api.objects import Json
+from tests.cel.expressions import verdict
 from tests.cel.recording import environment, read
 
 RECORDED = read()

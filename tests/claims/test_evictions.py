@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.api.objects import Json
 from controllers.devicetaints.evictions import Evictions, Reason
 
-Json = dict[str, Any]
 DRIVER = "d.example.com"
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
 

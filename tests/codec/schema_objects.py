@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from apiserver.api.objects import Hub
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
-from apiserver.api.schema.objects import Hub
 from apiserver.registry.body.convert import exact_copy, normalizer_of
 
 #: A value of each scalar in its canonical form.

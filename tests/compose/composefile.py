@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from apiserver.api.objects import Json
 from kubedra.runtime import process
 from tests.support.patience import ended, run_command
 
@@ -29,7 +30,6 @@ OURS = "kubedra:"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 #: Two suites on one machine do not meet: their addresses begin with the process's id.
 NETWORK = f"127.{16 + os.getpid() % 200}.{os.getpid() // 200 % 250}"
-Json = dict[str, Any]
 
 
 def interpolate(node: Any, variables: Mapping[str, str]) -> Any:

@@ -8,9 +8,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 #: Flags of every server that conversations are held with.
 _COMMON_FLAGS = ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")

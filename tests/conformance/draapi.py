@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import parse_qs
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 class Api:

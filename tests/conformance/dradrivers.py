@@ -13,6 +13,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Stream as ServerStream
 
+from apiserver.api.objects import Json
 from kubedra.driver.codec import code_name
 from kubedra.driver.messages import (
     DRA_SERVICES,
@@ -31,7 +32,6 @@ from kubedra.driver.messages import (
 )
 from kubedra.driver.sockets import SocketServer
 
-Json = dict[str, Any]
 _CODES = {code_name(status): status for status in Status}
 _PATIENCE = 10.0
 Work = Callable[[Any], Awaitable[None]]

@@ -8,11 +8,11 @@ import re
 from collections.abc import Awaitable
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.kubelet.dra.checkpoint import CheckpointError
 from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.grpc.plugins import PluginError
-from controllers.runtime.kinds import Json
 
 
 def first_difference(seen: Json, want: Json) -> str | None:

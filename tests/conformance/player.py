@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any, Final, Protocol, Self
 
+from apiserver.api.objects import Json
 from tests.conformance.commonform import CommonForm, decode, dig, in_any_order, leave_out
 from tests.conformance.compare import differences
 from tests.conformance.conversation import Conversation
@@ -20,8 +21,6 @@ from tests.conformance.streams import EventStream
 from tests.conformance.webhook import Webhook
 from tests.support.patience import PATIENCE
 from tests.support.server import SystemTime
-
-Json = dict[str, Any]
 
 _HEADERS: Final = ("content-type", "warning", "location", "allow")
 #: Field managers are called after it.

@@ -9,12 +9,12 @@ import queue
 import socket
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from tests.support.patience import Deadline
 from tests.support.server import SystemTime
 
-Json = dict[str, Any]
 #: Seconds of the system's time that an event has to come by itself, before the server's time is moved.
 _GLANCE: Final = 0.05
 

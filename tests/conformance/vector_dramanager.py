@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.kubelet.dra.checkpoint import claims_of, document, open_document
 from controllers.kubelet.dra.manager import DraFeatures
 from controllers.kubelet.dra.metrics import DraMetrics
@@ -23,7 +24,7 @@ from controllers.kubelet.grpc.host import HostOptions, PluginHost
 from controllers.kubelet.grpc.plugins import CALL_TIMEOUT
 from controllers.resourceclaims.pods import claim_names
 from controllers.runtime.client import Client
-from controllers.runtime.kinds import RESOURCE_CLAIMS, Json
+from controllers.runtime.kinds import RESOURCE_CLAIMS
 from tests.conformance.draapi import Api
 from tests.conformance.dradrivers import Drivers
 from tests.conformance.dramanager_compare import container_of, first_difference, once, outcome_of, shown_metrics

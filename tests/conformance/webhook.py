@@ -17,9 +17,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from tests.conformance.commonform import decode
-
-Json = dict[str, Any]
 
 #: What a path without a script answers.
 _UNSCRIPTED: Final[Json] = {"allowed": False, "status": {"code": 418, "message": "not scripted"}}

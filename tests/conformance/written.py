@@ -14,10 +14,9 @@ from typing import Any, ClassVar, Final
 
 import yaml
 
+from apiserver.api.objects import Json
 from tests.conformance.conversation import Conversation, Profile
 from tests.support.wire import ROOT
-
-Json = dict[str, Any]
 
 FOLDER: Final = ROOT / "tests" / "conversations"
 TOKENS: Final = FOLDER / "tokens.csv"

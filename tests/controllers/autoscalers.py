@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
 from controllers.options.options import AutoscalerOptions, Options
 from controllers.runtime.kinds import AUTOSCALERS, PODS
@@ -14,7 +15,6 @@ from tests.controllers.oneround import Noted, Told, imagined
 from tests.controllers.test_autoscaling_rules import ago
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 #: Where virtual time begins.
 NOW, AT = datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T00:00:00Z"
 SCALE, MEASURED = "/apis/apps/v1/namespaces/ns/deployments/web/scale", "/apis/metrics.k8s.io/v1beta1/namespaces/ns/pods"

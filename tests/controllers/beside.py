@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import (
@@ -36,7 +37,6 @@ from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.support.patience import Deadline, ended
 from tests.support.wire import Child
 
-Json = dict[str, Any]
 KUBE_CONTROLLER_MANAGER = shutil.which("kube-controller-manager")
 COMPARED: tuple[Kind, ...] = (
     DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, REPLICATION_CONTROLLERS, CONTROLLER_REVISIONS, VOLUME_CLAIMS,

@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.resourceclaims.controller import ResourceClaims
 from controllers.resourceclaims.pods import FINALIZER, POD_CLAIM_NAME
 from controllers.runtime.client import Client
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import (
-    POD_GROUPS,
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
-    Json,
-    Kind,
-    key_of,
-)
+from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Kind, key_of
 from controllers.runtime.transport import NoTransport
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run

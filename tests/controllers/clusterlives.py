@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
     AUTOSCALERS,
     CONFIG_MAPS,
@@ -38,8 +38,6 @@ from controllers.runtime.kinds import (
 from tests.controllers.lifewriter import Act, Writer, container
 from tests.controllers.servicelives import autoscaler, budget, cron, quota, service
 from tests.controllers.signingrequests import request_of
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.runtime.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from controllers.workloads.deployment.component import Deployments
@@ -13,7 +14,6 @@ from controllers.workloads.deployment.replicasets import DESIRED, HASH_LABEL, MA
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 #: Where virtual time begins.
 NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:58:00Z"
 AVAILABLE = {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
+
 LABELS = {"app": "x"}
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.runtime.kinds import CORE_EVENTS, JOBS, PODS
 from controllers.runtime.times import go_time
 from tests.scheduler.world import World
 from tests.support.virtual import passes
 
-Json = dict[str, Any]
 COMPONENT = "job-controller"
 FINALIZER = "batch.kubernetes.io/job-tracking"
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
 from controllers.options.options import Options
 from controllers.runtime.informer import Informers
@@ -17,7 +18,6 @@ from tests.controllers.jobobjects import FINALIZER
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 #: Where virtual time begins.
 NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z"
 FAILURES, IGNORED = "batch.kubernetes.io/job-index-failure-count", "batch.kubernetes.io/job-index-ignored-failure-count"

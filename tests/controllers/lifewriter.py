@@ -9,9 +9,9 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import Kind
 
-Json = dict[str, Any]
 Verb = Literal["create", "patch", "status", "approval", "delete"]
 LABELS = {"app": "x"}
 CUSTOM_RESOURCES = Kind(

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import Json, Kind, key_of
+from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.transport import NoTransport
 
 Answer = Callable[[Json], Json]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -15,7 +15,6 @@ from controllers.runtime.kinds import (
     Kind,
 )
 
-Json = dict[str, Any]
 LABELS = {"app": "x"}
 _CLAIM = {
     "metadata": {"name": "data"},

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
     AUTOSCALERS,
     CONFIG_MAPS,
@@ -18,8 +17,6 @@ from controllers.runtime.kinds import (
     SERVICES,
 )
 from tests.controllers.lifewriter import LABELS, Writer, container, template
-
-Json = dict[str, Any]
 
 
 def budget(write: Writer) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
 from controllers.manager.flags import read
 from controllers.options.command_line import FlagError
@@ -24,7 +25,6 @@ from controllers.workloads.autoscaling.usage import MetricError
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.workloads.autoscaling.calculator import (
     Starting,
     Tolerances,
@@ -29,8 +30,6 @@ from tests.controllers.autoscalers import (
 )
 from tests.controllers.test_autoscaling_rules import ago, rule
 from tests.support.virtual import run
-
-Json = dict[str, Any]
 
 
 def usage_of(container: str, cpu: str) -> Json:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.workloads.autoscaling.usage import milli
 from tests.controllers.autoscalers import (
     AT,
@@ -22,9 +23,6 @@ from tests.controllers.autoscalers import (
     scaler,
 )
 from tests.controllers.test_autoscaling_rules import ago, rule
-
-Json = dict[str, Any]
-
 
 # --- what it asks for, and what is written
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.workloads.autoscaling.calculator import Tolerances, compute_for_pods, compute_for_value, requests_of
 from controllers.workloads.autoscaling.limits import Past, limit
 from controllers.workloads.autoscaling.usage import MetricError
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from apiserver.api.objects import Json
 from apiserver.tls.self_signed import own_authority
 from controllers.manager.flags import read
 from controllers.options.command_line import FlagError
@@ -26,7 +27,6 @@ from controllers.signing.purposes import SIGNERS
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 
-Json = dict[str, Any]
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 BUNDLES = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
 CLIENT, NODE, SERVING = (

@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.tls.self_signed import own_authority
 from controllers.certificates.approving import Approver
 from controllers.certificates.cleaning import Cleaner, _deletion_times
@@ -41,7 +42,6 @@ from tests.controllers.test_certificate_requests import (
 from tests.controllers.test_signed_certificates import made_with
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 HOLDS = {"status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}
 APPROVED, DENIED, FAILED = ({"type": kind, **HOLDS} for kind in ("Approved", "Denied", "Failed"))
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.resourceclaims.generated_claims import RecentObjects, base_name, generated_claim
 from controllers.resourceclaims.pods import POD_CLAIM_NAME, ClaimReferenceError
-from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json
+from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from tests.controllers.claimworld import (
     ALLOCATED,
     BY_NAME,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.cleanup.namespaces import Findings
 from controllers.cluster.cluster_roles import ClusterRoles, aggregate_rules
 from controllers.cluster.service_accounts import ServiceAccounts
@@ -34,7 +35,6 @@ from tests.controllers.oneround import Noted, imagined
 from tests.controllers.test_ended_rounds import pod
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z"
 
 

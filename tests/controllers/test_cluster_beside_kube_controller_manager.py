@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from apiserver.tls.self_signed import own_authority
 from controllers.runtime.client import Client
@@ -27,7 +27,6 @@ from tests.controllers.clusterlives import TOPICS, ClusterLife, cluster_life
 from tests.controllers.lifewriter import CUSTOM_RESOURCES, LABELS, POD_METRICS, Act
 from tests.support.patience import Deadline
 
-Json = dict[str, Any]
 COMPARED = [
     f"{name}-controller"
     for name in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
 from controllers.options.options import Options
 from controllers.runtime.client import Client
@@ -26,8 +27,6 @@ from tests.controllers.test_endpoints import a_service, node, pod
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
-
-Json = dict[str, Any]
 
 
 def counted(world: World, *names: str) -> dict[str, float]:

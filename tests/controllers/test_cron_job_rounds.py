@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Histogram
 from controllers.runtime.times import go_time
 from controllers.workloads.cronjob.cronjob import ReconcilePass, final_condition, job_for
@@ -15,7 +16,6 @@ from controllers.workloads.cronjob.times import Due, find_due, format_time, is_t
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 #: Where virtual time begins.
 START = datetime(2026, 1, 1, tzinfo=UTC)
 AT = "2025-12-31T23:59:00Z"

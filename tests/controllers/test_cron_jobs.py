@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-pytestmark = pytest.mark.kube(clock="virtual")
+from apiserver.api.objects import Json
 
-Json = dict[str, Any]
+pytestmark = pytest.mark.kube(clock="virtual")
 
 
 def cron(name: str, schedule: str = "* * * * *", **spec: Any) -> Json:

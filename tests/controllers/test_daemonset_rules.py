@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.workloads.daemonset.nodes import (
     Eligibility,
     bind_to_node,
@@ -20,7 +21,6 @@ from controllers.workloads.daemonset.nodes import (
 from controllers.workloads.daemonset.reconcile import FailedPods, ReconcilePass
 from controllers.workloads.daemonset.updating import update
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HASH, GENERATION = "controller-revision-hash", "deprecated.daemonset.template.generation"
 

@@ -9,23 +9,13 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.cleanup import namespaces as module
 from controllers.cleanup.namespaces import build
 from controllers.endpoints.legacy import build as endpoints
 from controllers.kubelet.grpc.wiping import SliceWiper
 from controllers.options.options import Options
-from controllers.runtime.kinds import (
-    CONFIG_MAPS,
-    ENDPOINTS,
-    EVENTS,
-    JOBS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SERVICES,
-    Json,
-    Kind,
-)
+from controllers.runtime.kinds import CONFIG_MAPS, ENDPOINTS, EVENTS, JOBS, NAMESPACES, NODES, PODS, SERVICES, Kind
 from controllers.runtime.transport import TransportError
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.workloads.deployment.replicasets import DESIRED, HASH_LABEL, HISTORY, MAX_REPLICAS, REVISION
 from tests.controllers.deploymentrounds import Look, deployment, held
-
-Json = dict[str, Any]
-
 
 # --- the ReplicaSet of the template
 

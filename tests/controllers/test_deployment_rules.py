@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.workloads.deployment import rollouts, status
 from controllers.workloads.deployment.arithmetic import max_surge, max_unavailable, new_replicas
 from controllers.workloads.deployment.replicasets import HISTORY, REVISION, new_annotations, sets_to_delete
 from tests.support.virtual import passes, run
-
-Json = dict[str, Any]
 
 
 def deployment(replicas: int, surge: int | str = 1, unavailable: int | str = 0, **spec: Any) -> Json:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.workloads.deployment.replicasets import DESIRED, MAX_REPLICAS, REVISION, ROLLBACK
 from tests.controllers.deploymentrounds import AVAILABLE, BEFORE, NOW, Look, deployment, held, progress, template
-
-Json = dict[str, Any]
-
 
 # --- from one size to another
 

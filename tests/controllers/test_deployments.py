@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
+
 pytestmark = pytest.mark.kube(clock="virtual")
-Json = dict[str, Any]
 LABELS = {"app": "web"}
 REVISION = "deployment.kubernetes.io/revision"
 

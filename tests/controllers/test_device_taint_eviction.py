@@ -9,6 +9,7 @@ from contextlib import aclosing
 from itertools import permutations
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.runtime.kinds import (
     CORE_EVENTS,
@@ -23,7 +24,6 @@ from tests.scheduler.objects import a_claim, a_pod, a_slice
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 COMPONENT = "device-taint-eviction-controller"
 RULES = "DRADeviceTaintRules=true"
 ADDED = "2026-01-01T00:00:00Z"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.client.client import ApiError
 
 pytestmark = pytest.mark.kube(clock="virtual")
 
-Json = dict[str, Any]
 SHOPS = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",

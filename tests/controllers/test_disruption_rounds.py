@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.runtime.kinds import DEPLOYMENTS, DISRUPTION_BUDGETS, PODS, REPLICA_SETS
 from controllers.workloads.disruption.disruption import Disruption
@@ -15,7 +16,6 @@ from tests.controllers.autoscalers import Served
 from tests.controllers.oneround import Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 #: Where virtual time begins.
 NOW, MINUTE_AGO, OLD = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z", "2025-12-31T23:00:00Z"
 

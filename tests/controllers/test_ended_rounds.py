@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.cleanup.pod_garbage_collector import PERIOD, PodGarbage
 from controllers.cleanup.ttl_after_finished import TtlAfterFinished
 from controllers.options.options import Options
@@ -20,7 +21,6 @@ from controllers.runtime.kinds import (
 from tests.controllers.oneround import Noted, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z"
 
 

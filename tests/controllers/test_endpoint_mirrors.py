@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
 from controllers.endpoints import legacy, mirroring
 from controllers.endpoints.metrics import MirrorMetrics, ServiceSliceMetrics, SliceMetrics
@@ -16,7 +17,6 @@ from tests.controllers.oneround import Noted, Told, imagined
 from tests.controllers.test_endpoints import PORTS, endpoints
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.endpoints.services import TriggerTimes, has_address, has_endpoint
 from controllers.endpoints.slicecontroller import _service_and_manager, _with_trigger
 from controllers.endpoints.slices import (
@@ -23,7 +24,6 @@ from controllers.endpoints.slices import (
 )
 from tests.controllers.test_endpoints import OWNER, PORTS, a_slice, endpoints
 
-Json = dict[str, Any]
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
 

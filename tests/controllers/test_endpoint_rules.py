@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.endpoints.services import ports
 from controllers.endpoints.slices import _with_hints, address_types, endpoint_of
-
-Json = dict[str, Any]
 
 
 def service(**spec: Any) -> Json:

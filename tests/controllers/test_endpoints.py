@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.endpoints.slices import (
     Endpoints,
@@ -22,7 +23,6 @@ from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 COMPONENTS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 
 

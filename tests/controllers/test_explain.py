@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.explain.__main__ import main, table
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.world import World
@@ -31,8 +32,6 @@ from controllers.runtime.kinds import (
     key_of,
 )
 from kubedra import ControlPlane
-
-Json = dict[str, Any]
 
 
 def node(name: str, **spec: Any) -> Json:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.explain.__main__ import main, table
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.world import World
@@ -15,7 +16,6 @@ from tests.controllers.test_explain import changes, claim, gpus, meta, slice_, w
 from tests.controllers.test_explain import node as a_node
 from tests.controllers.test_explain_reasons import bare
 
-Json = dict[str, Any]
 GATES = {"GenericWorkload": True, "GangScheduling": True, "TopologyAwareWorkloadScheduling": True}
 PREEMPTION = {**GATES, "WorkloadAwarePreemption": True}
 RACK = "example.com/rack"

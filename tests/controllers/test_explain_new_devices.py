@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from apiserver.api.objects import Json
 from tests.controllers.test_explain import changes, claim, gpus, meta, node, of_pod, pod, slice_, world
-
-Json = dict[str, Any]
 
 
 def selecting(*expressions: str) -> list[Json]:

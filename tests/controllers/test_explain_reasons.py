@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.explain.__main__ import table
 from controllers.explain.pods import REQUEUE_EVENTS
 from controllers.scheduler.framework.events import ClusterEvent
 from tests.controllers.test_explain import changes, claim, gpus, meta, of_pod, pod, slice_, world
 from tests.controllers.test_explain import node as a_node
 
-Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from apiserver.api.objects import Json
 from tests.controllers.test_explain import changes, claim, gpus, meta, of_pod, partitions, pod, slice_, world
 from tests.controllers.test_explain_reasons import (
     WANTS_ZONE,
@@ -19,7 +18,6 @@ from tests.controllers.test_explain_reasons import (
     with_port,
 )
 
-Json = dict[str, Any]
 HARD = {"key": "hard", "value": "v", "effect": "NoSchedule"}
 BAD = {"key": "bad", "effect": "NoSchedule"}
 

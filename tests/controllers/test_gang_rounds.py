@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import POD_GROUPS, WORKLOADS, Json, Kind, key_of
+from controllers.runtime.kinds import POD_GROUPS, WORKLOADS, Kind, key_of
 from controllers.runtime.transport import NoTransport
 from controllers.workloads.common.references import controller_of
 from controllers.workloads.jobs.gangs import Gangs, is_gang, new_group, new_workload

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.cleanup.garbage_collector import GarbageCollector
 from controllers.options.options import Options
 from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, Kind
 from tests.controllers.oneround import Noted, Told, imagined
 
-Json = dict[str, Any]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.resourceclaims.generated_claims import generated_claim
-from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json
+from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from tests.controllers.claimworld import (
     ALLOCATED,
     BY_NAME,

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import JOBS, POD_GROUPS, PODS, WORKLOADS
 from controllers.workloads.jobs.gangs import Gangs, group_name, is_gang, workload_name
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
-
-Json = dict[str, Any]
 
 
 def a_job(name: str = "train", **spec: Any) -> Json:

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.workloads.jobs.indexes import ANNOTATION
 from tests.controllers.jobobjects import FINALIZER
 from tests.controllers.jobrounds import FAILURES, IGNORED, NOW, Look, job, pod
 from tests.support.virtual import run
-
-Json = dict[str, Any]
-
 
 # --- as many as are asked for
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.workloads.jobs.backoff import Record, finished_at, remaining
 from controllers.workloads.jobs.indexes import format_indexes, index_of, parse_indexes
 from controllers.workloads.jobs.policies import Match, fail_message, match, match_success
 from controllers.workloads.jobs.verdict import is_over, with_status
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

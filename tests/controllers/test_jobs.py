@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import JOBS, PODS
 from controllers.workloads.common.pod_control import PodControl
@@ -27,8 +28,6 @@ from tests.controllers.jobobjects import (
 )
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
-
-Json = dict[str, Any]
 
 
 def test_as_many_pods_as_may_run_at_once_until_enough_have_succeeded() -> None:

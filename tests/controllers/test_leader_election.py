@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.components.in_process import InProcess
@@ -24,7 +25,6 @@ from controllers.runtime.times import micro_time
 from controllers.runtime.transport import TransportError
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 SECOND = timedelta(seconds=1)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from apiserver.runtime.clock import now
 from controllers.runtime.kinds import CRON_JOBS, JOBS, NODES, PODS, Kind
 from controllers.runtime.times import go_time
@@ -11,8 +9,6 @@ from tests.controllers.jobobjects import a_job
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
-
-Json = dict[str, Any]
 
 
 async def due(world: World) -> str:

@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import (
     CORE_EVENTS,
@@ -31,7 +31,6 @@ from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, comparable, 
 from tests.node.test_published_manifests import CASES, CLUSTER, FOLDER, GATES, Case, kind_of
 from tests.support.patience import Deadline
 
-Json = dict[str, Any]
 COMPARED = [
     f"{name}-controller"
     for name in (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.runtime import offload as turns
 from apiserver.runtime.clock import now
 from controllers.nodelifecycle.controller import NodeLifecycle
@@ -16,7 +16,6 @@ from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 COMPONENTS = ("node-lifecycle-controller", "taint-eviction-controller")
 
 

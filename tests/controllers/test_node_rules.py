@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.nodelifecycle.controller import NodeLifecycle
 from controllers.nodelifecycle.health import (
     FULL,
@@ -27,7 +28,6 @@ from controllers.runtime.kinds import NODES, PODS
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import PODS
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
 pytestmark = pytest.mark.kube(clock="virtual")
-
-Json = dict[str, Any]
 
 
 def pod(name: str, **spec: Any) -> Json:

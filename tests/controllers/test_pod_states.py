@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.workloads.common.pod_states import (
     deletion_cost,
     is_active,
@@ -18,7 +19,6 @@ from controllers.workloads.common.pod_states import (
 )
 from controllers.workloads.deployment.arithmetic import history_limit, progress_deadline
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.resourceclaims.pool_status_requests import ATTEMPTS, GATE, Pool, build
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, Json
+from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES
 from controllers.runtime.transport import NoTransport
 from tests.controllers.oneround import Noted, imagined
 from tests.support.virtual import run

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.runtime.kinds import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from controllers.volumes import PROVISIONED_BY, SELECTED_NODE
@@ -15,7 +16,6 @@ from controllers.volumes.reclaiming import Fate, fate
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 ASKED = {"volume.kubernetes.io/storage-provisioner": DRIVER}
 NAME = "pvc-u-c"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.cluster.service_cidrs import FINALIZER, ServiceRanges
 from controllers.options.options import Options
 from controllers.runtime.controller import NotYetError
@@ -17,7 +18,6 @@ from controllers.volumes.ephemeral import EphemeralVolumes, ephemeral_claim
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 READY = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready"}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import text
 from controllers.endpoints.slices import Plan
 from controllers.endpoints.slicewrites import SliceWriter
@@ -24,7 +25,6 @@ from controllers.runtime.kinds import (
     REPLICATION_CONTROLLERS,
     RESOURCE_CLAIMS,
     STATEFUL_SETS,
-    Json,
     Kind,
     key_of,
 )

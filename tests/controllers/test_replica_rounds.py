@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.options.options import Options
 from controllers.runtime.kinds import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Kind
@@ -18,7 +19,6 @@ from controllers.workloads.replicaset.replicaset import BURST, NAME, ReplicaSets
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 LABELS = {"app": "web"}
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.runtime.kinds import PODS, REPLICA_SETS
 from controllers.runtime.times import go_time
@@ -12,7 +13,6 @@ from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
 pytestmark = pytest.mark.kube(clock="virtual")
-Json = dict[str, Any]
 LABELS = {"app": "web"}
 
 

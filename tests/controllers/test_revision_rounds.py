@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS
 from controllers.workloads.common.history import (
@@ -23,8 +23,6 @@ from controllers.workloads.common.history import (
 from controllers.workloads.daemonset.nodes import HASH_LABEL
 from controllers.workloads.daemonset.revisions import Revisions
 from tests.controllers.oneround import Noted, imagined
-
-Json = dict[str, Any]
 
 
 def owner(image: str = "a", status: Json | None = None, **annotations: str) -> Json:

@@ -28,8 +28,6 @@ from tests.controllers.test_certificate_requests import (
     subject,
 )
 
-Json = dict[str, Any]
-
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:

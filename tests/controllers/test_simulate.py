@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.explain.simulate import main
 from controllers.explain.simulation import NodeUse, SimulationResult, plot
 from kubedra.client.manifests import load
 from tests.support.patience import wait_until
-
-Json = dict[str, Any]
 
 MANIFEST = """
 apiVersion: resource.k8s.io/v1

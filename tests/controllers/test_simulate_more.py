@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.explain.simulate import main
 
-Json = dict[str, Any]
 NODES = """
 apiVersion: v1
 kind: Node

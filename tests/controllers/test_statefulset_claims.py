@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.options.options import Options
 from controllers.runtime.kinds import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS
@@ -18,7 +19,6 @@ from controllers.workloads.statefulset.component import UNAVAILABLE_GATE, Statef
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 SELECTOR = {"matchLabels": {"app": "s"}}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.workloads.statefulset.identity import (
     has_identity,
     has_storage,
@@ -24,7 +25,6 @@ from controllers.workloads.statefulset.identity import (
 from controllers.workloads.statefulset.reconcile import ReconcilePass
 from tests.controllers.oneround import Noted, Told
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = "s-old", "s-new"
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.devicetaints.eviction_controller import GATE, RULES_GATE, build
 from controllers.devicetaints.evictions import Eviction
 from controllers.devicetaints.rule_status import CONDITION, RuleStatuses
 from controllers.options.options import Options
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import DEVICE_TAINT_RULES, PODS, Json
+from controllers.runtime.kinds import DEVICE_TAINT_RULES, PODS
 from controllers.runtime.times import go_time
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run

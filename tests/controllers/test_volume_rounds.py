@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.runtime.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, PROVISIONED_BY, SELECTED_NODE, VolumeError
@@ -14,7 +15,6 @@ from controllers.volumes.binder import VolumeBinder
 from tests.controllers.oneround import Noted, Told, imagined
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 DONE, OURS = {BIND_COMPLETED: "yes"}, {BOUND_BY_CONTROLLER: "yes"}
 
 

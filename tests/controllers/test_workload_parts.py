@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.workloads.common import templates
 from controllers.workloads.common.expectations import Expectations
 from controllers.workloads.common.object_cache import ObjectCache
@@ -14,7 +15,6 @@ from controllers.workloads.common.pod_states import next_availability, to_delete
 from controllers.workloads.common.templates import go_json, pod_prefix, revision_name, template_hash
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 SMALL: Json = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

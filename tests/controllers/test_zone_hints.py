@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.endpoints.slices import Plan
 from controllers.endpoints.zonehints import ZoneHints, shares_of
 from controllers.runtime.kinds import CORE_EVENTS, NODES, SERVICES
@@ -14,7 +14,6 @@ from tests.controllers.test_endpoints import COMPONENTS, a_service, pod, slices
 from tests.scheduler.world import World
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 OVERLOADED = "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold"
 AUTO = {"service.kubernetes.io/topology-mode": "Auto"}
 

@@ -14,12 +14,11 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.resources import CATALOG
 from tests.fuzz.beside import ALL_GATES, FLAGS, TOKEN, Real
-
-Json = dict[str, Any]
 
 _TABLE: Final = Path(__file__).parents[1] / "resources" / "declared.json"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

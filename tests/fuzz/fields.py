@@ -12,11 +12,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.definition.resource import Resource, Version
 from tests.fuzz.requests import Requests
 
-Json = dict[str, Any]
 Step = str | int
 
 #: How far below an object fields are looked for. A type that holds itself is entered twice.

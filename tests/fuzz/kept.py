@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from tests.conformance.commonform import CommonForm, dig
 from tests.fuzz.beside import Server, common
 from tests.fuzz.lives import Life, Step, sent
-
-Json = dict[str, Any]
 
 _DIRECTORY: Final = Path(__file__).with_name("recorded")
 _LIVES: Final = _DIRECTORY / "lives.jsonl"

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource, Version
 from tests.fuzz import patches, values
 from tests.fuzz.requests import Requests
-
-Json = dict[str, Any]
 
 #: Kinds that change what is answered to requests for other objects, or whose objects share something.
 APART: Final = frozenset(

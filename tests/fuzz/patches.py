@@ -5,10 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from tests.fuzz import values
-
-Json = dict[str, Any]
 
 
 def part(random: Random, obj: Any, *, strategic: bool) -> Any:

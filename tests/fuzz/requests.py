@@ -20,12 +20,11 @@ import yaml
 
 from apiserver.api import protobuf
 from apiserver.api.codec.codec import decode
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.registry.definition.resource import Resource, Subresource, Version
 from apiserver.resources import CATALOG
 from tests.fuzz import patches, texts, values
-
-Json = dict[str, Any]
 
 _SEEDS: Final = Path(__file__).with_name("seeds.yaml")
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -12,10 +12,9 @@ from copy import deepcopy
 from random import Random
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from tests.fuzz.texts import expression, text
-
-Json = dict[str, Any]
 
 #: How deep objects are made and changed. Deeper ones are the business of tests of the decoders.
 DEPTH: Final = 9

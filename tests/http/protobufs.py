@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from apiserver.api import protobuf
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types import discovery, meta
 from apiserver.registry.body.decode import Kinds
@@ -27,7 +26,6 @@ OTHERS = {
     ("meta.k8s.io/v1", "PartialObjectMetadata"): meta.PartialObjectMetadata,
     ("meta.k8s.io/v1", "PartialObjectMetadataList"): meta.PartialObjectMetadataList,
 }
-Json = dict[str, Any]
 
 
 def schema(version: str, kind: str) -> Struct:

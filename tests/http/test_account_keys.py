@@ -13,12 +13,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from apiserver.api.objects import Json
 from apiserver.authentication.tokens.service_account_keys import KeyFileError, SharedKey, encode, read_key_files
 from apiserver.authentication.tokens.service_account_tokens import OF_SECRETS
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 
-Json = dict[str, Any]
 ISSUER, OLDER = "https://new.example.com", "https://old.example.com"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 Make = Callable[[], Any]

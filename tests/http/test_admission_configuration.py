@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.options.admission import read_admission
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.credentials import read_wallet
@@ -18,7 +19,6 @@ from kubedra.kubeconfig.credentials import Credentials
 from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
 from tests.support.server import serve
 
-Json = dict[str, Any]
 PODS = "/api/v1/namespaces/{}/pods"
 
 

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.controlplane.static_manifests import FollowedManifests
 from apiserver.options.admission import read_admission
@@ -21,7 +22,6 @@ from apiserver.resources.admissionregistration.manifests import ManifestError, M
 from tests.http.test_admission_webhooks import ALLOW, MAPS, RULE, Asked, asked, config_map, patch
 from tests.http.test_live_catalog import created, run, running
 
-Json = dict[str, Any]
 GATE = "ManifestBasedAdmissionControlConfig"
 API = "/apis/admissionregistration.k8s.io/v1"
 RULES = [RULE, {**RULE, "apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}]

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.webhooks.client import Webhooks, target_of
 from apiserver.webhooks.failures import WebhookError
@@ -20,7 +21,6 @@ from tests.http.test_custom_resources import APPLY, MERGE, define
 from tests.http.test_live_catalog import created, run, running
 from tests.support.server import serve
 
-Json = dict[str, Any]
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

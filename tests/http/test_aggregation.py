@@ -16,6 +16,7 @@ import pytest
 
 from apiserver.aggregation.client import RemoteClient
 from apiserver.aggregation.servers import RemoteServers
+from apiserver.api.objects import Json
 from apiserver.http.handlers import aggregated as link
 from tests.conformance.webhook import _certificate
 from tests.http.test_live_catalog import created, run, running
@@ -23,7 +24,6 @@ from tests.http.widgets import AGGREGATED
 from tests.support.patience import wait_until
 from tests.support.server import serve
 
-Json = dict[str, Any]
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PODS = "/apis/metrics.example.com/v1/namespaces/default/pods"

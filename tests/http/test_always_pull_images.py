@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.wire import Child, Wire
 
 PODS = "/api/v1/namespaces/default/pods"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
-Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.http.audit.policy import Level, Policy, PolicyError, read_policy
 from apiserver.request.info import request_info
 from apiserver.request.messages import User
 from tests.support.patience import wait_until
 from tests.support.wire import Child
-
-Json = dict[str, Any]
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography import x509
 
+from apiserver.api.objects import Json
 from apiserver.authentication.x509.client_certificates import ClientCertificates
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
@@ -26,7 +26,6 @@ from tests.support.patience import wait_until
 from tests.support.server import serve
 from tests.support.wire import Child
 
-Json = dict[str, Any]
 INFO = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from tests.http.authorities import Authority
 from tests.support.wire import Child
 
-Json = dict[str, Any]
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.fuzz.probe import Probe, Processor
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
-
-Json = dict[str, Any]
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -9,9 +9,9 @@ import httpx
 import orjson
 import pytest
 
+from apiserver.api.objects import Json
 from tests.http.test_live_catalog import created, run, running, watching
 
-Json = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 MERGE = {"content-type": "application/merge-patch+json"}

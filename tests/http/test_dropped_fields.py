@@ -7,15 +7,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import DroppedField
 from apiserver.registry.definition.dropped_fields import MOST_FIELDS, DroppedFields
 from tests.support.server import Running, serve
-
-Json = dict[str, Any]
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"

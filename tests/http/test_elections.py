@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.controlplane.lease_candidates import Elections
 from tests.support.patience import wait_until
 from tests.support.server import HeldTime, Running, serve
 
-Json = dict[str, Any]
 CANDIDATES = "/apis/coordination.k8s.io/v1beta1/namespaces/default/leasecandidates"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 FLAGS = ("--feature-gates=CoordinatedLeaderElection=true", "--runtime-config=coordination.k8s.io/v1beta1=true")

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.controlplane.event_ttl import PACE
@@ -17,7 +18,6 @@ from apiserver.options.settings import read
 from apiserver.request.messages import Request, Response, Stream
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 EVENTS = "/api/v1/namespaces/default/events"
 HOUR = 3600.0
 

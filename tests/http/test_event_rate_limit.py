@@ -12,11 +12,11 @@ import pytest
 
 from apiserver.admission.plugins.event_rate_limit import EventRateLimit
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from tests.support.server import HeldTime, serve
 
-Json = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.server import serve
 from tests.support.wire import Answer, Wire
-
-Json = dict[str, Any]
 
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

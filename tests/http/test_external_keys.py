@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.authentication.tokens.external_signer import ExternalKeys
 from apiserver.authentication.tokens.service_account_keys import KeyFileError, encode
@@ -41,7 +42,6 @@ from kubedra.driver.sockets import SocketServer
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 
-Json = dict[str, Any]
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 FLAG = "--service-account-signing-endpoint"
 

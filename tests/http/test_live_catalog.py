@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import httpx
 import orjson
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.components.in_process import InProcess
@@ -38,8 +38,6 @@ from tests.http.widgets import (
     widget,
     widgets,
 )
-
-Json = dict[str, Any]
 
 
 def test_an_added_resource_is_served_in_every_way_that_a_built_in_one_is() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from apiserver.api.objects import Json
 from tests.support.patience import wait_until
 from tests.support.server import serve
 from tests.support.wire import Wire
-
-Json = dict[str, Any]
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 DEFINITION: Json = {

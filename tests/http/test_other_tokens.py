@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from apiserver.api.features.gates import Features
 from apiserver.api.helpers.config_files import ConfigurationError
+from apiserver.api.objects import Json
 from apiserver.authentication.oidc.configuration import read_again, read_authenticators
 from apiserver.authentication.tokens.service_account_keys import encode
 from apiserver.options.flags import SettingsError
@@ -30,7 +31,6 @@ from tests.support.reviewers import decider
 from tests.support.server import HeldTime, serve
 from tests.support.wire import Wire
 
-Json = dict[str, Any]
 SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 VERSION = "apiserver.config.k8s.io/v1"

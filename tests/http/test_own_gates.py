@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.server import Running, serve
 from tests.support.wire import Answer, Child, Wire
-
-Json = dict[str, Any]
 
 GATE = "--feature-gates=DRAReservedForWorkloads=true"
 ALL = "--runtime-config=api/all=true"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.wire import Child, Wire
 
 PODS = "/api/v1/namespaces/default/pods"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-Json = dict[str, Any]
 
 
 def serving(directory: Any, *flags: str) -> Iterator[Wire]:

@@ -11,13 +11,13 @@ import orjson
 from apiserver.aggregation.client import Answer
 from apiserver.aggregation.descriptions import NOTHING, described
 from apiserver.aggregation.remotes import remote_of
+from apiserver.api.objects import Json
 from apiserver.openapi.gnostic import entries
 from tests.http.test_aggregation import SERVICES, Remote, api_service, remote
 from tests.http.widgets import created, run, running
 
 __all__ = ["remote"]
 
-Json = dict[str, Any]
 PODS = "/apis/metrics.example.com/v1/pods"
 PROTOBUF = {"accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
 OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"

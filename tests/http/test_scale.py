@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.server import serve
 from tests.support.wire import Wire
-
-Json = dict[str, Any]
 
 BASE = "/apis/apps/v1/namespaces/default/deployments"
 SCALE = f"{BASE}/d/scale"

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from tests.support.server import Running, serve
 from tests.support.wire import Answer, Wire
-
-Json = dict[str, Any]
 
 SERVICES = "/api/v1/namespaces/default/services"
 ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"

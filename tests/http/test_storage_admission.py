@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.server import serve
 from tests.support.wire import Wire
-
-Json = dict[str, Any]
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.server import serve
 from tests.support.wire import Wire
 
-Json = dict[str, Any]
 MAPS = "/api/v1/namespaces/default/configmaps"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"

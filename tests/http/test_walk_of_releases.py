@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.wire import Answer, Child, Wire
-
-Json = dict[str, Any]
 
 GROUP = "/apis/resource.k8s.io"
 ALL_33 = (

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, cast
+from typing import cast
 
 import orjson
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.components.in_process import InProcess
 from controllers.runtime.client import Client
@@ -18,7 +19,6 @@ from controllers.runtime.kinds import RESOURCE_CLAIMS, Kind
 from controllers.runtime.transport import Transport
 from tests.support.server import Running, serve
 
-Json = dict[str, Any]
 CLAIM = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {
     "deviceClassName": "gpu"}}]}}}  # fmt: skip
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

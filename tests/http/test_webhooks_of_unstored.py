@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from apiserver.api.objects import Json
 from tests.http.test_admission_webhooks import ALLOW, Asked, asked
 from tests.http.test_live_catalog import created, run
 
-Json = dict[str, Any]
 DEFAULT = "/api/v1/namespaces/default"
 REVIEWS = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"
 EVERYTHING: Json = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.wire import Answer, Child, Wire
 
 PODS = "/api/v1/namespaces/default/pods"
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 ONLY = "spec: Forbidden: only cpu and memory resources are mutable"
-Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

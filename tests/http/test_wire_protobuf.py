@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from apiserver.api import protobuf
 from apiserver.api.codec.codec import decode
 from apiserver.api.errors.status import expired
+from apiserver.api.objects import Json
 from apiserver.api.types import meta
 from apiserver.http.formats.negotiation import ResponseFormat
 from apiserver.http.formats.protobuf import Frames
@@ -44,8 +44,6 @@ from tests.http.protobufs import (
 from tests.support.patience import run_command
 from tests.support.server import serve
 from tests.support.wire import Wire
-
-Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import INT32, STRING, Struct, field
 from apiserver.api.types.meta import TYPE_META, ObjectMeta
 from apiserver.app import Server
@@ -21,7 +22,6 @@ from apiserver.registry.definition.resource import Resource, Subresource, Versio
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.scales import SCALE
 
-Json = dict[str, Any]
 GROUP = "example.com"
 IN_DEFAULT = f"/apis/{GROUP}/v1/namespaces/default/widgets"
 MERGE = {"content-type": "application/merge-patch+json"}

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
+from apiserver.api.objects import Json
 from tests.support.patience import ended, wait_until
 
-Json = dict[str, Any]
 PROGRAM = Path(__file__).with_name("grpcio_driver.py")
 
 

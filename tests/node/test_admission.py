@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.kubelet.pods.admission import NodeAdmission
 from tests.scheduler.objects import a_node, a_pod
 
-Json = dict[str, Any]
 WEB = [{"containerPort": 80, "hostPort": 80}]
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.kubelet.agent import NodeAgent
 from controllers.kubelet.dra.drivers import ClaimId
 from controllers.options.options import Options, PluginDirs, Processes
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json, Kind, key_of
+from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
 from controllers.runtime.transport import NoTransport
 from tests.controllers.oneround import Noted
 from tests.support.patience import become

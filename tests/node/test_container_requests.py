@@ -26,12 +26,12 @@ from wsproto.events import (
     TextMessage,
 )
 
+from apiserver.api.objects import Json
 from controllers.kubelet.run.containers import ProcessContainers
 from controllers.kubelet.run.server import RunServer
 from tests.controllers.oneround import Noted
 from tests.support.patience import become, patience
 
-Json = dict[str, Any]
 VERSIONS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.kubelet.dra.cache import ClaimCache, ClaimInfo
 from controllers.kubelet.dra.checkpoint import CheckpointError, FileCheckpoint, claims_of, document, open_document
 from controllers.kubelet.dra.drivers import PreparedDevice
 from controllers.kubelet.emulation.annotations import devices_of, missing_images
 from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults, device_faults
 from kubedra.profiles.pools import Pool
-
-Json = dict[str, Any]
 
 
 def node(**marks: str) -> Json:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import CORE_EVENTS, DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 DRIVER = "gpu.example.com"
 MARK = "kubedra.dev"
 CLASS = {

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.kubelet.dra.cache import ClaimCache, ClaimInfo
 from controllers.kubelet.dra.drivers import PreparedDevice
 from controllers.kubelet.dra.health import FILE_NAME, TIMEOUT, Health, HealthCache, container_statuses, pods_of, report
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.kubelet.dra.checkpoint import CheckpointError, FileCheckpoint
 from controllers.kubelet.dra.drivers import ClaimId, DriverCallError, DriverMissingError, Prepared, PreparedDevice
 from controllers.kubelet.dra.manager import DraError, DraFeatures, DraManager
 from controllers.kubelet.dra.metrics import DraMetrics
 
-Json = dict[str, Any]
 GPU, NIC = "gpu.example.com", "nic.example.com"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.emulation.addresses import PodAddresses
@@ -19,7 +20,6 @@ from controllers.runtime.times import go_time, parse_time
 from tests.controllers.oneround import Noted, Told
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 NODE = {
     "metadata": {"name": "n", "labels": {}},
     "status": {"addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "172.18.0.9"}],

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.kubelet.agent import NodeAgent
 from controllers.kubelet.dra.checkpoint import NoCheckpoint
 from controllers.kubelet.dra.emulated import EmulatedDrivers
@@ -20,7 +21,7 @@ from controllers.kubelet.kubelet import Host, Kubelet
 from controllers.options.options import Options
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import LEASES, NODES, PODS, RESOURCE_CLAIMS, Json
+from controllers.runtime.kinds import LEASES, NODES, PODS, RESOURCE_CLAIMS
 from tests.scheduler.objects import a_claim, a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run

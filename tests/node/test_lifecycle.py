@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.kubelet.pods import status as podstatus
 from controllers.kubelet.pods.containers import EmulatedContainers
 from controllers.kubelet.pods.lifecycle import step
 
-Json = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
 

@@ -12,13 +12,13 @@ from typing import Any
 import grpc
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.plane.node_process import NodeProcess
 from kubedra.pytest_plugin import Kube
 from tests.node.driver_process import DriverProcess
 from tests.node.grpcio_driver import M
 from tests.support.patience import wait_until
 
-Json = dict[str, Any]
 DRIVER = "gpu.example.com"
 CLASS = {
     "apiVersion": "resource.k8s.io/v1",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.dra.metrics import DraMetrics
 from controllers.kubelet.grpc.host import HostOptions, PluginHost
@@ -17,7 +18,7 @@ from controllers.kubelet.grpc.plugins import Plugin, Plugins
 from controllers.runtime.client import Client
 from tests.conformance.draapi import Api
 from tests.node.driver_process import DriverProcess
-from tests.node.test_dra_manager import Json, pod
+from tests.node.test_dra_manager import pod
 from tests.support.patience import become
 
 DRIVER = "gpu.example.com"

@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509 import load_der_x509_csr
 
+from apiserver.api.objects import Json
 from apiserver.resources.certificates.podkeys import check_key
 from apiserver.runtime import clock
 from controllers.kubelet.pods.certificates import PodCertificates, make_key
@@ -20,7 +21,6 @@ from kubedra.runtime import private_files as private
 from tests.node.test_kubelet_rounds import NODE, Node, at, pod
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 HERE: Json = {**NODE, "metadata": {**NODE["metadata"], "uid": "n-u"}}  # type: ignore[dict-item]
 #: What stands around a certificate does not come into files, nor does another name or form of it.
 CHAIN = "by {}\n-----BEGIN CERTIFICATE-----\nA: b\n\n{}\n-----END CERTIFICATE-----\nend"

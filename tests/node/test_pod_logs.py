@@ -7,10 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.client.client import ApiError
 from kubedra.pytest_plugin import Kube
-
-Json = dict[str, Any]
 
 
 def a_pod(**marks: str) -> Json:

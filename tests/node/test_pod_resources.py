@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.kubelet.dra.cache import ClaimInfo
 from controllers.kubelet.dra.drivers import DriverCallError, PreparedDevice
 from controllers.kubelet.dra.manager import DraError
@@ -23,7 +24,6 @@ from kubedra.driver.messages import Empty
 from tests.node.grpcio_driver import M
 from tests.support.patience import become, patience
 
-Json = dict[str, Any]
 DEVICES = (PreparedDevice("pool", "d0", (), ("v/c=0", "v/c=1")), PreparedDevice("pool", "d1", (), (), "shared"))
 
 

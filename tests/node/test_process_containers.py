@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.pods.containers import KILLED, ContainerError, End
@@ -20,7 +21,6 @@ from controllers.kubelet.run.process import Process
 from tests.controllers.oneround import Noted
 from tests.support.patience import become
 
-Json = dict[str, Any]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SLEEP = ("/bin/sleep", "60")
 

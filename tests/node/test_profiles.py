@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from kubedra import ControlPlane, profiles
@@ -15,8 +15,6 @@ from kubedra.profiles.capture import profile_of
 from kubedra.profiles.pools import check
 from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
-
-Json = dict[str, Any]
 
 
 @pytest.mark.parametrize("name", profiles.names())

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from apiserver.api.objects import Json
 from controllers.manager.manager import COMPONENTS
 from controllers.runtime.kinds import NODES, PODS, Kind
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT.parent / "shared" / "real"
 PAGE = ROOT / "docs" / "reference" / "manifests.md"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.kubelet.emulation.publishing import EmulatedSlices
-from controllers.runtime.kinds import RESOURCE_SLICES, Json, key_of
+from controllers.runtime.kinds import RESOURCE_SLICES, key_of
 from tests.controllers.oneround import Noted, imagined
 from tests.support.virtual import run
 

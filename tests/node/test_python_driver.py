@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.driver import Claim, Driver
 from kubedra.driver.metadata import DeviceMetadata
 from kubedra.driver.sockets import SocketServer
@@ -19,8 +20,6 @@ from kubedra.pytest_plugin import Kube
 from tests.node.grpcio_driver import M
 from tests.node.test_node_process import CLAIM_SPEC, CLASS, DRIVER, TEMPLATE, a_pod
 from tests.support.patience import patience, wait_until
-
-Json = dict[str, Any]
 
 
 class Gpus(Driver):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.emulation.registration import CAPACITY, Registration
 from controllers.options.options import Options
@@ -19,7 +20,6 @@ from controllers.runtime.transport import NoTransport
 from tests.controllers.oneround import Noted
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 LABELS = {"kubernetes.io/hostname": "n", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 

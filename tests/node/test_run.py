@@ -15,6 +15,7 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, Request
 
+from apiserver.api.objects import Json
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from controllers.kubelet.pods.containers import ContainerError
@@ -25,8 +26,6 @@ from kubedra.client.client import ApiError, Client
 from kubedra.driver import Driver
 from kubedra.plane.node_process import NodeProcess
 from tests.support.patience import wait_until
-
-Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

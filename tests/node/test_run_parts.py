@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.kubelet.pods.containers import ContainerError
 from controllers.kubelet.pods.environment import environment, field_of, references, resource_of
 from controllers.kubelet.run.volumes import furnish
-
-Json = dict[str, Any]
 
 
 def encoded(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.requests import claim_names, container_claim_names, container_requests, extended_claim_of
 from controllers.kubelet.pods.containers import ContainerError
@@ -19,8 +20,6 @@ from controllers.kubelet.run import process as module
 from controllers.kubelet.run.cdi import edits_of
 from controllers.kubelet.run.process import Log, Process
 from tests.support.patience import patience
-
-Json = dict[str, Any]
 
 
 class Started:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.driver.publisher import Publisher
 from kubedra.profiles.pools import Owner, Pool, PoolError, check, plan, split
 from kubedra.pytest_plugin import Kube
 
-Json = dict[str, Any]
 DRIVER = "gpu.example.com"
 OWNER = Owner("n1", "n1-uid")
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.server import Running, serve
-
-Json = dict[str, Any]
 
 REPLICAS = {"type": "integer", "minimum": 0, "maximum": 0, "default": 0}
 EITHER = [{"type": "integer"}, {"type": "string"}]

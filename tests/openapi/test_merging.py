@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.openapi.merging import below, merged
 
-Json = dict[str, Any]
 KINDS = "x-kubernetes-group-version-kind"
 
 

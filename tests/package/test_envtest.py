@@ -14,7 +14,6 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -22,10 +21,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from apiserver.api.objects import Json
 from kubedra.command.envtest import assets
 from tests.support.patience import run_command, wait_until
-
-Json = dict[str, Any]
 
 
 class Authority:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra import ApiError, Client
 from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
 from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.wire import Child
 
-Json = dict[str, Any]
 V1 = "client.authentication.k8s.io/v1"
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client as ComponentClient
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.transport import TransportError
@@ -21,7 +22,6 @@ from tests.http.authorities import Authority
 from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.wire import Child
 
-Json = dict[str, Any]
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.client.client import ApiError, Client
-
-Json = dict[str, Any]
 
 
 def a_role(name: str) -> Json:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra import ControlPlane
 from kubedra.client.client import Client
 from kubedra.client.clock import Clock
 from tests.support.ports import free_port
 
-Json = dict[str, Any]
 PODS = 30
 TAINT = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 TOLERATION = {"key": "broken", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}

@@ -5,18 +5,17 @@ from __future__ import annotations
 import http.client
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra import ControlPlane
 from kubedra.client.client import ApiError
 from kubedra.client.clock import Clock, RealTimeError
 from kubedra.plane.control_plane import StartError
 from kubedra.pytest_plugin import Kube
 
-Json = dict[str, Any]
 virtual = pytest.mark.kube(clock="virtual")
 
 

@@ -18,6 +18,7 @@ import pytest
 from apiserver.admission.plugins.registered import build
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.api.types.coordination import Lease
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.core.namespaces import Namespace
@@ -42,7 +43,6 @@ from apiserver.storage import open_log
 from apiserver.storage.watchcache.cache import Entry
 from apiserver.storage.watchcache.watchcache import WatchCache
 
-Json = dict[str, Any]
 ADMIN = User("admin", groups=("system:masters",))
 
 

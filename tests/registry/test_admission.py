@@ -14,9 +14,9 @@ from apiserver.admission.plugins.priority import Priority
 from apiserver.admission.plugins.registered import BUILT, DEFAULT_ON, ORDER, build, conflicting, select
 from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Chain, Plugin
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 

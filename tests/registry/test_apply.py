@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import ANY, BOOL, INT32, INT64, QUANTITY, STRING, ListOf, MapOf, Struct, field
 from apiserver.registry.fields.merge import check, merge, named, remove
 from apiserver.registry.fields.set import paths, without
 from apiserver.registry.fields.walk import ABSENT, stated, walker_of
 from apiserver.storage.log.types import Write
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 APPLY = "application/apply-patch+yaml"
 

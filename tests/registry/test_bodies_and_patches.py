@@ -10,13 +10,13 @@ import pytest
 
 from apiserver.api.codec.bodies import loads
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema.language import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.registry.body.decode import summary, warnings_of
 from apiserver.registry.body.unstructured import misfit, restored
 from apiserver.registry.verbs.patch import JsonPatch
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 MERGE = "application/merge-patch+json"

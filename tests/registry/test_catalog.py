@@ -15,7 +15,6 @@ from apiserver.registry.definition.resource import Resource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.storage.log.types import Write
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 THING = Struct("io.test.v1.Thing", (field("metadata", 1, ObjectMeta), field("text", 2, STRING)))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Hub, Json
 from apiserver.api.schema.language import STRING, Struct, field
-from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import read
 from apiserver.registry.catalog.catalog import Catalog
@@ -19,7 +19,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.registry.store.conversion import Shown, marked, stored_as, unmarked
 from apiserver.storage.watchcache.entry import Event
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 

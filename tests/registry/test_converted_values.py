@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Hub
 from apiserver.api.schema.language import (
     ANY,
     BOOL,
@@ -21,7 +22,6 @@ from apiserver.api.schema.language import (
     TIME,
     Scalar,
 )
-from apiserver.api.schema.objects import Hub
 from apiserver.registry.body.convert import encode_stored
 from apiserver.registry.body.unstructured import misfit, restored
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
 from apiserver.registry.definition.options import DeleteOptions
 from apiserver.registry.store.admission import Attributes, Handlers, Plugin
@@ -16,7 +17,6 @@ from apiserver.registry.verbs.delete import delete_object
 from apiserver.request.messages import User
 from apiserver.storage.log.types import Write
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.registry.definition.options import DeleteOptions, Preconditions
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.registry.verbs.delete import _check_preconditions, _plan, options_of
 from apiserver.request.messages import Request, User
 
-Json = dict[str, Any]
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 

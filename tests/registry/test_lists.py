@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.selection import labels_of
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 

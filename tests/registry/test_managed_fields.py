@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.definition.metadata import manager_name, validate_metadata
 from apiserver.registry.fields.managers import (
     MAX_UPDATE_MANAGERS,
@@ -19,7 +20,6 @@ from apiserver.registry.fields.managers import (
     keep_times,
 )
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.definition import metadata as rules
-
-Json = dict[str, Any]
 
 FINE: Json = {"name": "a", "namespace": "n"}
 OWNER: Json = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.numbers import parse_int64, parse_uint64
 from apiserver.registry.definition import options as read
 from apiserver.request.messages import Request, User
 
-Json = dict[str, Any]
 Params = dict[str, list[str]]
 
 

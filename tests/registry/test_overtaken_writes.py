@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Handlers, Plugin, Reinvocation
 from apiserver.registry.verbs.replace import replace_object
 from apiserver.request.messages import User
 from apiserver.storage.log.types import KeyMissing, RevisionConflict
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.verbs.patch import _problems_of_operations
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 APPLY, STRATEGIC, MERGE, OPERATIONS = (

@@ -9,14 +9,13 @@ import pytest
 
 from apiserver.api.errors.field_errors import Path, invalid
 from apiserver.api.errors.status import StatusError
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.registry.definition.resource import Projection
 from apiserver.registry.fields.managers import Manager, Owned, encode
 from apiserver.registry.fields.set import of_paths
 from apiserver.registry.store.projection import Projector
 from apiserver.resources.common.scales import SCALE
 
-Json = dict[str, Any]
 NOW, THEN = "2025-01-02T03:04:05Z", "2024-01-01T00:00:00Z"
 
 

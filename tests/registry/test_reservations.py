@@ -15,13 +15,13 @@ import pytest
 from apiserver.admission.plugins.registered import build
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.registry.catalog.catalog import Catalog
 from apiserver.registry.store.store import Registry
 from apiserver.storage import open_log
 from apiserver.storage.watchcache.watchcache import WatchCache
 from tests.registry.conftest import CATALOG, Clock, World
 
-Json = dict[str, Any]
 LEASE = {"metadata": {"name": "l"}}
 
 

@@ -9,11 +9,10 @@ import orjson
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import parse_fields, parse_labels
 from apiserver.registry.definition.options import ListOptions
 from apiserver.registry.verbs.selection import check_fields, index_terms, labels_of, select
-
-Json = dict[str, Any]
 
 
 def kind(*, namespaced: bool = True, style: str = "known", **labels: Any) -> Any:

@@ -14,7 +14,6 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import Features
 from apiserver.registry.verbs.shards import ShardError, parse_shards
 
-Json = dict[str, Any]
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
 #: FNV-1a of 64 bits, from the reference values of its authors (draft-eastlake-fnv, appendix C).

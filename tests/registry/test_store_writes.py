@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import normalizer_of, written
@@ -19,7 +20,6 @@ from apiserver.registry.definition.metadata import generate_name
 from apiserver.registry.definition.random_source import Chance
 from tests.registry.conftest import shown
 
-Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from apiserver.api.codec.codec import decode
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.registry.body.convert import normalizer_of
 from apiserver.registry.catalog.served import known
 from apiserver.registry.definition.authority import Decision, Question
@@ -19,8 +19,6 @@ from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Resource
 from apiserver.request.messages import User
 from apiserver.resources import CATALOG
-
-Json = dict[str, Any]
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 def pod(container: Json | None = None, **spec: Any) -> Json:

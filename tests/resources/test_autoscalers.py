@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 KIND = "horizontalpodautoscalers"
 TARGET: Json = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}

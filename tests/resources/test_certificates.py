@@ -22,11 +22,10 @@ from apiserver.admission.plugins.certificates import (
     ClusterTrustBundleAttest,
 )
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Handlers, Plugin
 from apiserver.registry.verbs.pipeline import validate
 from tests.resources.conftest import NOW, Judge
-
-Json = dict[str, Any]
 
 KIND, BUNDLES = "certificatesigningrequests", "clustertrustbundles"
 KEY = ec.generate_private_key(ec.SECP256R1())

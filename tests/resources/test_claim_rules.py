@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 def claim(*requests: Json, **devices: Any) -> Json:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 SPEC: Json = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
 RESULT: Json = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d0"}

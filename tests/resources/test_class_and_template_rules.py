@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 CONFIG: Json = {"opaque": {"driver": "gpu.example.com", "parameters": {}}}
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.resources import CATALOG
 from apiserver.resources.core.events import from_hub, to_hub
 from tests.resources.conftest import find
-
-Json = dict[str, Any]
 
 
 def test_a_namespace_starts_active_with_its_finalizer_and_its_name_as_label(judge: Any) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.api.values.cron_schedules import ScheduleError, check_location, parse_schedule
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 
 def cron_job(job: Json | None = None, **spec: Any) -> Json:

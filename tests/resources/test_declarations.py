@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from apiserver.api.features.gates import RELEASES
+from apiserver.api.objects import Json
 from apiserver.resources import CATALOG
 from tests.support.server import Running, serve
 
-Json = dict[str, Any]
 Release = tuple[int, int] | None
 DECLARED: dict[str, Json] = json.loads(Path(__file__).with_name("declared.json").read_text())
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

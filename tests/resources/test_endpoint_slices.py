@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 
 def slice_of(kind: str = "IPv4", *endpoints: Json, **more: Any) -> Json:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.resources.flowcontrol.bootstrap import LEVELS, MANDATORY_LEVELS, MANDATORY_SCHEMAS, SCHEMAS
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 GROUP: Json = {"kind": "Group", "group": {"name": "g"}}
 EVERYTHING: Json = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}

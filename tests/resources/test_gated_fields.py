@@ -10,14 +10,13 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from apiserver.api.features.gates import GATES, Features
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import ITEMS, VALUES, Place, places_of
 from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
 from apiserver.registry.definition.resource import Resource, Version
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 #: What makes a stored object use a feature whose rule looks at more than the field.
 COMPANIONS: Final[dict[str, Json]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 def claim(request: Json, **devices: Any) -> Json:

@@ -9,14 +9,13 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from apiserver.api.features.gates import GATES
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
 from apiserver.api.schema.limits import Immutable
 from apiserver.registry.definition.resource import Resource
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import FULL
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 #: Another value of each scalar than that of `FULL`.
 OTHER: Final[dict[str, Any]] = {

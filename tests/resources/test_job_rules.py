@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.registry.definition.options import DeleteOptions
 from tests.resources.conftest import Judge, find
-
-Json = dict[str, Any]
 
 
 def job(pod: Json | None = None, **spec: Any) -> Json:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.registry.definition.table import row_of
 from tests.resources.conftest import NOW, Judge, find
-
-Json = dict[str, Any]
 
 
 def endpoints(*addresses: str, **port: Any) -> Json:

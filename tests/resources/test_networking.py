@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.api.values.names import object_name
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 BACKEND: Json = {"service": {"name": "s", "port": {"number": 80}}}
 

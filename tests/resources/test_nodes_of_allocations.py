@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.request.messages import User
 from apiserver.resources.devices.claims import _node_of_allocation, authorize_devices
 from tests.resources.conftest import Judge
 
-Json = dict[str, Any]
 NAME: Json = {"key": "metadata.name", "operator": "In", "values": ["n"]}
 LABEL: Json = {"key": "zone", "operator": "In", "values": ["a"]}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.resources.core.nodes import NODES
 from apiserver.resources.pods.warnings import pod_warnings, status_warnings
 from tests.resources.pods import errors, pod
 from tests.resources.test_tolerations import templates
 
-Json = dict[str, Any]
 GATE = "StrictIPCIDRValidation"
 ZEROS = "must not have leading 0s"
 SPEC = {"dnsConfig": {"nameservers": ["010.0.0.1"]}, "hostAliases": [{"ip": "::ffff:1.2.3.4", "hostnames": ["a"]}]}

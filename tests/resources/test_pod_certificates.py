@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from apiserver.admission.plugins.pod_certificates import pod_certificate_request
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes
 from tests.resources.conftest import NOW, Judge
-
-Json = dict[str, Any]
 
 KIND = "podcertificaterequests"
 KEY, OTHER, SMALL = (ec.generate_private_key(curve) for curve in (ec.SECP256R1(), ec.SECP256R1(), ec.SECP224R1()))

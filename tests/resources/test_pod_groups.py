@@ -13,6 +13,7 @@ import pytest
 
 from apiserver.api.codec.codec import decode, encode
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.api.protobuf import decode as from_protobuf
 from apiserver.api.protobuf import encode as to_protobuf
 from apiserver.registry.catalog.served import parse_runtime_config, served
@@ -20,8 +21,6 @@ from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
 from tests.resources.conftest import Judge, find
 from tests.support.server import Running, serve
-
-Json = dict[str, Any]
 
 ALL = {
     "GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": True, "WorkloadAwarePreemption": True,

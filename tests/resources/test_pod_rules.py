@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.field_errors import FieldError, Path, required
+from apiserver.api.objects import Json
 from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.validspecs import MIRROR, ValidSpecs
 from tests.resources.conftest import find
 from tests.resources.pods import errors, pod
-
-Json = dict[str, Any]
 
 
 def test_a_minimal_pod_gets_upstreams_defaults(judge: Any) -> None:

@@ -10,8 +10,6 @@ import pytest
 from tests.resources.conftest import find
 from tests.resources.pods import pod
 
-Json = dict[str, Any]
-
 
 def test_a_gated_pod_waits_with_a_condition(judge: Any) -> None:
     stored, _ = judge.create("pods", pod(schedulingGates=[{"name": "example.com/g"}]))

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.support.server import Running, serve
-
-Json = dict[str, Any]
 
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PODS = "/api/v1/namespaces/default/pods"

@@ -11,11 +11,10 @@ import pytest
 
 from apiserver.api.codec.codec import decode
 from apiserver.api.features.gates import FeatureError, Features
+from apiserver.api.objects import Json
 from apiserver.api.protobuf import decode as from_protobuf
 from apiserver.api.protobuf import encode as to_protobuf
 from tests.resources.conftest import find
-
-Json = dict[str, Any]
 
 GATE = "DRAReservedForWorkloads"
 JOB: Json = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "u1"}

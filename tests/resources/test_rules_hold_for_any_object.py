@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.api.codec.codec import decode
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
 from apiserver.cel import compile as compile_expression
 from apiserver.cel import device_environment
 from apiserver.resources import CATALOG
 from tests.resources.conftest import NOW, Judge
-
-Json = dict[str, Any]
 
 # The first compilation sets up the engine, which is no business of a single example.
 compile_expression("true", device_environment((1, 36), {}, stored=False))

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 
 def api(**spec: Any) -> Json:

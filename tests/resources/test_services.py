@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.resources.services.ranges import AddressRange, PortRange
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 PORTS: list[Json] = [{"port": 80}]
 ADDRESS: Json = {"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ipFamilies": ["IPv4"]}

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.resources.devices import v1beta1
-
-Json = dict[str, Any]
 
 
 def slice_of(*devices: Json, **spec: Any) -> Json:

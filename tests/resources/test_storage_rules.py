@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from tests.resources.conftest import Judge
-
-Json = dict[str, Any]
 
 
 def changed(judge: Judge, plural: str, old: Json, **parts: Any) -> list[str]:

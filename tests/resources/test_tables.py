@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.registry.definition.table import row_of, row_of_entry, table_of
 from apiserver.resources import CATALOG
 from apiserver.storage.log.types import Record
 from apiserver.storage.watchcache.entry import Entry
 from tests.resources.conftest import find
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 CREATED = "2026-01-01T00:00:00Z"
 

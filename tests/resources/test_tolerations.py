@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.helpers.tolerations import COMPARISON_GATE, tolerates
+from apiserver.api.objects import Json
 from tests.resources.pods import errors, pod
 
-Json = dict[str, Any]
 SUPPORTED = 'supported values: "Equal", "Exists", "Lt", "Gt"'
 FORM, RANGE = "must be a valid decimal integer in canonical form", "value out of range"
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeSpec
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.api.validation.internal_values import internal
 from apiserver.registry.definition.table import row_of
 from tests.resources.conftest import NOW, Judge, find
-
-Json = dict[str, Any]
 
 STAMP = "2026-01-02T03:04:05Z"
 CSI = {"driver": "csi.example.com", "volumeHandle": "v"}

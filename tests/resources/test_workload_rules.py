@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.codec.codec import DecodeError
+from apiserver.api.objects import Json
 from apiserver.registry.definition.table import row_of
 from tests.resources.conftest import NOW, Judge, find
-
-Json = dict[str, Any]
 
 KINDS = ("deployments", "replicasets", "statefulsets", "daemonsets")
 LABELS = {"app": "x"}

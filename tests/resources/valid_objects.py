@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 _NAMES = st.sampled_from(["a", "b-1", "gpu", "x" * 63])
 _DRIVERS = st.sampled_from(["d.example.com", "gpu.example.com"])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.events import CoreEventRecorder, EventRecorder
 from controllers.runtime.kinds import CORE_EVENTS, EVENTS, NAMESPACES, PODS, Kind
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import run
-
-Json = dict[str, Any]
 
 
 async def events(world: World, kind: Kind, wanted: Callable[[list[Json]], bool]) -> list[Json]:

@@ -14,7 +14,6 @@ from controllers.runtime.transport import TransportError
 from tests.controllers.oneround import Noted
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 OTHER = {**POD, "metadata": {**POD["metadata"], "name": "q", "uid": "v"}}  # type: ignore[dict-item]
 

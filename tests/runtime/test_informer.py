@@ -12,13 +12,12 @@ from urllib.parse import parse_qs
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import PODS, RESOURCE_SLICES
 from controllers.runtime.transport import TransportError
 from tests.support.virtual import passes, run
-
-Json = dict[str, Any]
 
 
 def a_pod(name: str, version: int, **labels: str) -> Json:

@@ -23,7 +23,6 @@ from controllers.runtime.kinds import LEASES, NAMESPACES, SERVICE_ACCOUNTS, Kind
 from controllers.runtime.transport import TransportError
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 SERVER = "http://server"
 EVENTS = Kind("", "v1", "events", "Event")
 COMPONENTS = ("serviceaccount-controller",)

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.manager.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.manager.start import main
 from controllers.runtime.client import Client
@@ -24,8 +24,6 @@ from kubedra.kubeconfig.reader import Cluster, KubeconfigError, read_kubeconfig
 from tests.scheduler.objects import a_node
 from tests.support.patience import communicate, patience
 from tests.support.wire import ROOT, Child, environment
-
-Json = dict[str, Any]
 
 
 def config_map(name: str) -> Json:

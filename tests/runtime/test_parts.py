@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.backoff import Backoff
 from controllers.runtime.client import Client
 from controllers.runtime.conditions import condition_of, condition_patch, with_condition
@@ -23,7 +23,6 @@ from controllers.runtime.transport import NoTransport
 from controllers.runtime.workqueue import Resync, Workqueue
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 OLD, NOW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
 
 

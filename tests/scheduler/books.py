@@ -5,18 +5,17 @@ given away, and the scheduler's own book, which is kept by events, says the same
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
 
 from apiserver.api.helpers.pod_requests import pod_requests
+from apiserver.api.objects import Json
 from apiserver.storage.log.types import Record
 from controllers.allocator import Allocated
 from controllers.allocator.devices import DeviceID
 from controllers.resourceclaims.pods import FINALIZER
 from controllers.scheduler.dra.claims import ClaimCache
 
-Json = dict[str, Any]
 _OVER = ("Succeeded", "Failed")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
     NODES,
@@ -20,7 +20,6 @@ from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice, near
 from tests.scheduler.situations import DRIVERS, GPU, Situation, device_class
 from tests.scheduler.volumesituations import storage_class, volume, volume_claim
 
-Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 _HARD = {"key": "hard", "value": "v", "effect": "NoSchedule"}
 

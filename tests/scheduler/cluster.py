@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, from_labels
 from controllers.allocator import Allocator
 from controllers.scheduler.config.arguments import DEFAULTS, Arguments
@@ -25,8 +25,6 @@ from controllers.scheduler.framework.status import FitError
 from controllers.scheduler.state.affected_nodes import DeviceReach
 from controllers.scheduler.state.nodes import Cache, Nominator
 from controllers.scheduler.state.pod_info import PodInfo
-
-Json = dict[str, Any]
 
 
 class Cluster:

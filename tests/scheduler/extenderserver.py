@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 class Played:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from apiserver.api.objects import Json
 from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.situations import DRIVERS, GPU, Situation, device_class
 
-Json = dict[str, Any]
 DRIVER = DRIVERS["gpu"]
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
+from apiserver.api.objects import Json
 from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
 from tests.scheduler.situations import DRIVERS, Situation, device_class, priority_class
 
-Json = dict[str, Any]
 #: What has to be on.
 GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 PREEMPTION = f"{GATES},WorkloadAwarePreemption=true"

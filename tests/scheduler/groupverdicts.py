@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import POD_GROUPS, PODS
 from tests.scheduler.situations import Situation
@@ -13,7 +14,6 @@ from tests.scheduler.verdicts import bare, items, prepare
 from tests.scheduler.world import scheduled
 from tests.support.patience import Deadline
 
-Json = dict[str, Any]
 #: Two members of a group that share a claim are bound at the same time, and one of them fails (docs/fidelity.md). Or
 #: they are placed where its devices are not reached: then one is left behind, or bound where it cannot run.
 _DEFECT = "got allocated elsewhere in the meantime"

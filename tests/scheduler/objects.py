@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 _numbers = count(1)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
+from apiserver.api.objects import Json
 from tests.scheduler.objects import a_claim, a_node, a_pod
 from tests.scheduler.situations import Situation, budget, cluster, pod, priority_class
 
-Json = dict[str, Any]
 _ZONE = "topology.kubernetes.io/zone"
 _KEYS = (_ZONE, "disk", "generation", "absent")
 _VALUES = {_ZONE: "abc", "disk": ("ssd", "hdd"), "generation": ("1", "7", "30", "old"), "absent": ("x",)}

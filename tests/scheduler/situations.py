@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -24,7 +24,6 @@ from controllers.runtime.kinds import (
 )
 from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
 
-Json = dict[str, Any]
 GPU, NIC = "example.com/gpu", "example.com/nic"
 OTHERS = (
     PRIORITY_CLASSES, POD_GROUPS, PODS, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, SERVICES,

@@ -13,11 +13,11 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from kubedra.kubeconfig.reader import read_kubeconfig
@@ -31,7 +31,6 @@ from tests.scheduler.volumesituations import volumes_and_claims
 from tests.support.patience import ended
 from tests.support.wire import Child
 
-Json = dict[str, Any]
 KUBE_SCHEDULER = shutil.which("kube-scheduler")
 CONTROLLERS = (
     "resourceclaim-controller,namespace-controller,garbage-collector-controller,"

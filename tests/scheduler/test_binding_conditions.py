@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.situations import priority_class
@@ -14,7 +14,6 @@ from tests.scheduler.test_configuration import document, parse, profile
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
 
 

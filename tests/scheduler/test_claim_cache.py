@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError, conflict
+from apiserver.api.objects import Json
 from controllers.allocator import Allocated
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -17,7 +18,6 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 DEVICE = ("gpu.example.com", "n", "gpu-0")
 
 

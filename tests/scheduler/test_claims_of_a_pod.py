@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.times import go_time
 from controllers.scheduler.dra.claim_state import has_binding_conditions, is_deallocation, readiness
@@ -25,7 +26,6 @@ from tests.scheduler.objects import a_claim, a_pod, info
 from tests.scheduler.test_evaluate import devices, with_claim
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 DRIVER = "gpu.example.com"
 LONG_AGO = "2020-01-01T00:00:00Z"
 

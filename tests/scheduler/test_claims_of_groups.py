@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World
 from tests.support.virtual import run
-
-Json = dict[str, Any]
 
 GATES = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
 ENTRY = {"name": "shared", "resourceClaimName": "c"}

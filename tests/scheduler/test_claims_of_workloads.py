@@ -3,14 +3,12 @@ controller, eviction and node agent make of the reference, alone and beside pods
 
 from __future__ import annotations
 
-from typing import Any
-
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, JOBS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 GATE = "DRAReservedForWorkloads=true"
 JOB = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "u-train"}
 OTHERS_JOB = {"apiGroup": "example.com", "resource": "trainings", "name": "train", "uid": "u-train"}

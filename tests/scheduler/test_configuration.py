@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import EVENTS, PODS
 from controllers.scheduler.config.arguments import Arguments, read_arguments
 from controllers.scheduler.config.configuration import Configuration, parse
@@ -25,7 +26,6 @@ from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 from tests.support.wire import ROOT, command, environment
 
-Json = dict[str, Any]
 ENABLED = Features().enabled
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.scheduler.cycle.evaluate import Evaluator
 from controllers.scheduler.framework.framework import Cycle, Plugin, PluginError
 from controllers.scheduler.framework.status import Diagnosis, SchedulingError
@@ -15,9 +16,6 @@ from controllers.scheduler.state.nodes import Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info, node_affinity, term
-
-Json = dict[str, Any]
-
 
 NO_SCHEDULE = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from controllers.scheduler.dra.extended_resources import ClassNames, RequestBuilder, special_claim
@@ -19,7 +20,6 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, in
 from tests.scheduler.world import World
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 NO_DEVICES = (

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.scheduler.config.configuration import parse
 from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.cycle.evaluate import Evaluator
@@ -19,7 +20,6 @@ from tests.scheduler.cluster import Cluster
 from tests.scheduler.extenderserver import extender
 from tests.scheduler.objects import a_node, info
 
-Json = dict[str, Any]
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 

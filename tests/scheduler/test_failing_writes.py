@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.handlers.faults import Faults, Match, Rule
 from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -19,7 +20,6 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 FINALIZER = "resource.kubernetes.io/delete-protection"
 FAILED = "an error on the server prevented the request from succeeding"
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 GATES = "GenericWorkload=true,GangScheduling=true"
 TOPOLOGY = f"{GATES},TopologyAwareWorkloadScheduling=true"
 TOO_FEW = (

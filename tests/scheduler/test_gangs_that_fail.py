@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from controllers.runtime.kinds import NODES, POD_GROUPS, PODS
@@ -16,7 +14,6 @@ from tests.scheduler.test_gangs import GATES, TOPOLOGY, condition, group, member
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 ONE_RACK = {"topology": [{"key": "rack"}]}
 UNKNOWN = "cannot determine domain for already scheduled pods: "
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from apiserver.api.helpers.tolerations import COMPARISON_GATE
+from apiserver.api.objects import Json
 from controllers.kubelet.pods.admission import NodeAdmission
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
@@ -30,7 +30,6 @@ from tests.scheduler.situations import priority_class
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 PLUGIN = node_resources_fit()
 FIT = PLUGIN.name
 RULES = "DRADeviceTaintRules"

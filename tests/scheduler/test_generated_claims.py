@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
     CORE_EVENTS,
     DEVICE_CLASSES,
@@ -18,7 +19,6 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 TEMPLATE = {
     "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "t", "namespace": "ns"},
     "spec": {"spec": a_claim("c")["spec"]},

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import DISRUPTION_BUDGETS, POD_GROUPS, PODS
 from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.situations import PRIORITY_CLASSES, priority_class
@@ -14,7 +15,6 @@ from tests.scheduler.test_gangs import condition, group, member, nodes
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 GATES = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
 NOT_ALONE = "preemption: not eligible due to workload aware preemption enabled"
 Scenario = Callable[[World], Awaitable[None]]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import from_object
 from controllers.scheduler.framework.events import ClusterEvent, Event, node_events, pod_events
 from controllers.scheduler.framework.framework import hints_of
@@ -14,7 +15,6 @@ from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, near, node_affinity, term
 
-Json = dict[str, Any]
 HINTS = {plugin.name: hints_of(plugin) for plugin in Cluster().evaluator.plugins}
 NO_SCHEDULE = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
 PREFER = [{"key": "k", "effect": "PreferNoSchedule"}]

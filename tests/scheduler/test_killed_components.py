@@ -7,10 +7,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.components.in_process import InProcess
 from controllers.manager.manager import Manager
@@ -24,7 +24,6 @@ from tests.scheduler.objects import a_claim, a_pod
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 PROCESSES = (
     ("scheduler",),
     ("resourceclaim-controller",),

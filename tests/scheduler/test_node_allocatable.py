@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.helpers.pod_requests import CLAIM_STATUSES
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_class, a_node, a_pod, a_slice
 from tests.scheduler.situations import priority_class
@@ -14,7 +15,6 @@ from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 GATE = "DRANodeAllocatableResources=true"
 TWO_CORES = {"cpu": {"allocationMultiplier": "2"}}
 PART_OF_MEMORY = {"memory": {"capacityKey": "bytes", "allocationMultiplier": "0.5"}}

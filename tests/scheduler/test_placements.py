@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import POD_GROUPS, PODS
 from controllers.scheduler.config.arguments import DEFAULTS, Arguments
 from controllers.scheduler.framework.framework import Placement
@@ -17,7 +18,6 @@ from tests.scheduler.test_gangs import TOPOLOGY, group, member, nodes
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 GPU = "example.com/gpu"
 BOTH = (("cpu", 1), ("memory", 1))
 

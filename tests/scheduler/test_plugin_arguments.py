@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.scheduler.config.arguments import CPU_AND_MEMORY, Arguments, read_arguments
 from controllers.scheduler.config.configuration import ProfileSettings
 from controllers.scheduler.config.fields import ConfigurationError
 
-Json = dict[str, Any]
 STORAGE = "StorageCapacityScoring"
 LINE = [{"utilization": 0, "score": 1}, {"utilization": 100, "score": 10}]
 FIT = "NodeResourcesFit"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import NODES, PODS
 from controllers.scheduler.cycle.watching import node_comparison
 from controllers.scheduler.framework.events import ClusterEvent, Event
@@ -23,7 +24,6 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 RACK = "example.com/rack"
 WRONG_RACK = Rejection("Rack", ("node(s) were in another rack",))
 WRONG = f"0/1 nodes are available: 1 {WRONG_RACK.reasons[0]}."

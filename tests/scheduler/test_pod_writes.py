@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.scheduler.config.extenders import _pem, _server
 from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.writes.pods import PodWriter
@@ -15,7 +15,6 @@ from tests.controllers.oneround import Noted
 from tests.scheduler.objects import a_pod
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 PEM = b"-----BEGIN CERTIFICATE-----"
 DATA = b64encode(PEM).decode()
 

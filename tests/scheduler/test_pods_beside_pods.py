@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.scheduler.state.nodes import Nominator
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info, near
-
-Json = dict[str, Any]
 
 ZONES = [a_node("a", labels={"zone": "1"}), a_node("b", labels={"zone": "1"}), a_node("c", labels={"zone": "2"})]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.scheduler.config.arguments import DEFAULTS
 from controllers.scheduler.framework.framework import Cycle
 from controllers.scheduler.framework.status import FitError, Rejection
@@ -19,8 +20,6 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.evictions import REASON
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info, near
-
-Json = dict[str, Any]
 
 
 class _Evictions:

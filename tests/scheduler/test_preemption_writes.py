@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.kinds import EVENTS, PODS
 from controllers.scheduler.state.nodes import Nominator
@@ -19,7 +20,6 @@ from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 HELD = {"finalizers": ["example.com/held"]}
 
 

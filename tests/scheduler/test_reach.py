@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.allocator import Allocated, allocated
 from controllers.scheduler.state import affected_nodes as reach
 from controllers.scheduler.state.affected_nodes import DeviceReach, TouchLog
 from tests.scheduler.objects import a_claim, a_slice
-
-Json = dict[str, Any]
 
 
 def holding(name: str, node: str, device: str = "gpu-0") -> Json:

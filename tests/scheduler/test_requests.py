@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.helpers.pod_requests import ASSUMED, pod_requests
-
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 def a_container(name: str = "c", restart: str = "", **requests: str) -> Json:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import Any
 
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
     EVENTS,
@@ -23,7 +23,6 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, ne
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 FINALIZER = "resource.kubernetes.io/delete-protection"
 NO_DEVICES = (
     "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "

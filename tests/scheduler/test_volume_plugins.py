@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import (
@@ -29,7 +30,6 @@ from controllers.scheduler.storage.limit_plugins import node_volume_limits, volu
 from controllers.scheduler.storage.volumes import VolumeCache
 from tests.scheduler.objects import a_node, a_pod
 
-Json = dict[str, Any]
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 KINDS = {
     kind.kind: kind for kind in (CSI_DRIVERS, CSI_NODES, STORAGE_CLASSES, VOLUME_ATTACHMENTS, VOLUME_CLAIMS, VOLUMES)

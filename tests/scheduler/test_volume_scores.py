@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import STORAGE_CAPACITIES, key_of
 from controllers.scheduler.config.arguments import read_arguments
 from controllers.scheduler.config.configuration import ProfileSettings
@@ -14,7 +13,6 @@ from controllers.scheduler.framework.scores import on_line
 from tests.controllers.test_explain import meta, of_pod, world
 from tests.controllers.test_explain_reasons import mounting, node, storage_class, volume, volume_claim
 
-Json = dict[str, Any]
 GATE = {"StorageCapacityScoring": True}
 
 

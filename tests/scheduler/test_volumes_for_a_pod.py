@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import STORAGE_CAPACITIES, key_of
 from controllers.runtime.transport import NoTransport
@@ -24,7 +25,6 @@ from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NO
 from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.test_volume_plugins import KINDS, known, storage_class, thing, using
 
-Json = dict[str, Any]
 ZONE = "zone"
 NODE = a_node("n", labels={ZONE: "a"})
 WAITS = storage_class("s", "WaitForFirstConsumer")

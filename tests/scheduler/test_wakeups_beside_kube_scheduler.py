@@ -12,12 +12,13 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import PODS
 from tests.scheduler.changesituations import Change, Changing, changes
@@ -31,7 +32,6 @@ pytestmark = [
     pytest.mark.skipif(KUBE_SCHEDULER is None, reason="no kube-scheduler on PATH"),
     pytest.mark.timeout(600),
 ]
-Json = dict[str, Any]
 _ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{.*\} (\S+)$", re.MULTILINE)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import PODS, SERVICES
 from controllers.scheduler.config.arguments import DEFAULTS
 from controllers.scheduler.framework.status import FitError
@@ -20,7 +21,6 @@ from tests.scheduler.situations import OTHERS, budget, controlled, priority_clas
 from tests.scheduler.world import World
 from tests.support.virtual import run
 
-Json = dict[str, Any]
 KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Service")
 
 

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, NODES, POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
 from tests.scheduler.groupsituations import GATES, pod_group
 from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
@@ -16,7 +16,6 @@ from tests.scheduler.situations import device_class
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
-Json = dict[str, Any]
 GPU = "example.com/gpu"
 COMPONENTS = ("scheduler", "resourceclaim-controller")
 PLAIN = {"create events": 1, "create pods/binding": 1}

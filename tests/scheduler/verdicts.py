@@ -7,8 +7,9 @@ import random
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
@@ -27,7 +28,6 @@ from tests.scheduler.situations import OTHERS, Situation
 from tests.scheduler.world import scheduled
 from tests.support.patience import patience
 
-Json = dict[str, Any]
 #: Those of kube-scheduler 1.36.2, by kind of situation: a line each, the seed is its number.
 FILE = Path(__file__).with_name("verdicts.json")
 #: Defects of kube-scheduler 1.36.2 that are not copied (docs/fidelity.md).

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from apiserver.api.objects import Json
 from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.situations import Situation, priority_class
 
-Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 #: What our provisioner listens to, so that its volumes come into being.
 EMULATED = "volumes.kubedra.dev"

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
 
+from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.components.in_process import InProcess
@@ -21,7 +22,6 @@ from controllers.scheduler.config.configuration import Configuration
 from controllers.scheduler.framework.framework import Plugin
 from tests.support.virtual import passes
 
-Json = dict[str, Any]
 #: Seconds of virtual time until what is waited for counts as never coming: less than the five minutes after which the
 #: scheduler tries every pod again, whatever happened, so that a change which should have woken a pod must have done it.
 _PATIENCE = 200

@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from typing import Any, Protocol
 
+from apiserver.api.objects import Json
 from tests.servers.history import History, List, Read, Write
-from tests.servers.wire import Answer, Ended, Json, Line, NoAnswer
+from tests.servers.wire import Answer, Ended, Line, NoAnswer
 
 NAMESPACES = ("default", "kube-public")
 NAMES = 24

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 
+from apiserver.api.objects import Json
 from tests.servers.clients import ALL, LAST, Client, World
 from tests.servers.history import Segment
-from tests.servers.wire import Answer, Ended, Json, Line, NoAnswer
+from tests.servers.wire import Answer, Ended, Line, NoAnswer
 
 
 class Watcher(Client):

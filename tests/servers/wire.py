@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from apiserver.api.objects import Json
 from tests.support.patience import patience
-
-Json = dict[str, Any]
 
 
 class Ended(Exception):

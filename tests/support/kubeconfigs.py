@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 def write_kubeconfig(

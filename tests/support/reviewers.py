@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from apiserver.api.objects import Json
 from tests.conformance.webhook import Webhook
-
-Json = dict[str, Any]
 
 
 class Decider:

@@ -19,11 +19,10 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from apiserver.api.objects import Json
 from tests.support.patience import CLOCK, ended, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
-
-Json = dict[str, Any]
 
 
 def environment() -> dict[str, str]:

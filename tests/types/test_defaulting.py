@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.defaulting import fill_defaults
 from apiserver.api.schema.language import BOOL, INT32, NOW, STRING, TIME, ListOf, MapOf, Struct, When, field
 from apiserver.registry.definition.resource import Version
 from apiserver.resources import CATALOG
-
-Json = dict[str, Any]
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC)
 

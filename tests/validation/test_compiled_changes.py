@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import QUANTITY, STRING, ListOf, Struct, Type, field, string
 from apiserver.api.schema.limits import FIXED, FIXED_UNSHOWN, Immutable, Limits
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import Rules, unchanged
-
-Json = dict[str, Any]
 
 AT = Path("spec")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import (
     BOOL,
     INT32,
@@ -24,8 +25,6 @@ from apiserver.api.schema.language import (
 from apiserver.api.schema.limits import Limits
 from apiserver.api.types.meta import UID
 from apiserver.api.validation.compile import At, Rules
-
-Json = dict[str, Any]
 
 AT = Path("spec")
 MODE = string("v1.Mode", "All", "One")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import INT32, STRING, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits
 from apiserver.api.schema.markers import (
@@ -31,8 +32,6 @@ from apiserver.api.schema.markers import (
     selector_values,
 )
 from apiserver.api.validation.compile import At, Rules
-
-Json = dict[str, Any]
 
 KIND = string("v1.Kind")
 INNER = Struct("x.v1.Inner", (field("value", 1, STRING, pointer=True), field("kind", 2, KIND)))

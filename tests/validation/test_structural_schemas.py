@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.validation.structural import ABSENT, Structural
 from apiserver.api.validation.textforms import text_form
-
-Json = dict[str, Any]
 
 INT_OR_STRING = {"x-kubernetes-int-or-string": True}
 KEYED = {

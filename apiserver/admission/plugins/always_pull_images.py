@@ -8,9 +8,10 @@ here it is the 403 that it is made of.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import Path, aggregate, not_supported
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
@@ -19,7 +20,6 @@ __all__ = ["AlwaysPullImages"]
 _ALWAYS: Final = "Always"
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _SPEC: Final = Path("spec")
-Json = dict[str, Any]
 
 
 class AlwaysPullImages(Plugin):

@@ -5,15 +5,15 @@ Facts: plugin/pkg/admission/certificates (approval, signing, subjectrestriction,
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.credentials.certificates import RequestError, organizations, read_request, signer_names
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
 __all__ = ["CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest"]
 
-Json = dict[str, Any]
 
 _GROUP: Final = "certificates.k8s.io"
 _CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"

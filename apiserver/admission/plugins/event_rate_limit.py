@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_supported
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.config_files import EVENT_LIMITS, ConfigurationError, read_configuration
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin
 
 __all__ = ["EventRateLimit", "read_event_limits"]
 
-Json = dict[str, Any]
 
 _KINDS: Final = {"eventratelimit.admission.k8s.io/v1alpha1": EVENT_LIMITS}
 _REMEMBERED: Final = 4096

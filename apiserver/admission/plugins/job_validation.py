@@ -5,14 +5,14 @@ Facts: plugin/pkg/admission/job.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
 __all__ = ["JobValidation"]
 
-Json = dict[str, Any]
 _GROUPS: Final = ("scheduling.k8s.io", "podgroups")
 
 

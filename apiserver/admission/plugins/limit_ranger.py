@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.helpers.pod_requests import Quantities, pod_quantities, quantities
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
 __all__ = ["LimitRanger"]
 
-Json = dict[str, Any]
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 _RANGES: Final = ("", "limitranges")

@@ -7,12 +7,13 @@ Facts: plugin/pkg/admission/noderestriction.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from apiserver.admission.plugins.pod_certificates import pod_certificate_request
 from apiserver.admission.plugins.token_audiences import check_audiences
 from apiserver.api.errors import status
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.objects import Json
 from apiserver.authorization.nodes import node_of
 from apiserver.authorization.references import config_map_names, secret_names
 from apiserver.registry.definition.resource import Resource
@@ -20,7 +21,6 @@ from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
 __all__ = ["NodeRestriction"]
 
-Json = dict[str, Any]
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _LEASES: Final = "kube-node-lease"

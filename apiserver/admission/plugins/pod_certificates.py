@@ -6,15 +6,13 @@ What may be so because somebody is behind (an old UID, an object that is gone) i
 
 from __future__ import annotations
 
-from typing import Any
-
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, forbidden
 
 __all__ = ["pod_certificate_request"]
 
-Json = dict[str, Any]
 _MIRROR = "kubernetes.io/config.mirror"
 
 

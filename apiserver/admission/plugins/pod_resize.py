@@ -7,16 +7,16 @@ plugin/pkg/admission/podresize, plugin/pkg/admission/nodedeclaredfeatures, compo
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.pod_requests import amount, pod_requests
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
 __all__ = ["NodeDeclaredFeatureValidator", "PodResizeValidator"]
 
-Json = dict[str, Any]
 
 _RESIZE_GATE: Final = "InPlacePodVerticalScaling"
 _FEATURES_GATE: Final = "NodeDeclaredFeatures"

@@ -6,14 +6,14 @@ One class may be the default for those without a class. Facts: plugin/pkg/admiss
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
 __all__ = ["Priority"]
 
-Json = dict[str, Any]
 
 #: The policy where no class says another.
 _PREEMPT: Final = "PreemptLowerPriority"

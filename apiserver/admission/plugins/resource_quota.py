@@ -8,7 +8,7 @@ or is refused, the controller finds. Facts: k8s.io/apiserver/pkg/admission/plugi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.pod_requests import Quantities, quantities
@@ -21,13 +21,13 @@ from apiserver.api.helpers.quotas import (
     scopes_of,
     usage,
 )
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Operation, Plugin, forbidden
 
 __all__ = ["ResourceQuota"]
 
-Json = dict[str, Any]
 
 _QUOTAS: Final = ("", "resourcequotas")
 #: Kinds whose updates may change what is used.

@@ -9,14 +9,13 @@ from typing import Any
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import server_error
+from apiserver.api.objects import Json
 from apiserver.api.values.names import path_segment
 from apiserver.api.values.quantity import Quantity
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
 __all__ = ["RuntimeClass"]
-
-Json = dict[str, Any]
 
 
 class RuntimeClass(Plugin):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.authorization.references import secret_names
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
@@ -19,7 +20,6 @@ from apiserver.runtime.offload import on_loop
 
 __all__ = ["ServiceAccount"]
 
-Json = dict[str, Any]
 
 _DEFAULT: Final = "default"
 _MIRROR: Final = "kubernetes.io/config.mirror"

@@ -6,9 +6,10 @@ Facts: plugin/pkg/admission/storage/storageclass/setdefault, plugin/pkg/admissio
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.helpers.storage_classes import class_of, is_default_class
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from apiserver.api.values.times import parse_time
 from apiserver.registry.definition.resource import Resource
@@ -16,7 +17,6 @@ from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 
 __all__ = ["DefaultStorageClass", "PersistentVolumeClaimResize"]
 
-Json = dict[str, Any]
 
 _CLASSES: Final = ("storage.k8s.io", "storageclasses")
 

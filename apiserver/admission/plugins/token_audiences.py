@@ -5,16 +5,16 @@ csi-translation-lib.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import not_found
+from apiserver.api.objects import Json
 from apiserver.registry.definition.context import Context
 from apiserver.registry.store.admission import Attributes, forbidden
 
 __all__ = ["check_audiences"]
 
-Json = dict[str, Any]
 
 #: CSI drivers that serve volumes of the older sources.
 _DRIVERS: Final = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.admission.podsecurity.subjects import Finding, Json, PodToCheck, count, named, quoted, setters
+from apiserver.admission.podsecurity.subjects import Finding, PodToCheck, count, named, quoted, setters
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.objects import Json
 
 __all__ = [
     "app_armor",

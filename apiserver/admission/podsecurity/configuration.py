@@ -5,7 +5,7 @@ Facts: k8s.io/pod-security-admission, admission/api.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.admission.podsecurity.policies import Policy, standard_of
 from apiserver.api.errors.field_errors import FieldError, duplicate, invalid
@@ -17,7 +17,6 @@ from apiserver.api.values.names import dns_label, dns_subdomain
 
 __all__ = ["PodSecurityConfiguration", "read_pod_security"]
 
-Json = dict[str, Any]
 
 _MODES: Final = ("enforce", "audit", "warn")
 _PREFIX: Final = "io.k8s.pod-security-admission.v1."

@@ -15,6 +15,7 @@ from apiserver.admission.podsecurity.policies import PREFIX, PRIVILEGED, Policy,
 from apiserver.admission.podsecurity.subjects import Finding, PodToCheck
 from apiserver.api.errors.field_errors import aggregate
 from apiserver.api.errors.status import forbidden, invalid
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PodSecurity"]
 
-Json = dict[str, Any]
 
 _NAMESPACES: Final = ("", "namespaces")
 _PODS: Final = ("", "pods")

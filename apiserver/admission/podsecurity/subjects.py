@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-__all__ = ["Finding", "Json", "PodToCheck", "count", "named", "quoted", "setters"]
+from apiserver.api.objects import Json
 
-Json = dict[str, Any]
+__all__ = ["Finding", "PodToCheck", "count", "named", "quoted", "setters"]
 
 
 class Finding(NamedTuple):

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.admission.policies.requests import View, namespace_of
+from apiserver.api.objects import Json
 from apiserver.cel.engine import Compiled, Language, NotCompiled
 from apiserver.cel.environments.admission import (
     BOOL_RESULT,
@@ -45,7 +46,6 @@ __all__ = [
     "aggregate",
 ]
 
-Json = dict[str, Any]
 
 #: What all match conditions of a policy or webhook may cost for one request, and all else of a policy.
 CONDITIONS_BUDGET: Final = 2_500_000

@@ -15,6 +15,7 @@ import orjson
 
 from apiserver.admission.policies.matching import Covered, Matcher, labels_of
 from apiserver.admission.policies.requests import Place, equivalents, place_of
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.runtime.offload import call_on_loop
 from apiserver.storage.log.types import Expired
@@ -30,7 +31,6 @@ __all__ = [
     "mentions_authorizer",
 ]  # fmt: skip
 
-Json = dict[str, Any]
 
 GROUP: Final = "admissionregistration.k8s.io"
 #: Kinds that no policy of the API is about, so that a wrong one can be taken back.

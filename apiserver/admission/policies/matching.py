@@ -12,10 +12,11 @@ pkg/admission/plugin/webhook/predicates and pkg/admission/plugin/policy/matching
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.admission.policies.requests import Place, namespace_of
 from apiserver.api.errors.status import not_found
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, from_object
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Covered", "Matcher", "Rule", "labels_of"]
 
-Json = dict[str, Any]
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 

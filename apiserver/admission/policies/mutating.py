@@ -26,6 +26,7 @@ from apiserver.admission.policies.requests import Place, View, namespace_of
 from apiserver.admission.policies.variables import Composition, Scope
 from apiserver.api.codec.codec import DecodeError, decode
 from apiserver.api.errors.status import StatusError, internal_error
+from apiserver.api.objects import Json
 from apiserver.cel.environments.admission import APPLY_RESULT, PATCH_RESULT, Declared
 from apiserver.registry.body.convert import copy_of
 from apiserver.registry.store.admission import Attributes, Reinvocation, forbidden
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluator", "mutate"]
 
-Json = dict[str, Any]
 #: A policy, a binding of it and a parameter.
 Key = tuple[str, str, str, str]
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.admission.policies.index import GROUP, FromFiles, PolicyIndex, is_judged
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Operation, Plugin
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MutatingAdmissionPolicy"]
 
-Json = dict[str, Any]
 
 _GATE: Final = "MutatingAdmissionPolicy"
 _POLICIES: Final = "mutatingadmissionpolicies"

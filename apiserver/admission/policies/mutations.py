@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.jsonpatch import json_patch
 from apiserver.api.schema.language import DEDUCED, ListOf, MapOf, Struct, Type
@@ -18,7 +19,6 @@ from apiserver.registry.fields.merge import check, merge
 
 __all__ = ["MutationError", "applied", "patched"]
 
-Json = dict[str, Any]
 
 _TEST_FAILED = "test failed"
 #: Integers beyond this are no numbers of JSON for everybody, and are written as texts.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.api.selectors.selectors import LabelSelector, from_object
 from apiserver.registry.body.convert import copy_of, to_version
 from apiserver.registry.definition.resource import same_form
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from apiserver.storage.watchcache.entry import Entry
 
 __all__ = ["ParamError", "ParamKind", "params_of"]
-
-Json = dict[str, Any]
 
 
 class ParamError(Exception):

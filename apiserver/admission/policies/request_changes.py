@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apiserver.admission.policies.requests import Place
 from apiserver.api.codec.codec import DecodeError, decode
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.go_json import go_kind
 from apiserver.registry.body.decode import scheme_of, unregistered
 from apiserver.registry.definition.resource import go_package
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from apiserver.registry.store.store import Registry
 
 __all__ = ["take_over"]
-
-Json = dict[str, Any]
 
 
 def take_over(registry: Registry, attributes: Attributes, place: Place, before: Json, after: Any) -> bool:

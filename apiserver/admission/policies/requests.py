@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import copy_of, to_version, written
 from apiserver.registry.definition.options import DeleteOptions, WriteOptions
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EXEMPT", "GroupVersionKind", "Place", "View", "equivalents", "is_exempt", "namespace_of", "place_of"]
 
-Json = dict[str, Any]
 
 _GROUP: Final = "admissionregistration.k8s.io"
 #: Kinds that no policy and no webhook is asked about, so that a wrong one can be taken back.

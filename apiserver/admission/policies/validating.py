@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.admission.policies.deadline import Aside, Meter, aside, begin_here, blocking
 from apiserver.admission.policies.expressions import (
@@ -24,6 +24,7 @@ from apiserver.admission.policies.params import ParamError, ParamKind, params_of
 from apiserver.admission.policies.requests import Place, View, namespace_of
 from apiserver.admission.policies.variables import Composition, Scope
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.cel.environments.admission import ANNOTATION_RESULT, BOOL_RESULT, STRING_RESULT, Declared
 from apiserver.registry.store.admission import Attributes, forbidden
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluator", "judge"]
 
-Json = dict[str, Any]
 
 _LONGEST_MESSAGE: Final = 5 * 1024
 _LONGEST_ANNOTATION: Final = 10 * 1024

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apiserver.admission.policies.expressions import Bindings, Budget, Expression
+from apiserver.api.objects import Json
 from apiserver.cel.engine import Language
 from apiserver.cel.environments.admission import (
     ANY_RESULT,
@@ -22,8 +23,6 @@ from apiserver.cel.errors import EvaluationError
 from apiserver.cel.language.values import CelError
 
 __all__ = ["Composition", "Scope"]
-
-Json = dict[str, Any]
 
 
 class Composition:

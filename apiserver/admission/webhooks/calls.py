@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from uuid import uuid4
 
 import orjson
@@ -20,6 +20,7 @@ from apiserver.admission.webhooks.hooks import Concerned, Hook
 from apiserver.admission.webhooks.reviews import Verdict, review_of, unreadable, verdict_of, version_for
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import PlainError, StatusError, bad_request, internal_error
+from apiserver.api.objects import Json
 from apiserver.registry.store.admission import forbidden
 from apiserver.runtime.metrics import Counter, Family, Histogram
 from apiserver.webhooks.failures import WebhookError
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CallFailed", "Caller", "Rejected", "noted_at"]
 
-Json = dict[str, Any]
 T = TypeVar("T")
 Type = Literal["admit", "validating"]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from apiserver.admission.policies.index import GROUP, FromFiles, is_long, mentions_authorizer
 from apiserver.admission.policies.matching import Covered, Matcher
 from apiserver.admission.policies.requests import Place, equivalents, is_exempt, place_of
+from apiserver.api.objects import Json
 from apiserver.runtime.offload import call_on_loop
 from apiserver.webhooks.client import Target, target_of
 from apiserver.webhooks.credentials import EMPTY, Wallet
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUP", "Hook", "Hooks"]
 
-Json = dict[str, Any]
 #: What all requests of a kind have in common: resource, version, subresource, operation, whether in a namespace.
 _Kind = tuple[int, str, str, "Operation", bool]
 

@@ -21,6 +21,7 @@ from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.api.codec.codec import DecodeError, loads
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import internal_error
+from apiserver.api.objects import Json
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.jsonpatch import json_patch
 from apiserver.api.values.go_json import go_kind
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MutatingAdmissionWebhook"]
 
-
-Json = dict[str, Any]
 
 _JSON_PATCH: Final = "JSONPatch"
 _LOST_MANAGERS: Final = (

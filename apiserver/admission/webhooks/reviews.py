@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.admission.policies.requests import View
 from apiserver.api.codec.codec import encode_exactly
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.objects import Json
 from apiserver.api.types.reviews import ADMISSION_REVIEWS
 from apiserver.webhooks.client import Answer
 from apiserver.webhooks.failures import WebhookError
@@ -20,7 +21,6 @@ from apiserver.webhooks.reviews import read_review
 
 __all__ = ["Verdict", "review_of", "verdict_of", "version_for"]
 
-Json = dict[str, Any]
 
 _GROUP: Final = "admission.k8s.io"
 _KIND: Final = "AdmissionReview"

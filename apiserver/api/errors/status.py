@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.api.errors.field_errors import FieldError, aggregate
-
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 class StatusError(Exception):

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
 from apiserver.api.errors.field_errors import FieldError, aggregate
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import BOOL, INT32, RAW, STRING, ListOf, Struct, Type, field
 from apiserver.api.types.core.quotas import ScopedResourceSelectorRequirement
 from apiserver.api.types.meta import TYPE_META
@@ -30,7 +31,6 @@ __all__ = [
     "read_configuration",
 ]
 
-Json = dict[str, Any]
 _GROUP: Final = "apiserver.config.k8s.io"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
+
+from apiserver.api.objects import Json
 
 __all__ = ["CLASS_ANNOTATION", "is_default_class"]
 
-Json = dict[str, Any]
 
 #: How the class was named before there was a field.
 CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 def may_restart(spec: Json, container: Json, exit_code: int) -> bool:

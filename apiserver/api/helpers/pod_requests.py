@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.api.values.bounded_cache import remembered
 from apiserver.api.values.quantity import Quantity
 
-Json = dict[str, Any]
 Amounts = dict[str, int]
 
 #: What scoring assumes of a container that does not say.

@@ -7,14 +7,14 @@ devices`. Facts: pkg/quota/v1/evaluator/core, k8s.io/apiserver/pkg/quota/v1/gene
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.helpers.pod_requests import Quantities, is_extended, pod_quantities, quantities
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 
 __all__ = ["belongs", "changes_usage", "measured", "missing_resources", "usage"]
 
-Json = dict[str, Any]
 #: (group, plural)
 Key = tuple[str, str]
 

@@ -4,11 +4,12 @@ pkg/apis/storage/util).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
+
+from apiserver.api.objects import Json
 
 __all__ = ["CLASS_ANNOTATION", "class_of", "is_default_class"]
 
-Json = dict[str, Any]
 
 #: How a class was named before there was a field; where it stands it counts.
 CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 COMPARISONS: Final = ("Lt", "Gt")
 #: The gate under which they mean something; without it they accept nothing.

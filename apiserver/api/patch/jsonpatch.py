@@ -12,13 +12,13 @@ import orjson
 
 from apiserver.api.codec.codec import copied
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.objects import Json
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.values.depth import TOO_DEEP, is_too_deep
 from apiserver.api.values.go_json import unmarshal_error
 
 __all__ = ["json_patch"]
 
-Json = dict[str, Any]
 Container = dict[str, Any] | list[Any]
 
 #: All copies of one patch together may add no more bytes than this.

@@ -7,12 +7,10 @@ from typing import Any
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.api.patch.errors import PatchError
 
 __all__ = ["merge_patch"]
-
-
-Json = dict[str, Any]
 
 
 def merge_patch(document: Any, patch: Any) -> Any:

@@ -11,11 +11,10 @@ from typing import Any
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
 
 __all__ = ["shown_json_patched", "shown_merged"]
-
-Json = dict[str, Any]
 
 
 def shown_json_patched(

@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 from operator import is_
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_text, go_type
 from apiserver.api.patch.ordering import by_presence, element_key, identity, ordered, same
@@ -24,7 +25,6 @@ from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, 
 
 __all__ = ["strategic_merge_patch"]
 
-Json = dict[str, Any]
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"

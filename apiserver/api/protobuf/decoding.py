@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.protobuf.values import (
     SCALARS,
     Into,
-    Json,
     Message,
     Value,
     assign,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apiserver.api.protobuf.values import Json, assign, compile_message, read_slice, read_string
+from apiserver.api.objects import Json
+from apiserver.api.protobuf.values import assign, compile_message, read_slice, read_string
 from apiserver.api.protobuf.wire import BYTES, EOF, WireError, header, length, tag
 
 __all__ = ["Envelope", "frame", "unwrap", "wrap"]

@@ -17,6 +17,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec.codec import DecodeError, loads
+from apiserver.api.objects import Json
 from apiserver.api.protobuf.wire import BYTES, END, EOF, FIXED64, VARINT, WireError, length, skip, varint
 from apiserver.api.schema.scalars import canonical_quantity
 from apiserver.api.values.go_json import RawObject
@@ -24,7 +25,6 @@ from apiserver.api.values.go_json import RawObject
 __all__ = [
     "SCALARS",
     "Into",
-    "Json",
     "Message",
     "Value",
     "assign",
@@ -34,7 +34,6 @@ __all__ = [
     "read_string",
 ]
 
-Json = dict[str, Any]
 #: Reads one value: (data, position) to (value, position after it).
 Value = Callable[[bytes, int], tuple[Any, int]]
 #: Reads one field into an object.

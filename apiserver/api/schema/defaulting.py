@@ -10,12 +10,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import NOW, Field, ListOf, MapOf, Struct, Type, When
 from apiserver.api.values.times import timestamp
 
 __all__ = ["fill_defaults", "filler_of"]
 
-Json = dict[str, Any]
 Filler = Callable[[Json, datetime], None]
 #: The value for a field of an object at the time of the request, None for none.
 Maker = Callable[[Json, datetime], Any]

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.api.features.gated_fields import EVERY_GATE, Gated, Scope
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Field, ListOf, MapOf, Struct, Type
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "without_gates",
 ]
 
-Json = dict[str, Any]
 Steps = tuple[str, ...]
 Test = Callable[[Any], bool]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, Type
 
 __all__ = ["OPENAPI", "Definitions"]
 
-Json = dict[str, Any]
 
 #: Scalars that are definitions of their own, by their full name, with their form in version 3 where that is another.
 _TWO_FORMS: Final[dict[str, Json]] = {

@@ -5,9 +5,9 @@ as long as something else holds is a rule of its kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.language import Field, Struct
 from apiserver.api.schema.limits import Immutable
@@ -15,7 +15,6 @@ from apiserver.api.validation.scalars import shown, unset
 
 __all__ = ["Changes", "changes"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 #: Compares a field: (path of the object, object, what is stored of it, errors to add to).
 _Check = Callable[[Path, Json, Json, Errors], None]

@@ -26,6 +26,7 @@ from apiserver.api.errors.field_errors import (
     required,
     too_many,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct
 from apiserver.api.schema.limits import Limits
 from apiserver.api.schema.markers import Marker
@@ -36,7 +37,6 @@ from apiserver.api.validation.scalars import FieldCheck, bounds, detail, says_no
 
 __all__ = ["At", "Checks", "Rule", "Rules", "Step", "known_values", "most_bytes", "most_items", "unchanged"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _NONE: Final = Limits()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import Path
+from apiserver.api.objects import Json
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.validation.findings import (
     Finding,
@@ -25,7 +26,6 @@ from apiserver.api.validation.textforms import text_form
 
 __all__ = ["Leaf", "leaf_of"]
 
-Json = dict[str, Any]
 
 _RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _FLOATS: Final = ("float", "double")

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_found, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Field, Struct
 from apiserver.api.schema.markers import (
     CHOSEN,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled", "below_marker", "compile_marker"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 #: The fields without which a check has nothing to do (empty: it always has), and the check.
 Compiled = tuple[frozenset[str], FieldCheck]

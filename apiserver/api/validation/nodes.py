@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import Path
+from apiserver.api.objects import Json
 from apiserver.api.validation.findings import Result, general, many, missing, plain
 from apiserver.api.validation.leaves import leaf_of
 
 __all__ = ["ABSENT", "Node", "node_of", "same"]
-
-Json = dict[str, Any]
 
 
 class _Absent:

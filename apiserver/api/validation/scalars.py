@@ -16,6 +16,7 @@ from apiserver.api.errors.field_errors import (
     required,
     too_long,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Type
 from apiserver.api.schema.limits import Limits
 from apiserver.api.validation.formats import FORMATS
@@ -25,7 +26,6 @@ from apiserver.api.values.quantity import Quantity
 
 __all__ = ["FieldCheck", "bounds", "detail", "raw_size", "says_nothing_unset", "scalar_check", "shown", "unset"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 #: Checks a field of a value: (path of the value, value, what is stored of it, env, errors to add to).

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.validation.nodes import ABSENT, Node, node_of, same
 from apiserver.api.values.names import dns1035_label
 
 __all__ = ["ABSENT", "RuleHook", "Structural", "blocking"]
 
-Json = dict[str, Any]
 #: Asked for each part of a value whose schema has rules (`x-kubernetes-validations`): the schema, the path, the value,
 #: the stored value (ABSENT where none corresponds, so that transition rules are not asked).
 RuleHook = Callable[[Json, Path, Any, Any], list[FieldError]]

@@ -6,7 +6,7 @@ Facts: apiserver, plugin/pkg/authenticator/token/oidc; go-oidc (verify.go).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.authentication.oidc.mapping import Mapping, MappingError
@@ -17,7 +17,6 @@ from apiserver.runtime.clock import now
 
 __all__ = ["JwtAuthenticator"]
 
-Json = dict[str, Any]
 #: Seconds that a token may be from the future (nbf), as clocks differ.
 _LEEWAY: Final = 300
 _SIGNATURE: Final = "oidc: verify token: failed to verify signature: "

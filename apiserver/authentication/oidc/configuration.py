@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from apiserver.api.errors.field_errors import FieldError, duplicate, forbidden, invalid, required, too_many
 from apiserver.api.errors.field_errors import Path as Where
 from apiserver.api.helpers.config_files import AUTHENTICATION, ConfigurationError, read_configuration
+from apiserver.api.objects import Json
 from apiserver.api.values.names import domain_prefixed_path
 from apiserver.authentication.oidc.authenticator import JwtAuthenticator
 from apiserver.authentication.oidc.mapping import ClaimRule, Expression, Mapped, Mapping, languages
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Anonymous", "Authenticators", "read_again", "read_authenticators", "take_over"]
 
-Json = dict[str, Any]
 
 _GROUP: Final = "apiserver.config.k8s.io"
 _KINDS: Final = {f"{_GROUP}/{version}": AUTHENTICATION for version in ("v1", "v1beta1", "v1alpha1")}

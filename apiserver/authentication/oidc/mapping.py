@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.cel.errors import EvaluationError
 from apiserver.request.messages import User
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClaimRule", "Expression", "Mapped", "Mapping", "MappingError", "languages", "user_info"]
 
-Json = dict[str, Any]
 
 _CALL_LIMIT: Final = 1_000_000
 _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"

@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import Timer, now, outside, timers
 from apiserver.runtime.offload import on_loop
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Provider", "ProviderError"]
 
-Json = dict[str, Any]
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _TIMEOUT: Final = 30.0

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.api.objects import Json
+
 __all__ = ["ALGORITHMS", "Jwt", "NotJwt", "parse_jwt", "verified"]
 
-Json = dict[str, Any]
 
 ALGORITHMS: Final = ("ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512")
 _CURVES: Final = {"P-256": "SECP256R1", "P-384": "SECP384R1", "P-521": "SECP521R1"}

@@ -19,6 +19,7 @@ import orjson
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import server_error
+from apiserver.api.objects import Json
 from apiserver.authentication.tokens.service_account_keys import KeyFileError, Keys, encode, shown, supported, verified
 from apiserver.authentication.tokens.signer_messages import (
     SERVICE,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ExternalKeys", "SignerError"]
 
-Json = dict[str, Any]
 Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.runtime.offload import on_loop
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ __all__ = [
     "verified",
 ]
 
-Json = dict[str, Any]
 
 #: Algorithm and bytes of a coordinate, by curve.
 _CURVES: Final = {

@@ -12,18 +12,18 @@ import binascii
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from apiserver.api.errors.status import not_found
+from apiserver.api.objects import Json
 from apiserver.authentication.tokens.service_account_keys import Keys
 from apiserver.registry.definition.authority import Identified
 from apiserver.request.messages import User
 
 __all__ = ["ISSUER", "AccountTokens", "TokenError"]
 
-Json = dict[str, Any]
 Lookup = Callable[[str, str, str, str], Json | None]
 
 #: Who issues tokens, and whom they are for by default.

@@ -13,8 +13,9 @@ from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.times import parse_time
 from apiserver.registry.definition.authority import Identified
 from apiserver.request.messages import User
@@ -25,7 +26,6 @@ from apiserver.webhooks.reviewers import Reviewer
 
 __all__ = ["BootstrapTokens", "WebhookTokens"]
 
-Json = dict[str, Any]
 Lookup = Callable[[str, str, str, str], Json | None]
 
 _MOST: Final = 4096

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.cel.cost.estimate import Bounds
 from apiserver.cel.language.types import (
     BOOL,
@@ -31,7 +32,6 @@ from apiserver.cel.syntax.lexer import RESERVED
 
 __all__ = ["MOST_BYTES", "RESERVED", "Declared", "declared", "escaped", "value_of"]
 
-Json = dict[str, Any]
 
 #: The largest request, for sizes that no schema bounds.
 MOST_BYTES: Final = 3 * 1024 * 1024

@@ -13,7 +13,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}"

@@ -9,6 +9,7 @@ from typing import Any, Final
 from apiserver.api import protobuf
 from apiserver.api.codec.bodies import DecodeError, loads
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.http.audit.policy import Audited, Level
 from apiserver.registry.body.decode import PROTOBUF, Kinds, media_type
 from apiserver.request.audit_ids import audit_id
@@ -17,7 +18,6 @@ from apiserver.runtime.clock import now
 
 __all__ = ["Event", "Write"]
 
-Json = dict[str, Any]
 
 #: How notes on what webhooks changed begin.
 _PATCHES: Final = "patch.webhook.admission.k8s.io/"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.version_order import version_order
 from apiserver.http.documents.priorities import FIRST, group_priority, version_priority
 from apiserver.registry.definition.resource import Release, Resource, Subresource, Version, api_version
@@ -12,7 +13,6 @@ from apiserver.registry.definition.resource import Release, Resource, Subresourc
 if TYPE_CHECKING:
     from apiserver.aggregation.servers import Server
 
-Json = dict[str, Any]
 
 #: What follows the media type of aggregated discovery.
 AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

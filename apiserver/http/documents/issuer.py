@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.http.formats.negotiation import check_produced
 from apiserver.request.messages import Request, Response
-
-Json = dict[str, Any]
 
 _CONFIGURATION: Final = ".well-known/openid-configuration"
 _KEYS: Final = "openid/v1/jwks"

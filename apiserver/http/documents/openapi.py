@@ -15,12 +15,13 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from hashlib import sha512
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import Release
+from apiserver.api.objects import Json
 from apiserver.http.documents.issuer import PATHS
 from apiserver.http.formats.negotiation import JSON, clauses
 from apiserver.registry.definition.resource import Resource, Version
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenApi"]
 
-Json = dict[str, Any]
 
 DIRECTORY: Final = Path(__file__).resolve().parents[3] / "openapi"
 _PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON, YAML, Clause, clauses, not_acceptable
@@ -16,7 +17,6 @@ from apiserver.runtime.clock import now
 
 __all__ = ["About", "ZPages"]
 
-Json = dict[str, Any]
 
 _COMPONENT: Final = "apiserver"
 _GROUP: Final = "config.k8s.io"

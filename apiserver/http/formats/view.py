@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec.codec import decode
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import marks_of
 from apiserver.registry.body.convert import read, to_version
 from apiserver.registry.definition.resource import Resource, Version, same_form
@@ -21,8 +22,6 @@ from apiserver.storage.watchcache.entry import Entry
 PARTIAL: Final = "PartialObjectMetadata"
 _OPENING: Final = b'{"metadata":{'
 _TYPED: Final = frozenset({"kind", "apiVersion"})
-
-Json = dict[str, Any]
 
 
 class View:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.http.formats.batches import join_batch
 from apiserver.http.formats.negotiation import PROTOBUF, ResponseFormat, negotiate_stream
 from apiserver.http.formats.table import included, table
@@ -21,8 +22,6 @@ from apiserver.registry.definition.table import row_of, table_of
 from apiserver.registry.store.results import WatchEvent
 from apiserver.request.messages import Request, Stream
 from apiserver.storage.watchcache.cache import Cache
-
-Json = dict[str, Any]
 
 _SHAPED_EVENTS: Final = 100
 _PLAIN_EVENTS: Final = 1000

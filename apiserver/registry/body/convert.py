@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.api.codec.codec import copied, decode_exactly, encode_exactly, zero
+from apiserver.api.objects import Hub, Json, Stored, Versioned
 from apiserver.api.schema.defaulting import filler_of
 from apiserver.api.schema.dropping import drop_hidden
 from apiserver.api.schema.language import Field, ListOf, MapOf, Struct, Type
-from apiserver.api.schema.objects import Hub, Stored, Versioned
 from apiserver.registry.definition.converter import request_version
 from apiserver.registry.definition.resource import Resource, Subresource, Version, api_version, same_form
 
@@ -44,7 +44,6 @@ __all__ = [
     "written",
 ]
 
-Json = dict[str, Any]
 
 OPENING: Final = b'{"metadata":{'
 #: ObjectMeta's fields in the order in which they are stored; resourceVersion is not.

@@ -16,8 +16,8 @@ from apiserver.api.codec.codec import Body, Decoded, DecodeError, decode, interp
 from apiserver.api.errors.field_errors import Path, go_quote
 from apiserver.api.errors.field_errors import invalid as invalid_field
 from apiserver.api.errors.status import StatusError, bad_request, invalid
+from apiserver.api.objects import Hub, Json
 from apiserver.api.schema.language import RAW, ListOf, Struct, field
-from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import (
     TYPE_META,
     APIGroup,
@@ -49,7 +49,6 @@ __all__ = [
     "warnings_of",
 ]
 
-Json = dict[str, Any]
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 BODY_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)

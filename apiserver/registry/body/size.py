@@ -13,8 +13,8 @@ from apiserver.api.errors.status import StatusError
 from apiserver.registry.body.convert import encode_stored
 
 if TYPE_CHECKING:
+    from apiserver.api.objects import Hub, Stored
     from apiserver.api.schema.language import Struct
-    from apiserver.api.schema.objects import Hub, Stored
 
 __all__ = ["ENVELOPE", "REQUEST_LIMIT", "encode_large"]
 

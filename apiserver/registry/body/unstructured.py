@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from apiserver.api.codec.codec import ordinary
+from apiserver.api.objects import Json
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.api.schema.scalars import raw_names
@@ -22,7 +23,6 @@ from apiserver.api.values.times import micro_time, time
 
 __all__ = ["Misfit", "misfit", "restored", "restored_changes"]
 
-Json = dict[str, Any]
 
 _BITS = {"int32": 32, "int64": 64}
 #: Integers that Go's decoder keeps as such; larger ones become floats.

@@ -4,14 +4,14 @@ are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from apiserver.api.objects import Json
 
 if TYPE_CHECKING:
     from apiserver.request.messages import User
 
 __all__ = ["Access", "Authority", "Decision", "Failure", "Identified", "Identity", "Opinion", "Question", "Rules"]
-
-Json = dict[str, Any]
 
 
 class Question(NamedTuple):

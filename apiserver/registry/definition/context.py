@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from apiserver.api.schema.objects import Shared
+from apiserver.api.objects import Shared
 from apiserver.registry.definition.authority import Question
 
 if TYPE_CHECKING:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from apiserver.api.objects import Json
 
 if TYPE_CHECKING:
-    from apiserver.api.schema.objects import Hub
+    from apiserver.api.objects import Hub
     from apiserver.storage.watchcache.entry import Entry, Event
 
 __all__ = ["Conversion", "request_version"]
 
-Json = dict[str, Any]
 
 #: The version in which the objects of the request that is being answered are seen.
 request_version: ContextVar[str] = ContextVar("request_version", default="")

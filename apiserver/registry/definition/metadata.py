@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, go_quote, invalid, required, too_long
 from apiserver.api.errors.status import bad_request
+from apiserver.api.objects import Json
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.bounded_cache import remembered
@@ -40,7 +41,6 @@ __all__ = [
     "wipe_system_fields",
 ]
 
-Json = dict[str, Any]
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

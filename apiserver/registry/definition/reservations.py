@@ -5,14 +5,14 @@ the object is prepared and checked, as upstream's registry begins a write, and g
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from apiserver.api.objects import Json
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
 
 __all__ = ["Reservation", "Reservations"]
-
-Json = dict[str, Any]
 
 
 class Reservation(Protocol):

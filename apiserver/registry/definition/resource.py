@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from apiserver.api.features.gates import RELEASES
+from apiserver.api.objects import Json
 from apiserver.api.schema.defaulting import fill_defaults
 from apiserver.api.schema.language import Struct
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from apiserver.request.messages import Request, Response, Stream
     from apiserver.storage.log.types import Record
 
-Json = dict[str, Any]
 Release = tuple[int, int]
 #: The store of a resource (`registry.store.store.Store`): stores know resources, so resources cannot name its type.
 ItsStore = Any

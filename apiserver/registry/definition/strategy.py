@@ -20,13 +20,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.objects import Json
 from apiserver.registry.definition.metadata import validate_metadata
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
     from apiserver.registry.definition.options import DeleteOptions
-
-Json = dict[str, Any]
 
 
 def own(strategy: Strategy, hook: str) -> Any:

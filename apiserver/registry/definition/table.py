@@ -10,13 +10,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.objects import Json
+
 if TYPE_CHECKING:
     from apiserver.registry.definition.resource import Resource
     from apiserver.storage.watchcache.entry import Entry
 
 __all__ = ["definitions", "row_of", "row_of_entry", "table_of"]
 
-Json = dict[str, Any]
 
 _KEY: Final = "cells"
 #: The last column of kinds that have none of their own.

@@ -17,8 +17,8 @@ import orjson
 from apiserver.api.codec.bodies import DecodeError, loads, named_version, repeated_fields
 from apiserver.api.codec.codec import decode, ordinary
 from apiserver.api.errors.status import StatusError, bad_request, conflict
+from apiserver.api.objects import Hub, Json
 from apiserver.api.schema.language import Struct
-from apiserver.api.schema.objects import Hub
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import ExpectedBody, Form, copy_of, exact_copy, to_hub
 from apiserver.registry.body.decode import warnings_of
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Apply"]
 
-Json = dict[str, Any]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

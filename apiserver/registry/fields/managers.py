@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.api.codec.codec import copied
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import Form, written
 from apiserver.registry.definition.metadata import UNCHECKED
@@ -29,7 +30,6 @@ from apiserver.registry.fields.walk import NamelessItem, compare
 
 __all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_strictly", "encode", "keep_times"]
 
-Json = dict[str, Any]
 
 MAX_UPDATE_MANAGERS: Final = 10
 OLD_UPDATES: Final = "ancient-changes"

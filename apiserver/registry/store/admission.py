@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from apiserver.api.errors import status
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
@@ -24,7 +25,6 @@ __all__ = [
     "Attributes", "Chain", "Handlers", "Operation", "Plugin", "Reinvocation", "forbidden",
 ]  # fmt: skip
 
-Json = dict[str, Any]
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 

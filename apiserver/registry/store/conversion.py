@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from apiserver.api.schema.objects import Hub, Stored
+from apiserver.api.objects import Hub, Stored
 from apiserver.registry.body.convert import encode_stored
 from apiserver.storage.log.types import Record
 from apiserver.storage.watchcache.entry import Entry

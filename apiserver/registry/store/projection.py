@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apiserver.api.errors.status import conflict, invalid
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.registry.body.convert import forms_of, read
 from apiserver.registry.definition.resource import api_version
 from apiserver.registry.fields.managers import FieldTracker, Manager, Managers, Owned, decode_strictly, encode
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from apiserver.storage.watchcache.cache import Entry
 
 __all__ = ["Projector"]
-
-Json = dict[str, Any]
 
 
 class Projector:

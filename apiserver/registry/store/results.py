@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub
 from apiserver.registry.body.convert import encode_stored
 from apiserver.storage.log.types import Record
 from apiserver.storage.watchcache.cache import Entry

@@ -16,7 +16,7 @@ import orjson
 
 from apiserver.api.codec.codec import encode_exactly, encode_plain
 from apiserver.api.errors.status import StatusError, insufficient_storage, unavailable
-from apiserver.api.schema.objects import Hub, Shared, Stored
+from apiserver.api.objects import Hub, Shared, Stored
 from apiserver.registry.body.convert import ExpectedBody, Form, as_stored, normalizer_of
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from apiserver.api.codec.codec import decode_exactly, encode_exactly
 from apiserver.api.errors.status import StatusError, already_exists, method_not_allowed
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub
 from apiserver.registry.body.decode import check_media_type, decode_body
 from apiserver.registry.definition.metadata import (
     deduplicate_owners,

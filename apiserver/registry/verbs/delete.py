@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from apiserver.api.codec.codec import DecodeError, decode, interpret
 from apiserver.api.errors.status import StatusError, bad_request, conflict
-from apiserver.api.schema.objects import Hub, Json
+from apiserver.api.objects import Hub, Json
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.api.values.durations import go_seconds
 from apiserver.api.values.times import timestamp

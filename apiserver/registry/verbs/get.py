@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apiserver.api.errors.status import not_found
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub
 from apiserver.registry.definition.options import get_options
 from apiserver.registry.store.conversion import shown
 from apiserver.registry.store.results import Unsaved

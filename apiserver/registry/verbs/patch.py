@@ -19,10 +19,10 @@ from apiserver.api.codec.codec import Decoded, decode, decode_changed, ordinary_
 from apiserver.api.errors.field_errors import Path, go_quote, invalid
 from apiserver.api.errors.status import StatusError, bad_request, internal_error
 from apiserver.api.errors.status import invalid as invalid_status
+from apiserver.api.objects import Hub, Json
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.patch.shown import shown_json_patched, shown_merged
-from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.values.go_json import unmarshal_error
 from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonPatch", "check_patch_type", "patch"]
 
-Json = dict[str, Any]
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.errors.status import MODIFIED, StatusError, conflict, forbidden, not_found
 from apiserver.api.errors.status import invalid as invalid_status
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub
 from apiserver.api.values.numbers import parse_uint64
 from apiserver.registry.body.convert import holds_empty, read, read_compact, read_shared
 from apiserver.registry.definition.metadata import (

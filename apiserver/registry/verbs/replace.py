@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.schema.objects import UpdateFunc
+from apiserver.api.objects import UpdateFunc
 from apiserver.registry.definition.options import WriteOptions
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.verbs.pipeline import Mutation, append_changed, precondition_failed, read_stored

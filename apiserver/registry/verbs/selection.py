@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import StatusError, bad_request, server_error
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import FieldRequirement, FieldSelector, LabelSelector
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Selection", "index_terms", "select", "selection_of"]
 
-Json = dict[str, Any]
 Test = Callable[["Entry"], bool]
 
 LABELS = "labels"

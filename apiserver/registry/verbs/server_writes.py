@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.registry.definition.options import delete_options
 from apiserver.registry.definition.resource import api_version
 from apiserver.registry.verbs.create import create
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_own", "create_own", "delete_own", "rewrite_own"]
 
-Json = dict[str, Any]
 
 _MANAGER: Final = "kube-apiserver"
 _HEADERS: Final = {"content-type": "application/json", "user-agent": _MANAGER}

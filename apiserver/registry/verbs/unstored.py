@@ -18,8 +18,8 @@ from apiserver.registry.verbs.pipeline import admit, validate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from apiserver.api.objects import Json
     from apiserver.api.schema.language import Struct
-    from apiserver.api.schema.objects import Json
     from apiserver.registry.definition.context import Context
     from apiserver.registry.store.store import Store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.api.schema.objects import Hub, UpdateFunc
+from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.definition.metadata import check_identity, deduplicate_owners, manager_name
 from apiserver.registry.definition.options import NO_OPTIONS, WriteOptions, write_options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -13,6 +13,7 @@ from apiserver.api.errors.field_errors import (
     not_supported,
     required,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
 from apiserver.api.values.names import dns_subdomain, path_segment
@@ -27,7 +28,6 @@ from apiserver.resources.common.workloads import count_generation
 
 __all__ = ["MUTATING_BINDINGS", "VALIDATING_BINDINGS"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")

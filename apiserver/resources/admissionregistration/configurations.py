@@ -6,15 +6,15 @@ Facts: pkg/registry/admissionregistration/*/strategy.go; pkg/apis/admissionregis
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.strategy import Strategy
 
 __all__ = ["GATE", "SUFFIX", "ConfigurationStrategy"]
 
-Json = dict[str, Any]
 
 GATE: Final = "ManifestBasedAdmissionControlConfig"
 SUFFIX: Final = ".static.k8s.io"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from apiserver.api.codec.bodies import claimed_kind
 from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
 from apiserver.api.errors.field_errors import aggregate, go_quote
+from apiserver.api.objects import Json
 from apiserver.registry.body.convert import ExpectedBody, to_hub
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Resource
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PLUGINS", "File", "ManifestError", "Manifests", "read_files"]
 
-Json = dict[str, Any]
 
 _VERSION: Final = "v1"
 _API_VERSION: Final = f"admissionregistration.k8s.io/{_VERSION}"

@@ -6,7 +6,7 @@ Facts: pkg/apis/admissionregistration/validation.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -18,6 +18,7 @@ from apiserver.api.errors.field_errors import (
     required,
     too_many,
 )
+from apiserver.api.objects import Json
 from apiserver.api.values.names import label_key, path_segment
 from apiserver.resources.common.core_rules import validate_label_selector
 
@@ -36,7 +37,6 @@ __all__ = [
     "rule_errors",
 ]
 
-Json = dict[str, Any]
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")

@@ -5,9 +5,10 @@ Facts: pkg/registry/admissionregistration/*/authz.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.api.objects import Json
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["kind_errors", "reference_errors"]
 
-Json = dict[str, Any]
 
 _GROUP: Final = "admissionregistration.k8s.io"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
 from apiserver.api.values.names import dns1035_label, dns_subdomain
 from apiserver.registry.definition.context import Context
@@ -30,7 +31,6 @@ from apiserver.resources.customresources.jsonpaths import JsonPathError, compile
 
 __all__ = ["MUTATING_POLICIES", "VALIDATING_POLICIES"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.types.admissionregistration.policies import V1
 from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.names import label_key
@@ -32,7 +33,6 @@ from apiserver.resources.admissionregistration.matchrules import REINVOCATION_PO
 
 __all__ = ["mutating_errors", "validating_errors"]
 
-Json = dict[str, Any]
 Release = tuple[int, int]
 
 _SPEC: Final = Path("spec")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.types.admissionregistration.webhooks import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
@@ -30,7 +31,6 @@ from apiserver.resources.common.webhook_clients import client_errors, review_ver
 
 __all__ = ["MUTATING_WEBHOOKS", "VALIDATING_WEBHOOKS"]
 
-Json = dict[str, Any]
 
 _WEBHOOKS: Final = Path("webhooks")
 _REVIEWS: Final = ("v1", "v1beta1")

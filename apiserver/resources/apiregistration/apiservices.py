@@ -7,9 +7,10 @@ name a service are followed by `apiserver.aggregation`. Rules: kube-aggregator/p
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, go_quote, invalid, not_supported
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import If, Invalid, Required, differs, is_set
 from apiserver.api.types.apiregistration import APIService, APIServiceSpec
 from apiserver.api.validation.compile import At
@@ -23,7 +24,6 @@ from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["API_SERVICES"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")

@@ -4,9 +4,10 @@ Rules: pkg/apis/apiserverinternal/validation.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.storageversions import StorageVersion
 from apiserver.api.values.names import dns1035_label, dns_subdomain, label_key
 from apiserver.registry.definition.context import Context
@@ -17,7 +18,6 @@ from apiserver.resources.common.columns import name_and_age
 
 __all__ = ["STORAGE_VERSIONS"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _STATUS: Final = Path("status")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, not_supported
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.markers import If, Invalid, Required, UntilError, equals
 from apiserver.api.types.apps import (
@@ -40,7 +41,6 @@ from apiserver.resources.pods.template import template_warnings
 
 __all__ = ["DAEMON_SETS"]
 
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(DaemonSetSpec)
 _SPEC: Final = Path("spec")

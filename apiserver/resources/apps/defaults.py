@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.codec.codec import DecodeError
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.objects import Json
 from apiserver.resources.pods.defaults import default_claim_spec
 from apiserver.resources.pods.template import default_template, template_to_hub
 
@@ -26,7 +27,6 @@ __all__ = [
     "stateful_set_to_hub",
 ]
 
-Json = dict[str, Any]
 
 _ROLLING: Final = "RollingUpdate"
 #: How often the template of a DaemonSet changed: a field of long ago that lives on as an annotation.

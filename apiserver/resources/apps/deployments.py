@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, not_supported
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.schema.markers import Forbidden, If, Invalid, Required, UntilError, equals, is_set
 from apiserver.api.selectors.selectors import SelectorError, from_object
@@ -46,7 +47,6 @@ from apiserver.resources.pods.gates import PodGates, pod_gates
 
 __all__ = ["DEPLOYMENTS", "REPLICA_SETS"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STRATEGIES: Final = ("Recreate", "RollingUpdate")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, required
+from apiserver.api.objects import Json
 from apiserver.api.types.apps import ControllerRevision
 from apiserver.api.validation.changes import changes
 from apiserver.registry.definition.context import Context
@@ -15,7 +16,6 @@ from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["CONTROLLER_REVISIONS"]
 
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(ControllerRevision)
 _DATA: Final = Path("data")

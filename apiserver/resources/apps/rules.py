@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import Enum, Forbidden, If, Invalid, is_set, is_unset
 from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.validation.compile import At, Step
@@ -23,7 +24,6 @@ __all__ = [
 ]  # fmt: skip
 
 _DECREMENTED: Final = "cannot be decremented"
-Json = dict[str, Any]
 
 
 class Env(NamedTuple):

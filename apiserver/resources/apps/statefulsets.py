@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.markers import If, Invalid, Required, UntilError, differs, equals, is_set, is_unset
 from apiserver.api.types.apps import (
@@ -41,7 +42,6 @@ from apiserver.resources.volumes.warnings import fractional_storage
 
 __all__ = ["STATEFUL_SETS"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _MUTABLE: Final = (

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from apiserver.api.errors.field_errors import Path
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.language import Struct
 from apiserver.registry.definition.context import Context
@@ -17,7 +18,6 @@ from apiserver.resources.pods.template import template_warnings
 
 __all__ = ["TEMPLATE", "WorkloadStrategy"]
 
-Json = dict[str, Any]
 
 TEMPLATE: Final = Path("spec.template")
 

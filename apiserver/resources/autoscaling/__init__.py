@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types import autoscaling as v1
 from apiserver.api.types import autoscaling_v2 as v2
@@ -18,7 +19,6 @@ from apiserver.resources.common.columns import name_and_age
 
 __all__ = ["HORIZONTAL_POD_AUTOSCALERS"]
 
-Json = dict[str, Any]
 
 _SHOWN: Final = 2
 _UNKNOWN: Final = "<unknown>"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, Struct, Type
 from apiserver.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior
 from apiserver.api.validation.internal_values import internal
@@ -16,7 +17,6 @@ from apiserver.resources.autoscaling.defaults import CPU_PERCENT, cpu_metric
 
 __all__ = ["from_hub", "to_hub"]
 
-Json = dict[str, Any]
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
 _METRICS, _CURRENT = f"{_PREFIX}metrics", f"{_PREFIX}current-metrics"

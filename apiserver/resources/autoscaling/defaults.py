@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
+
+from apiserver.api.objects import Json
 
 __all__ = ["CPU_PERCENT", "cpu_metric", "default"]
 
-Json = dict[str, Any]
 
 CPU_PERCENT: Final = 80
 _PERIOD: Final = 15

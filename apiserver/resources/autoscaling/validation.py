@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import Invalid, Required, UntilError, is_set, is_unset
 from apiserver.api.types.autoscaling_v2 import (
     ONE_TARGET,
@@ -21,7 +22,6 @@ from apiserver.resources.pods.containervalidation import container_resource_name
 
 __all__ = ["validate_spec", "validate_status"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _RULES: Final = Rules()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from apiserver.api.objects import Json
 
 __all__ = ["has_status", "is_finished", "is_true"]
-
-Json = dict[str, Any]
 
 
 def has_status(status: Json, kind: str, value: str) -> bool:

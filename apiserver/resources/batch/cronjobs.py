@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_supported
+from apiserver.api.objects import Json
 from apiserver.api.types.batch import CronJob, CronJobSpec
 from apiserver.api.types.meta import LabelSelector
 from apiserver.api.validation.internal_values import internal
@@ -24,7 +25,6 @@ from apiserver.resources.pods.gates import PodGates, pod_gates
 
 __all__ = ["CRON_JOBS"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _JOB: Final = _SPEC / "jobTemplate" / "spec"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.resources.pods.template import default_template, template_to_hub
 
 __all__ = ["cron_job_to_hub", "default_cron_job", "default_job", "job_to_hub"]
 
-Json = dict[str, Any]
 
 _MAX_INT32: Final = 2147483647
 _BACKOFF_LIMIT: Final = 6

@@ -5,9 +5,10 @@ makes their pods.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.types.batch import Job, JobSpec
 from apiserver.api.values.durations import age, human_duration
 from apiserver.registry.definition.context import Context
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JOBS", "job_spec_warnings"]
 
-Json = dict[str, Any]
 
 _ORPHANS: Final = (
     "child pods are preserved by default when jobs are deleted; "

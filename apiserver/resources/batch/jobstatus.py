@@ -8,9 +8,10 @@ still be written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import OMITTED, FieldError, Path, duplicate, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.batch import JobStatus, UncountedTerminatedPods
 from apiserver.api.validation.changes import changes
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["validate_job_status_update"]
 
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(JobStatus)
 _STATUS: Final = Path("status")

@@ -4,9 +4,10 @@ suspended.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.language import INT32
 from apiserver.api.types.batch import JobSpec
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["validate_job_update", "validate_whole_job"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 #: Changes that are told before the template's, and after.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -14,6 +14,7 @@ from apiserver.api.errors.field_errors import (
     required,
     too_long,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import (
     AtMost,
     Enum,
@@ -42,7 +43,6 @@ from apiserver.resources.pods.template import validate_template
 
 __all__ = ["INDEXED", "NAME_LABELS", "UID_LABELS", "validate_job", "validate_job_spec", "validate_template_job_spec"]
 
-Json = dict[str, Any]
 
 INDEXED: Final = "Indexed"
 #: Labels of a job's pods, each under its older and its present key.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.credentials.certificates import authority_problem
 from apiserver.api.credentials.pem import blocks
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, too_long
+from apiserver.api.objects import Json
 from apiserver.api.types.certificates import BUNDLES_V1ALPHA1, BUNDLES_V1BETA1
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.names import object_name
@@ -18,7 +19,6 @@ from apiserver.resources.common.columns import NAME
 
 __all__ = ["CLUSTER_TRUST_BUNDLES"]
 
-Json = dict[str, Any]
 
 _LIMIT: Final = 1024 * 1024
 _SPEC: Final = Path("spec")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from apiserver.api.credentials.certificates import is_signed
 from apiserver.api.credentials.pem import blocks
 from apiserver.api.errors.field_errors import OMITTED, FieldError, Path, invalid, required, too_long
+from apiserver.api.objects import Json
 from apiserver.api.values.times import parse_time
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_issued", "check_key"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 _Signed = TypeVar("_Signed", "x509.CertificateSigningRequest", "x509.Certificate")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.credentials.certificates import signer_names
 from apiserver.api.errors.field_errors import (
@@ -18,6 +18,7 @@ from apiserver.api.errors.field_errors import (
     required,
     too_long,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.certificates import (
     PodCertificateRequest,
@@ -37,7 +38,6 @@ from apiserver.resources.common.workloads import immutable
 
 __all__ = ["POD_CERTIFICATE_REQUESTS"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")

@@ -15,6 +15,7 @@ from apiserver.api.errors.field_errors import (
     not_supported,
     required,
 )
+from apiserver.api.objects import Json
 from apiserver.api.types.certificates import CertificateSigningRequest, CertificateSigningRequestCondition, KeyUsage
 from apiserver.api.validation.internal_values import internal, shown_diff
 from apiserver.api.values.durations import human_duration
@@ -27,7 +28,6 @@ from apiserver.resources.common.columns import AGE, NAME
 
 __all__ = ["CERTIFICATE_SIGNING_REQUESTS"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")

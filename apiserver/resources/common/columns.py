@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import age
 from apiserver.registry.definition.resource import Column
 
-__all__ = ["AGE", "NAME", "Json", "name_and_age"]
-
-Json = dict[str, Any]
+__all__ = ["AGE", "NAME", "name_and_age"]
 
 
 def _age(obj: Json, now: datetime) -> str:

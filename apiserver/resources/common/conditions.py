@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -14,11 +14,11 @@ from apiserver.api.errors.field_errors import (
     required,
     too_long,
 )
+from apiserver.api.objects import Json
 from apiserver.api.values.names import NamePattern, label_key
 
 __all__ = ["validate_conditions"]
 
-Json = dict[str, Any]
 
 _STATUSES: Final = ("False", "True", "Unknown")
 _REASON_LIMIT: Final = 1024

@@ -4,17 +4,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import bad_request
+from apiserver.api.objects import Json
 
 if TYPE_CHECKING:
     from apiserver.request.messages import Request
 
 __all__ = ["PROXY", "attach_options", "exec_options", "port_forward_options", "proxy_options", "split_target"]
 
-Json = dict[str, Any]
 
 #: The verbs of what stands behind a proxy.
 PROXY: Final = ("create", "delete", "get", "patch", "update")

@@ -5,15 +5,15 @@ which rules stand between the fields of their types (`RULES.set`).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.types.meta import ANY_VALUE, LabelSelector
 from apiserver.api.validation.compile import Rules
 
 __all__ = ["RULES", "validate_label_selector"]
 
-Json = dict[str, Any]
 
 RULES: Final = Rules()
 

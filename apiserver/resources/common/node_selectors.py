@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.core.scheduling import NodeSelectorRequirement
 from apiserver.api.types.meta import ANY_VALUE
 from apiserver.api.values.names import dns_subdomain
@@ -12,7 +13,6 @@ from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["validate_node_selector", "validate_node_selector_term", "validate_requirement"]
 
-Json = dict[str, Any]
 
 _FIELD: Final = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
 

@@ -5,9 +5,10 @@ ValidatePersistentVolumeSpec).
 from __future__ import annotations
 
 import posixpath
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeSpec
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.api.types.core.volumes import PersistentVolumeAccessMode
@@ -19,7 +20,6 @@ from apiserver.resources.common.volume_sources import SECOND_PATHS, source_error
 
 __all__ = ["access_modes", "positive", "validate_spec", "whole"]
 
-Json = dict[str, Any]
 
 _STORAGE: Final = "storage"
 _INLINE: Final = "may not be specified in the context of inline volumes"

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.errors.status import bad_request
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import SelectorError, from_labels, from_object
 from apiserver.api.types.autoscaling import Scale
 from apiserver.registry.definition.metadata import validate_metadata
@@ -20,7 +21,6 @@ from apiserver.resources.common.workloads import nonnegative
 
 __all__ = ["SCALE", "SCALE_BY_LABELS", "scale_subresource", "shown_metadata"]
 
-Json = dict[str, Any]
 
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

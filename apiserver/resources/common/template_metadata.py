@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, too_long
+from apiserver.api.objects import Json
 from apiserver.api.values.names import label_key, label_value
 
 __all__ = ["validate_annotations", "validate_labels", "validate_labels_and_annotations"]
 
-Json = dict[str, Any]
 _ANNOTATIONS_LIMIT = 256 * 1024
 
 

@@ -4,9 +4,10 @@ ValidatePersistentVolumeClaimSpec).
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.core.references import TypedLocalObjectReference, TypedObjectReference
 from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec
 from apiserver.api.validation.compile import At
@@ -17,7 +18,6 @@ from apiserver.resources.common.persistent_spec import access_modes, positive
 
 __all__ = ["validate_claim_spec"]
 
-Json = dict[str, Any]
 
 _STORAGE: Final = "storage"
 

@@ -5,9 +5,10 @@ What a field may be is said in its type.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types.core.persistentvolumesources import (
     CSIPersistentVolumeSource,
@@ -30,7 +31,6 @@ from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["SECOND_PATHS", "long_portal", "source_errors"]
 
-Json = dict[str, Any]
 
 #: Where the path of a source's own errors is not the field's name.
 _OWN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}

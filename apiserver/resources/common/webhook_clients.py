@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from apiserver.api.errors.field_errors import FieldError, Path, go_quote, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.values.names import dns1035_label, dns_subdomain
 
 __all__ = ["client_errors", "review_version_errors"]
 
-Json = dict[str, Any]
 
 _REVIEWS: Final = ("v1", "v1beta1")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.language import Struct, Type
 from apiserver.api.schema.markers import AtMost
@@ -33,7 +34,6 @@ __all__ = [
     "validate_required_selector",
 ]
 
-Json = dict[str, Any]
 
 _IMMUTABLE: Final = "field is immutable"
 _HOSTNAME: Final = (

@@ -4,9 +4,10 @@ pkg/apis/coordination/validation.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.coordination import CANDIDATES_V1ALPHA2, CANDIDATES_V1BETA1
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.semver import Semver
@@ -18,7 +19,6 @@ from apiserver.resources.coordination.leases import lease_strategy
 
 __all__ = ["LEASE_CANDIDATES"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _CHANGES: Final = changes(CANDIDATES_V1BETA1.LeaseCandidateSpec)

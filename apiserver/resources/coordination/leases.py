@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.coordination import Lease, LeaseSpec
 from apiserver.api.values.names import label_key
@@ -13,8 +14,6 @@ from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 

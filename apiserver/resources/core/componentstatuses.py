@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.types.core.componentstatuses import ComponentStatus
 from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPONENT_STATUSES"]
 
-Json = dict[str, Any]
 
 _STATES: Final = {"True": "Healthy", "False": "Unhealthy"}
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, too_long
+from apiserver.api.objects import Json
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.values.names import config_map_key
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
-
-Json = dict[str, Any]
 
 #: Of a ConfigMap's and of a Secret's data together, in bytes.
 SIZE_LIMIT: Final = 1024 * 1024

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, required
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.language import ListOf
 from apiserver.api.types.core.endpoints import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
@@ -17,8 +18,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.addresses import address_warnings, reachable
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
-
-Json = dict[str, Any]
 
 _SUBSETS: Final = Path("subsets")
 _ADDRESSES: Final = ("addresses", "notReadyAddresses")

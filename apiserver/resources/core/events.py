@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.core.events import Event as CoreEvent
 from apiserver.api.types.events import Event
 from apiserver.api.validation.internal_values import internal
@@ -19,8 +20,6 @@ from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import validate_metadata, validate_metadata_update
 from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
-
-Json = dict[str, Any]
 
 _TEXT_LIMIT: Final = 128
 _NOTE_LIMIT: Final = 1024

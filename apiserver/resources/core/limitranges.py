@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID, uuid5
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, forbidden, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.core.quotas import LimitRange
 from apiserver.api.values.names import label_key
 from apiserver.api.values.quantity import Quantity
@@ -20,8 +21,6 @@ from apiserver.resources.common.columns import NAME
 from apiserver.resources.common.resource_names import is_overcommit_allowed, resource_name
 from apiserver.resources.pods.containervalidation import container_resource_name
 from apiserver.resources.pods.defaults import round_amounts
-
-Json = dict[str, Any]
 
 _LIMITS: Final = Path("spec.limits")
 _TYPES: Final = ("Container", "PersistentVolumeClaim", "Pod")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.types.core.namespaces import Namespace
 from apiserver.api.values.names import label_key
 from apiserver.api.values.times import timestamp
@@ -17,7 +18,6 @@ from apiserver.resources.common.columns import name_and_age
 if TYPE_CHECKING:
     from apiserver.registry.definition.options import DeleteOptions
 
-Json = dict[str, Any]
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _FINALIZER = "kubernetes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -15,6 +15,7 @@ from apiserver.api.errors.field_errors import (
     invalid,
 )
 from apiserver.api.errors.status import StatusError, not_found
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.core.nodes import Node, NodeSpec
 from apiserver.api.types.core.scheduling import Taint
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from apiserver.registry.store.store import Store
     from apiserver.request.messages import Request, Response
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.selectors.selectors import format_object
 from apiserver.api.types.core.pods import PodTemplateSpec
@@ -22,8 +23,6 @@ from apiserver.resources.pods.template import (
     template_warnings,
     validate_template,
 )
-
-Json = dict[str, Any]
 
 _TEMPLATE: Final = Path("template")
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import If, Required, is_set
 from apiserver.api.types.core.replication import (
     ReplicationController,
@@ -37,8 +38,6 @@ from apiserver.resources.pods.template import (
     template_to_hub,
     template_warnings,
 )
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _TEMPLATE: Final = _SPEC / "template"

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import Invalid, Required, differs, equals, is_set
 from apiserver.api.types.core.quotas import ResourceQuota, ScopedResourceSelectorRequirement, ScopeSelector
 from apiserver.api.validation.internal_values import internal
@@ -19,8 +20,6 @@ from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.resource_names import quantity_value, resource_name
 from apiserver.resources.pods.defaults import round_amounts
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")

@@ -6,9 +6,10 @@ import base64
 import binascii
 import json
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required, too_long
+from apiserver.api.objects import Json
 from apiserver.api.types.core.configuration import Secret
 from apiserver.api.validation.changes import changes
 from apiserver.registry.definition.context import Context
@@ -16,8 +17,6 @@ from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.core.configmaps import SIZE_LIMIT, bad_keys, changed_though_immutable, decoded_size
-
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(Secret)
 _DATA: Final = Path("data")

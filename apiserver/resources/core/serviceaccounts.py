@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.types.authentication import TokenRequest
 from apiserver.api.types.core.configuration import ServiceAccount
 from apiserver.registry.definition.context import Context
@@ -11,8 +12,6 @@ from apiserver.registry.definition.resource import Resource, Subresource, Versio
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.core.tokenrequests import request_token
-
-Json = dict[str, Any]
 
 _MOUNTABLE: Final = "kubernetes.io/enforce-mountable-secrets"
 _DEPRECATED: Final = (

@@ -7,10 +7,11 @@ Facts: pkg/registry/core/serviceaccount/storage (token), pkg/apis/authentication
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors import status
 from apiserver.api.errors.field_errors import FieldError, Path, go_quote, invalid
+from apiserver.api.objects import Json
 from apiserver.api.types.authentication import TokenRequest
 from apiserver.api.values.times import timestamp
 from apiserver.registry.store.admission import Attributes
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["request_token"]
 
-Json = dict[str, Any]
 
 _VERSION: Final = "authentication.k8s.io/v1"
 _SHORTEST, _LONGEST, _DEFAULT = 600, 1 << 32, 3600

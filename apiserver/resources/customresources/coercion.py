@@ -21,11 +21,11 @@ import orjson
 
 from apiserver.api.codec.codec import DecodeError, decode
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.types.meta import ObjectMeta
 
 __all__ = ["IDENTITY", "Coercion", "Malformed", "TooLarge", "coerce_defaults", "plain"]
 
-Json = dict[str, Any]
 
 #: Floats below are exact integers; above the other one no JSON encoder writes integers.
 _EXACT: Final = 2.0**53

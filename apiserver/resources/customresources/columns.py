@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import age
 from apiserver.registry.definition.resource import Column
 from apiserver.resources.common.columns import NAME
@@ -12,7 +13,6 @@ from apiserver.resources.customresources.jsonpaths import JsonPathError, compile
 
 __all__ = ["columns_of"]
 
-Json = dict[str, Any]
 
 _AGE: Final = {
     "name": "Age",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import Declared
 from apiserver.cel.cost.estimate import Bounds
 from apiserver.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parsed
@@ -18,7 +19,6 @@ from apiserver.resources.customresources.fieldpaths import FieldPathError, field
 
 __all__ = ["CALL_LIMIT", "Rule", "compile_rule", "language_of", "names_old_self"]
 
-Json = dict[str, Any]
 
 #: The cost at which one rule is aborted.
 CALL_LIMIT: Final = 1_000_000

@@ -4,15 +4,12 @@ pkg/util/webhook/validation.go.
 
 from __future__ import annotations
 
-from typing import Any
-
 from apiserver.api.credentials.certificates import bundle_problem
 from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.resources.common.webhook_clients import client_errors, review_version_errors
 
 __all__ = ["bundle_errors", "conversion_bundle", "conversion_errors"]
-
-Json = dict[str, Any]
 
 
 def conversion_errors(spec: Json, at: Path) -> list[FieldError]:

@@ -10,13 +10,12 @@ from typing import Any
 
 from apiserver.api.codec.codec import DecodeError
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.validation.structural import ABSENT, Structural
 from apiserver.resources.customresources.coercion import IDENTITY, Coercion, Malformed, plain
 from apiserver.resources.customresources.rulechecks import Budget, RuleChecks
 
 __all__ = ["default_errors"]
-
-Json = dict[str, Any]
 
 
 def default_errors(at: Path, schema: Json) -> list[FieldError]:

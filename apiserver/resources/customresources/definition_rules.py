@@ -19,6 +19,7 @@ from apiserver.api.errors.field_errors import (
     too_many,
 )
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.api.types.apiextensions import CustomResourceDefinitionVersion
 from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.names import dns1035_label, dns_subdomain
@@ -28,7 +29,6 @@ from apiserver.resources.customresources.names import APPROVED, approval, is_pro
 
 __all__ = ["definition_errors", "name_errors", "status_errors", "update_errors"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.objects import Json
 from apiserver.api.types.apiextensions import CustomResourceDefinition
 from apiserver.api.values.times import timestamp
 from apiserver.registry.definition.context import Context
@@ -25,7 +26,6 @@ from apiserver.resources.customresources.schema_walk import unknown_formats
 
 __all__ = ["CLEANUP", "DEFINITIONS"]
 
-Json = dict[str, Any]
 
 #: The finalizer that keeps a definition until all its objects are gone.
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, internal, invalid
+from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import MOST_BYTES, Declared, declared, escaped
 from apiserver.cel.cost.estimate import UNKNOWN
 from apiserver.cel.engine import NotCompiled
@@ -17,7 +18,6 @@ from apiserver.resources.customresources.compiledrules import compile_rule, lang
 
 __all__ = ["RuleScope", "Spent", "expression_errors", "total_errors"]
 
-Json = dict[str, Any]
 
 #: The most that one rule may be estimated to cost, and all rules of a schema.
 RULE_LIMIT: Final = 10_000_000

@@ -6,13 +6,13 @@ Facts: apiextensions-apiserver, pkg/apiserver/schema/cel (ValidFieldPath).
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import Path
+from apiserver.api.objects import Json
 
 __all__ = ["FieldPathError", "field_path"]
 
-Json = dict[str, Any]
 
 _TOKENS: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'", re.DOTALL)
 _ESCAPES: Final = {

@@ -6,8 +6,9 @@ fields that are not declared; what has no type or no properties is merged by wha
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import (
     BOOL,
     DEDUCED,
@@ -26,7 +27,6 @@ from apiserver.api.types.meta import TYPE_META, ObjectMeta
 
 __all__ = ["fields_of_kind"]
 
-Json = dict[str, Any]
 
 #: Any scalar: what has a format other than byte, integers that may be strings.
 _SCALAR: Final = Scalar("scalar", "interface {}", "json")

@@ -15,8 +15,8 @@ import orjson
 
 from apiserver.api.codec.codec import Body, Decoded, DecodeError, decode
 from apiserver.api.codec.strictness import repeated
+from apiserver.api.objects import Hub, Json
 from apiserver.api.schema.language import Struct
-from apiserver.api.schema.objects import Hub
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.structural import Structural
 from apiserver.api.values.go_json import Literal, Pairs, parse_with_spans
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["resource_of"]
 
-Json = dict[str, Any]
 
 #: In the order in which discovery names them.
 VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

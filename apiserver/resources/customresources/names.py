@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.objects import Json
 
 __all__ = [
     "accepted",
@@ -20,7 +21,6 @@ __all__ = [
     "set_condition",
 ]
 
-Json = dict[str, Any]
 
 APPROVED: Final = "api-approved.kubernetes.io"
 _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"

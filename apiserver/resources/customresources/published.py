@@ -8,15 +8,15 @@ would refuse what the server takes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.schema.openapi import Definitions
 from apiserver.api.types.meta import ListMeta, ObjectMeta, TypeMeta
 
 __all__ = ["METADATA", "list_publisher", "publisher"]
 
-Json = dict[str, Any]
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 METADATA: Final = "Standard object's metadata."

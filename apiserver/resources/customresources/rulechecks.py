@@ -23,6 +23,7 @@ from apiserver.api.errors.field_errors import (
     invalid,
     required,
 )
+from apiserver.api.objects import Json
 from apiserver.api.validation.nodes import ABSENT, same
 from apiserver.api.validation.nodes import Node as SchemaNode
 from apiserver.cel.checking.schemas import Declared, declared, escaped, value_of
@@ -34,7 +35,6 @@ from apiserver.resources.customresources.compiledrules import CALL_LIMIT, Rule
 
 __all__ = ["Budget", "RuleChecks"]
 
-Json = dict[str, Any]
 
 #: What all rules about one object may cost.
 BUDGET: Final = 10_000_000

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError
 from apiserver.api.errors.status import bad_request, internal_error
+from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Subresource
 from apiserver.resources.common.scales import CUSTOM_SCALE, scale_subresource, shown_metadata
 from apiserver.resources.customresources.strategy import Misplaced, nested
 
 __all__ = ["scale_of"]
 
-Json = dict[str, Any]
 
 #: What an object without a number of replicas is shown with to whoever changes its scale.
 _MISSING: Final = -(2**31)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.resources.customresources.default_rules import default_errors
 from apiserver.resources.customresources.expressions import RuleScope, Spent, expression_errors, total_errors
 from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
@@ -18,7 +19,6 @@ from apiserver.resources.customresources.structural_rules import structural_erro
 
 __all__ = ["schema_errors"]
 
-Json = dict[str, Any]
 #: Findings on the schema itself, and those on its rules, which come after all of them.
 Findings = tuple[list[FieldError], list[FieldError]]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.validation.textforms import text_form
 
 __all__ = ["has_rules", "parts", "unknown_formats"]
 
-Json = dict[str, Any]
 
 _NUMBERS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Path, go_quote, invalid
 from apiserver.api.errors.status import forbidden
+from apiserver.api.objects import Json
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.validation.structural import ABSENT, Structural, blocking
 from apiserver.api.values.names import label_key
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CustomStrategy", "Rules", "nested"]
 
-Json = dict[str, Any]
 
 _STANDARD: Final = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _MOST: Final = 2**31 - 1

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.objects import Json
 from apiserver.cel.regex.regex import compile_pattern
 
 __all__ = ["structural_errors", "unsupported"]
 
-Json = dict[str, Any]
 Level = Literal["root", "item", "field"]
 
 _EITHER: Final = [{"type": "integer"}, {"type": "string"}]

@@ -18,7 +18,7 @@ import orjson
 from apiserver.api.codec.codec import decode_exactly
 from apiserver.api.errors.field_errors import FieldError, aggregate
 from apiserver.api.errors.status import server_error
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.api.types.reviews import CONVERSION_REVIEWS
 from apiserver.registry.definition.metadata import validate_metadata
 from apiserver.registry.store.conversion import Shown, stored_as, unmarked
@@ -31,7 +31,6 @@ from apiserver.webhooks.reviews import Review, read_review
 
 __all__ = ["Webhook", "WebhookConversion"]
 
-Json = dict[str, Any]
 
 #: Seconds, for every conversion.
 _TIMEOUT: Final = 30.0

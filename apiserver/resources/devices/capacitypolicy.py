@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate, forbidden, invalid, required, too_many
+from apiserver.api.objects import Json
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, most_items
 from apiserver.api.values.quantity import Quantity
 
 __all__ = ["validate_capacity"]
 
-Json = dict[str, Any]
 
 _MOST_VALUES: Final = most_items(TYPES.CapacityRequestPolicy, "validValues")
 _BOTH: Final = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'

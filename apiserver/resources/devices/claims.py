@@ -7,10 +7,11 @@ Rules: pkg/apis/resource/validation, pkg/registry/resource/resourceclaim.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, internal
 from apiserver.api.errors.status import qualified
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1
@@ -36,7 +37,6 @@ from apiserver.resources.devices.versions import versions_of
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
 
-Json = dict[str, Any]
 
 _STATUS: Final = Path("status")
 _CHANGES: Final = changes(v1.ResourceClaim, "spec", by_rules=("status.allocation",))

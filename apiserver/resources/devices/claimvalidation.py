@@ -6,7 +6,7 @@ pkg/apis/resource/validation.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver import cel
 from apiserver.api.errors.field_errors import (
@@ -18,6 +18,7 @@ from apiserver.api.errors.field_errors import (
     invalid,
     required,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.markers import Required
 from apiserver.api.types.resource.v1 import TYPES
@@ -45,7 +46,6 @@ __all__ = [
     "validate_spec",
 ]
 
-Json = dict[str, Any]
 #: Sub-request names by request name; None for a request without alternatives.
 RequestNames = dict[str, frozenset[str] | None]
 Identity = tuple[str, str, str, str]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource.v1 import TYPES
@@ -16,8 +17,6 @@ from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.resource_names import is_extended
 from apiserver.resources.devices.claimvalidation import RULES, Env
 from apiserver.resources.devices.versions import versions_of
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 

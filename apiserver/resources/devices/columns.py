@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import age
 from apiserver.registry.definition.resource import Column
 from apiserver.resources.common.columns import NAME, name_and_age
 
 __all__ = ["CLAIM_COLUMNS", "POOL_STATUS_COLUMNS", "SLICE_COLUMNS", "TAINT_RULE_COLUMNS"]
-
-Json = dict[str, Any]
 
 
 def _claim_state(obj: Json) -> str:

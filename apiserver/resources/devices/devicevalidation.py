@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required, too_long
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.markers import If, Invalid, equals, is_any_set, knows
 from apiserver.api.types.resource.device_types import ATTRIBUTE_VALUES, PROPERTIES
@@ -31,7 +32,6 @@ __all__ = [
     "node_selector",
 ]
 
-Json = dict[str, Any]
 
 #: Checks of slices and of device taint rules.
 RULES: Final = Rules()

@@ -4,9 +4,10 @@ generated rules (pkg/apis/resource/validation).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.types.resource.v1alpha3 import (
     PoolStatus,
     ResourcePoolStatusRequest,
@@ -21,8 +22,6 @@ from apiserver.registry.definition.resource import Resource, Subresource, prerel
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.devices.columns import POOL_STATUS_COLUMNS
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")

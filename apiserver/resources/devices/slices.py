@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1
@@ -16,8 +17,6 @@ from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
 from apiserver.resources.devices.slicevalidation import validate_slice_spec
 from apiserver.resources.devices.versions import versions_of
-
-Json = dict[str, Any]
 
 
 class ResourceSliceStrategy(Strategy):

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, too_many
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import Invalid, equals
 from apiserver.api.types.core.scheduling import NodeSelectorTerm
 from apiserver.api.types.resource.device_types import ADVANCED_DEVICES
@@ -25,7 +26,6 @@ from apiserver.resources.devices.devicevalidation import (
 
 __all__ = ["validate_slice_spec"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _SELECTION: Final = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1alpha3, v1beta2
 from apiserver.api.validation.compile import At
@@ -16,8 +17,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.devices.columns import TAINT_RULE_COLUMNS
 from apiserver.resources.devices.devicevalidation import RULES, Env, effect_of_taint
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.types.resource import v1
@@ -23,7 +24,6 @@ from apiserver.resources.devices.versions import versions_of
 
 _CHANGES: Final = changes(v1.ResourceClaimTemplate)
 
-Json = dict[str, Any]
 
 _METADATA: Final = Path("spec.metadata")
 _SPEC: Final = Path("spec.spec")

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.objects import Json
+
 __all__ = ["claim_from_hub", "claim_to_hub", "slice_from_hub", "slice_to_hub", "template_from_hub", "template_to_hub"]
 
-Json = dict[str, Any]
 
 _EXACT: Final = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
 #: Flat fields in v1beta1's order.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
 from apiserver.registry.definition.resource import Version, prerelease, same_form
 
 __all__ = ["versions_of"]
-
-Json = dict[str, Any]
 
 
 def versions_of(

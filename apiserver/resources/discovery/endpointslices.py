@@ -14,6 +14,7 @@ from apiserver.api.errors.field_errors import (
     required,
     too_many,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.language import ListOf
@@ -29,8 +30,6 @@ from apiserver.resources.common.addresses import address_warnings, reachable
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.template_metadata import validate_labels
-
-Json = dict[str, Any]
 
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _SHOWN: Final = 3

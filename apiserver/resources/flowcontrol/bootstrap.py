@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
+
+from apiserver.api.objects import Json
 
 __all__ = ["AUTO_UPDATE", "LEVELS", "MANDATORY_LEVELS", "MANDATORY_SCHEMAS", "SCHEMAS"]
 
-Json = dict[str, Any]
 
 #: Objects with this annotation follow what servers have built in.
 AUTO_UPDATE: Final = "apf.kubernetes.io/autoupdate-spec"

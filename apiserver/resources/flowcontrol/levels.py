@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.markers import AtMost, Enum, Forbidden, If, Invalid, Required, UntilError, equals
 from apiserver.api.types.flowcontrol import (
@@ -23,7 +24,6 @@ from apiserver.resources.flowcontrol.schemas import FlowControlStrategy
 
 __all__ = ["PRIORITY_LEVELS"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")

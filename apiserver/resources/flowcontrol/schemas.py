@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.markers import Invalid, Required, differs, equals, knows
 from apiserver.api.types.flowcontrol import FlowSchema, FlowSchemaSpec, NonResourcePolicyRule, ResourcePolicyRule
@@ -21,7 +22,6 @@ from apiserver.resources.flowcontrol.bootstrap import MANDATORY_SCHEMAS
 
 __all__ = ["FLOW_SCHEMAS", "FlowControlStrategy"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")

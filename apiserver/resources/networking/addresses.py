@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.addresses import V1, V1BETA1
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.internal_values import internal
@@ -19,7 +20,6 @@ from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["IP_ADDRESSES", "SERVICE_CIDRS"]
 
-Json = dict[str, Any]
 
 _CIDRS: Final = Path("spec") / "cidrs"
 _CHANGES: Final = changes(V1.IPAddressSpec)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.helpers.ingress_classes import is_default_class
+from apiserver.api.objects import Json
 from apiserver.api.types.networking import IngressClass, IngressClassSpec
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import At
@@ -19,7 +20,6 @@ from apiserver.resources.common.workloads import count_generation
 
 __all__ = ["INGRESS_CLASSES"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _CHANGES: Final = changes(IngressClassSpec)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, not_supported, required
 from apiserver.api.helpers.ingress_classes import CLASS_ANNOTATION
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.networking import Ingress, IngressSpec
 from apiserver.api.values.names import dns1035_label, dns_label, dns_subdomain, port_name, wildcard_subdomain
@@ -19,7 +20,6 @@ from apiserver.resources.networking.references import reference
 
 __all__ = ["INGRESSES"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _LOAD_BALANCER: Final = Path("status") / "loadBalancer" / "ingress"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import format_object
 from apiserver.api.types.networking import NetworkPolicy
 from apiserver.api.values.names import port_name
@@ -21,7 +22,6 @@ from apiserver.resources.common.core_rules import validate_label_selector
 
 __all__ = ["NETWORK_POLICIES"]
 
-Json = dict[str, Any]
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _SPEC: Final = Path("spec")

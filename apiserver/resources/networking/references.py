@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.values.names import dns_subdomain, path_segment
 
 __all__ = ["reference"]
-
-Json = dict[str, Any]
 
 
 def reference(path: Path, value: Json) -> list[FieldError]:

@@ -5,9 +5,10 @@ pkg/apis/node/validation.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate
+from apiserver.api.objects import Json
 from apiserver.api.types.core.scheduling import Toleration
 from apiserver.api.types.node import RuntimeClass
 from apiserver.api.validation.changes import changes
@@ -22,8 +23,6 @@ from apiserver.resources.pods.containervalidation import validate_resources
 from apiserver.resources.pods.defaults import round_amounts
 from apiserver.resources.pods.scheduling import validate_tolerations
 from apiserver.resources.pods.warnings import OLD_LABELS
-
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(RuntimeClass)
 _SCHEDULING: Final = Path("scheduling")

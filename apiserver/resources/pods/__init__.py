@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.types.core.pods import Binding, Pod
 from apiserver.api.types.policy import Eviction
 from apiserver.registry.definition.resource import Resource, Subresource, Version
@@ -24,8 +25,6 @@ from apiserver.resources.pods.eviction import evict
 from apiserver.resources.pods.strategy import PodStrategy
 
 __all__ = ["BINDINGS", "PODS"]
-
-Json = dict[str, Any]
 
 
 def _spec(field: str) -> Callable[[Json], str]:

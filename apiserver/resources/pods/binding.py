@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, aggregate, not_supported, required
 from apiserver.api.errors.status import StatusError, bad_request, conflict
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.api.types.core.pods import Binding
 from apiserver.api.values.times import timestamp
 from apiserver.registry.store.admission import Attributes
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bind", "create_binding"]
 
-Json = dict[str, Any]
 
 _NOTE_MANAGER: Final = noting(Binding, "v1")
 

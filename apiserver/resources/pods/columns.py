@@ -6,15 +6,15 @@ The words are wire facts of pkg/printers/internalversion.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import age
 from apiserver.registry.definition.resource import Column
 from apiserver.resources.common.columns import AGE, NAME
 
 __all__ = ["COLUMNS", "row_conditions"]
 
-Json = dict[str, Any]
 
 _INITIALIZING: Final = "PodInitializing"
 _UNREACHABLE: Final = "NodeLost"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from apiserver.api.objects import Json
 
 __all__ = ["set_condition"]
-
-Json = dict[str, Any]
 
 
 def set_condition(status: Json, kind: str, value: str, now: str, *, reason: str = "", message: str = "") -> None:

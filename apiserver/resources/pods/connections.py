@@ -5,13 +5,14 @@ Where the status of the node says that its kubelet listens somewhere, that one i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from apiserver.api.errors.field_errors import Path, invalid
 from apiserver.api.errors.status import StatusError, bad_request, forbidden, not_found
 from apiserver.api.errors.status import invalid as invalid_status
 from apiserver.api.helpers.pod_logs import LogOptions
+from apiserver.api.objects import Json
 from apiserver.api.values.numbers import int64
 from apiserver.registry.definition.authority import Question
 from apiserver.request.messages import Response, Stream
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["attach", "execute", "log", "port_forward", "proxy"]
 
-Json = dict[str, Any]
 
 _NO_CONTAINERS: Final = (
     "kubedra emulates nodes: the containers of pod {name} do not run, so there is nothing to {what}; pods go through"

@@ -5,7 +5,7 @@ and around it).
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -18,6 +18,7 @@ from apiserver.api.errors.field_errors import (
     not_supported,
     required,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types.core.containers import (
     Container,
@@ -61,7 +62,6 @@ __all__ = [
     "validate_restart_policy",
 ]
 
-Json = dict[str, Any]
 _ACTIONS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _WINDOWS_SIGNALS: Final = ("SIGKILL", "SIGTERM")
 _PROBE_NUMBERS: Final = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from apiserver.resources.common.resource_names import is_hugepage, is_overcommit_allowed
 
@@ -21,7 +22,6 @@ __all__ = [
     "to_hub",
 ]
 
-Json = dict[str, Any]
 
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 

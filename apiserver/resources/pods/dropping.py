@@ -5,14 +5,14 @@ are those by which more than the field of a gate goes (pkg/api/pod/util.go).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import DroppedField, drop_disabled
 from apiserver.registry.definition.context import Context
 
 __all__ = ["drop_disabled_in_pod", "drop_disabled_in_template"]
 
-Json = dict[str, Any]
 
 _IMAGES: Final = "ImageVolume"
 _RESTARTS: Final = "ContainerRestartRules"

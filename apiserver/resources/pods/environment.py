@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, not_found, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.types.core.containers import EnvFromSource, EnvVar, EnvVarSource
 from apiserver.api.types.core.references import FileKeySelector, ObjectFieldSelector, ResourceFieldSelector
 from apiserver.api.validation.compile import At
@@ -14,7 +15,6 @@ from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["VOLUME_FIELDS", "env_from", "validate_file_volumes"]
 
-Json = dict[str, Any]
 
 ENV_FIELDS: Final = (
     "metadata.name",

@@ -14,12 +14,12 @@ pods.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import Path, invalid
 from apiserver.api.errors.status import StatusError, bad_request, conflict, forbidden, not_found, too_many_requests
 from apiserver.api.errors.status import invalid as invalid_status
-from apiserver.api.schema.objects import Hub
+from apiserver.api.objects import Hub, Json
 from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.types.policy import Eviction
 from apiserver.api.values.times import timestamp
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["evict"]
 
-Json = dict[str, Any]
 
 #: Evictions that a budget may have been told of and its controller not seen yet.
 _MOST_DISRUPTED: Final = 2000

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from apiserver.api.helpers.tolerations import COMPARISON_GATE, COMPARISONS
+from apiserver.api.objects import Json
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
 
 __all__ = ["PodGates", "pod_gates"]
-
-Json = dict[str, Any]
 
 
 class PodGates(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.status import bad_request
 from apiserver.api.helpers.pod_logs import Line, LogOptions
+from apiserver.api.objects import Json
 from apiserver.request.messages import Response, Stream
 from apiserver.storage.log.types import Expired
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["emulated", "emulated_log"]
 
-Json = dict[str, Any]
 
 #: How the ids of containers begin that only seem to run: `controllers.kubelet.pods.status`.
 _EMULATED: Final = "kubedra://"

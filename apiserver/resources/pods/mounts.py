@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, not_found
+from apiserver.api.objects import Json
 from apiserver.api.types.core.containers import VolumeDevice, VolumeMount
 from apiserver.api.validation.compile import At
 from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["validate_devices", "validate_mounts"]
-
-Json = dict[str, Any]
 
 
 def validate_mounts(path: Path, container: Json, volumes: dict[str, Json]) -> list[FieldError]:

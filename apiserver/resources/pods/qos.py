@@ -4,13 +4,13 @@ when nothing is said.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 
 __all__ = ["aggregate", "compute"]
 
-Json = dict[str, Any]
 _COMPUTE: Final = ("cpu", "memory")
 
 

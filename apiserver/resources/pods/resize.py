@@ -8,9 +8,10 @@ be resized.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.containers import Container
 from apiserver.api.types.core.resources import ResourceRequirements
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["INIT_CONTAINERS", "POD_LEVEL", "resized_spec", "validate_resize"]
 
-Json = dict[str, Any]
 
 #: Gates with which init containers that run to their end, and resources of the whole pod, can be resized too.
 INIT_CONTAINERS: Final = "InPlacePodVerticalScalingInitContainers"

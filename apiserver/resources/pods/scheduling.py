@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -16,6 +16,7 @@ from apiserver.api.errors.field_errors import (
     not_supported,
 )
 from apiserver.api.helpers.tolerations import CANONICAL, COMPARISONS, integer
+from apiserver.api.objects import Json
 from apiserver.api.types.core.scheduling import (
     NodeAffinity,
     PodAffinityTerm,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["validate_gates", "validate_spread", "validate_tolerations"]
 
-Json = dict[str, Any]
 
 _DIGITS: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -6,7 +6,7 @@ ValidateSecurityContext). What each field may be is said in its type.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, duplicate, invalid, required
 from apiserver.api.schema.markers import Invalid, equals, knows
@@ -24,7 +24,6 @@ from apiserver.resources.pods.systems import windows_options
 
 __all__ = ["CONTAINER_SECURITY", "POD_SECURITY"]
 
-Json = dict[str, Any]
 
 #: Kernel parameters of the pod's own namespaces: those of the host cannot be set.
 _OWN_SYSCTLS: Final = (

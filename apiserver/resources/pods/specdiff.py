@@ -4,15 +4,15 @@ internal type.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.types.core.pods import PodSpec
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.internal_values import internal, shown_diff
 
 __all__ = ["internal_spec", "internal_template", "spec_diff"]
 
-Json = dict[str, Any]
 
 #: Fields that internally belong to the security context, at its beginning.
 _MOVED: Final = ("HostNetwork", "HostPID", "HostIPC", "ShareProcessNamespace", "HostUsers")

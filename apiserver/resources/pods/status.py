@@ -4,7 +4,7 @@ ValidatePodStatusUpdate).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -19,6 +19,7 @@ from apiserver.api.errors.field_errors import (
     too_long,
 )
 from apiserver.api.helpers.pod_lifecycle import may_restart
+from apiserver.api.objects import Json
 from apiserver.api.types.core.pods import PodStatus
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.bounded_cache import remembered
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["validate_pod_status_update"]
 
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(PodStatus)
 _STATUS: Final = Path("status")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.pods import PodSpec
 from apiserver.api.values.names import dns_label
@@ -14,8 +15,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.pods import qos
 from apiserver.resources.pods.conditions import set_condition
 from apiserver.resources.pods.dropping import drop_disabled_in_pod
-
-Json = dict[str, Any]
 
 _HOSTNAME: Final = (
     "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is"

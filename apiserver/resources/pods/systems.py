@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid
+from apiserver.api.objects import Json
 from apiserver.api.validation.compile import At
 from apiserver.api.values.names import dns_subdomain
 
 __all__ = ["host_processes", "host_users", "system_rules", "windows_options"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _FIELDS: Final = ("initContainers", "containers", "ephemeralContainers")

@@ -5,16 +5,13 @@ Facts: pkg/apis/core/validation (ValidatePodTemplateSpec), pkg/api/pod (GetWarni
 
 from __future__ import annotations
 
-from typing import Any
-
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.api.objects import Json
 from apiserver.resources.common.template_metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.defaults import default_pod_spec, spec_to_hub
 from apiserver.resources.pods.gates import PodGates
 
 __all__ = ["default_template", "template_to_hub", "template_warnings", "validate_template"]
-
-Json = dict[str, Any]
 
 
 def default_template(template: Json) -> None:

@@ -4,9 +4,10 @@ Subresources change the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import PodSpec
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["annotation_updates", "validate_ephemeral_containers_update", "validate_pod_update"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _MAX_INT32: Final = 2147483647

@@ -18,6 +18,7 @@ from apiserver.api.errors.field_errors import (
     not_supported,
     required,
 )
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import Forbidden, Invalid, Required, Union, UntilError, equals, is_unset
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import HostAlias, PodDNSConfig, PodOS, PodResourceClaim, PodSchedulingGroup, PodSpec
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["validate_pod", "validate_pod_annotations", "validate_pod_spec"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _ANNOTATIONS: Final = Path("metadata.annotations")

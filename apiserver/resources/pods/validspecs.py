@@ -5,17 +5,17 @@ write, so that rules are asked once which cost as much as all else of a small wr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.objects import Json
 from apiserver.api.values.bounded_cache import CHARACTERS
 from apiserver.resources.pods.gates import PodGates
 
 __all__ = ["MIRROR", "VALID_SPECS"]
 
-Json = dict[str, Any]
 MIRROR: Final = "kubernetes.io/config.mirror"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate, forbidden, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.core.volumes import (
     ConfigMapVolumeSource,
     CSIVolumeSource,
@@ -30,8 +31,6 @@ from apiserver.resources.common.volume_sources import SECOND_PATHS, long_portal,
 from apiserver.resources.pods.environment import VOLUME_FIELDS
 
 __all__ = ["validate_volumes"]
-
-Json = dict[str, Any]
 
 
 def _empty_dir(at: At) -> list[FieldError]:

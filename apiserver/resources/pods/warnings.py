@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import Path, go_quote
+from apiserver.api.objects import Json
 from apiserver.api.values.networks import is_plain_ipv4
 from apiserver.api.values.quantity import Quantity
 from apiserver.resources.common.addresses import address_warnings
 
 __all__ = ["NEW_LABELS", "OLD_LABELS", "pod_warnings", "status_warnings"]
 
-Json = dict[str, Any]
 
 _POD: Final = Path()
 _NULL_SELECTOR: Final = "a null labelSelector results in matching no pod"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.schema.markers import Invalid, Union
 from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from apiserver.registry.definition.context import Context
@@ -22,7 +23,6 @@ from apiserver.resources.common.workloads import count_generation
 
 __all__ = ["POD_DISRUPTION_BUDGETS"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.types.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from apiserver.api.validation.changes import changes
 from apiserver.registry.definition.context import Context
@@ -21,8 +21,6 @@ from apiserver.resources.rbac.validation import (
 )
 
 __all__ = ["CLUSTER_ROLES", "CLUSTER_ROLE_BINDINGS", "ROLES", "ROLE_BINDINGS"]
-
-Json = dict[str, Any]
 
 
 class RoleStrategy(Strategy):

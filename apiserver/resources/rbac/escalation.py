@@ -7,10 +7,11 @@ rights its writer has, unless he may `bind` it. Members of system:masters are no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors import status
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.objects import Json
 from apiserver.authorization.rules import describe, missing_rights, quoted_list
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["guard_binding", "guard_role"]
 
-Json = dict[str, Any]
 
 _EVERYTHING: Final[list[Json]] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},

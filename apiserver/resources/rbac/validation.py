@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types.rbac import PolicyRule, RoleRef, Subject
 from apiserver.resources.common.core_rules import RULES, validate_label_selector
 
 __all__ = ["GROUP", "validate_aggregation", "validate_binding", "validate_rules"]
 
-Json = dict[str, Any]
 
 GROUP: Final = "rbac.authorization.k8s.io"
 

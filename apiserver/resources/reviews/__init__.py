@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types import authentication, authorization
 from apiserver.registry.definition.resource import Resource, Version
@@ -13,8 +14,6 @@ from apiserver.resources.reviews.access import review_access, review_local_acces
 from apiserver.resources.reviews.identity import review_self, review_token
 
 __all__ = ["AUTHENTICATION_REVIEWS", "AUTHORIZATION_REVIEWS"]
-
-Json = dict[str, Any]
 
 
 def _review(schema: Struct, create: Callable[..., Awaitable[Json]], *, namespaced: bool = False) -> Resource:

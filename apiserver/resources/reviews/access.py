@@ -6,10 +6,11 @@ an empty text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors import status
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.authorization import NonResourceAttributes
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.internal_values import internal
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["review_access", "review_local_access", "review_own_access", "review_own_rules"]
 
-Json = dict[str, Any]
 
 GROUP: Final = "authorization.k8s.io"
 _SPEC: Final = Path("spec")

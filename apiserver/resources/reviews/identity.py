@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apiserver.api.errors import status
+from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
 from apiserver.registry.verbs.unstored import judge
 from apiserver.request.messages import User
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from apiserver.registry.store.store import Store
 
 __all__ = ["review_self", "review_token"]
-
-Json = dict[str, Any]
 
 
 def _user_info(user: User) -> Json:

@@ -6,9 +6,10 @@ A changed object is only looked at where it changed.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.types.scheduling import (
     PodGroupResourceClaimStatus,
     PodGroupStatus,
@@ -17,7 +18,6 @@ from apiserver.api.validation.compile import At, Rules
 
 __all__ = ["RULES", "claim_statuses"]
 
-Json = dict[str, Any]
 
 #: Checks of Workloads and PodGroups.
 RULES: Final = Rules()

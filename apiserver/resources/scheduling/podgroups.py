@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, too_many
+from apiserver.api.objects import Json
 from apiserver.api.schema.defaulting import fill_defaults
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
@@ -19,8 +20,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.scheduling.groupvalidation import RULES, claim_statuses
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")

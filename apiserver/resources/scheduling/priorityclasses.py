@@ -5,10 +5,11 @@ Rules: pkg/apis/scheduling/validation, pkg/registry/scheduling/priorityclass.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors import status
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.api.objects import Json
 from apiserver.api.types.scheduling import HIGHEST_PRIORITY, PriorityClass
 from apiserver.api.validation.changes import changes
 from apiserver.registry.definition.context import Context
@@ -19,7 +20,6 @@ from apiserver.resources.common.core_rules import RULES
 
 __all__ = ["PRIORITY_CLASSES", "SYSTEM_CLASSES"]
 
-Json = dict[str, Any]
 
 _PREEMPT: Final = "PreemptLowerPriority"
 _CHANGES: Final = changes(PriorityClass)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, required, too_many
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.scheduling import Workload, WorkloadSpec
 from apiserver.api.validation.changes import changes
@@ -14,8 +15,6 @@ from apiserver.registry.definition.resource import Resource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.scheduling.groupvalidation import RULES
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _CHANGES: Final = changes(WorkloadSpec)

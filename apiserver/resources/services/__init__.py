@@ -5,9 +5,10 @@ Rules: pkg/registry/core/service.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.objects import Json
 from apiserver.api.types.core.services import Service
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
@@ -27,8 +28,6 @@ from apiserver.resources.services.validation import validate_change, validate_se
 from apiserver.resources.services.warnings import warnings_of
 
 __all__ = ["SERVICES"]
-
-Json = dict[str, Any]
 
 
 class ServiceStrategy(Strategy):

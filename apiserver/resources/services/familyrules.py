@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, not_supported, required
+from apiserver.api.objects import Json
 from apiserver.api.values.networks import ip_family, legacy_ip
 from apiserver.resources.services.shape import (
     has_addresses,
@@ -18,7 +19,6 @@ from apiserver.resources.services.shape import (
 
 __all__ = ["address_errors", "choose_families", "complete_new", "keep_allocated", "unchanged_dual_stack"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")

@@ -5,11 +5,12 @@ services themselves. Facts: pkg/registry/core/service/storage, ipallocator, port
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.errors.status import StatusError, internal_error, server_error
 from apiserver.api.errors.status import invalid as invalid_status
+from apiserver.api.objects import Json
 from apiserver.api.values.networks import parse_address
 from apiserver.registry.verbs.server_writes import create_own, delete_own
 from apiserver.resources.services.familyrules import (
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ADDRESSES", "Held", "ServiceNetwork", "address_object"]
 
-Json = dict[str, Any]
 
 ADDRESSES: Final = ("networking.k8s.io", "ipaddresses")
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
+
+from apiserver.api.objects import Json
 
 __all__ = [
     "default",
@@ -16,7 +18,6 @@ __all__ = [
     "takes_node_ports",
 ]
 
-Json = dict[str, Any]
 
 _AFFINITY_SECONDS: Final = 10800
 

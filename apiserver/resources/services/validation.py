@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -15,6 +15,7 @@ from apiserver.api.errors.field_errors import (
     required,
 )
 from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
 from apiserver.api.values.names import dns_label, dns_subdomain, label_key, port_name
 from apiserver.api.values.networks import legacy_cidr, legacy_ip, parse_address
 from apiserver.resources.common.addresses import reachable
@@ -24,7 +25,6 @@ from apiserver.resources.services.shape import externally_accessible, is_headles
 
 __all__ = ["validate_change", "validate_service", "validate_status"]
 
-Json = dict[str, Any]
 Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")

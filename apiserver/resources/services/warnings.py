@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import Path
+from apiserver.api.objects import Json
 from apiserver.resources.common.addresses import address_warnings, subnet_warnings
 
 __all__ = ["warnings_of"]
 
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _HINTS: Final = "service.kubernetes.io/topology-aware-hints"

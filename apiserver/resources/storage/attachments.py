@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, required, too_long
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeError
 from apiserver.api.validation.changes import changes
@@ -15,8 +16,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.persistent_spec import validate_spec
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _CHANGES: Final = changes(VolumeAttachment)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.types.storage import CSIStorageCapacity
 from apiserver.api.validation.changes import changes
 from apiserver.registry.definition.context import Context
@@ -13,8 +14,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import NAME
 from apiserver.resources.common.core_rules import RULES, validate_label_selector
 from apiserver.resources.pods.warnings import OLD_LABELS
-
-Json = dict[str, Any]
 
 _TOPOLOGY: Final = Path("nodeTopology")
 _CHANGES: Final = changes(CSIStorageCapacity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -14,6 +14,7 @@ from apiserver.api.errors.field_errors import (
     too_long,
 )
 from apiserver.api.helpers.storage_classes import is_default_class
+from apiserver.api.objects import Json
 from apiserver.api.types.storage import (
     StorageClass,
     TopologySelectorLabelRequirement,
@@ -27,8 +28,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import AGE, name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.pods.warnings import OLD_LABELS
-
-Json = dict[str, Any]
 
 _PARAMETERS_LIMIT: Final = 512
 _SIZE_LIMIT: Final = 256 * 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.storage import CSIDriver, CSIDriverSpec, TokenRequest
 from apiserver.api.validation.changes import changes
@@ -14,8 +15,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.workloads import count_generation
-
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(CSIDriverSpec)
 _SPEC: Final = Path("spec")

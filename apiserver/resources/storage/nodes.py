@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, required
+from apiserver.api.objects import Json
 from apiserver.api.types.storage import CSINode, CSINodeDriver
 from apiserver.api.values.names import label_key
 from apiserver.registry.definition.context import Context
@@ -13,8 +14,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.workloads import immutable
-
-Json = dict[str, Any]
 
 _DRIVERS: Final = Path("spec.drivers")
 _NODE_ID_LIMIT: Final = 256

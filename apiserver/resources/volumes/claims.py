@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import DroppedField, drop_disabled
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
 from apiserver.registry.definition.context import Context
@@ -20,8 +21,6 @@ from apiserver.resources.pods.defaults import default_claim_spec, round_amounts
 from apiserver.resources.volumes.claimupdates import recovers, validate_claim_status, validate_claim_update
 from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset
 from apiserver.resources.volumes.warnings import claim_warnings
-
-Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _ELSEWHERE: Final = "CrossNamespaceVolumeDataSource"

@@ -5,10 +5,11 @@ ValidatePersistentVolumeClaimUpdate).
 from __future__ import annotations
 
 import copy
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.helpers.storage_classes import CLASS_ANNOTATION
+from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec
 from apiserver.api.validation.changes import changes
@@ -21,7 +22,6 @@ from apiserver.resources.common.resource_names import is_native, nonnegative
 
 __all__ = ["recovers", "validate_claim_status", "validate_claim_update"]
 
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(PersistentVolumeClaimSpec)
 _SPEC: Final = Path("spec")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.helpers.storage_classes import class_of
+from apiserver.api.objects import Json
 
 __all__ = ["amount_text", "class_text", "modes_text", "phase_text", "unset"]
 
-Json = dict[str, Any]
 
 _SHORT: Final = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 

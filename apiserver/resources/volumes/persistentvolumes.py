@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import copy
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid
+from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.core.persistentvolumes import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
@@ -26,8 +27,6 @@ from apiserver.resources.pods.defaults import round_amounts
 from apiserver.resources.pods.warnings import NEW_LABELS
 from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset
 from apiserver.resources.volumes.warnings import MOUNT_OPTIONS, persistent_volume_warnings
-
-Json = dict[str, Any]
 
 _CHANGES: Final = changes(PersistentVolumeSpec)
 _SPEC: Final = Path("spec")

@@ -4,16 +4,16 @@ pkg/api/persistentvolumeclaim).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import Path, go_quote
 from apiserver.api.helpers.storage_classes import CLASS_ANNOTATION
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from apiserver.resources.pods.warnings import OLD_LABELS
 
 __all__ = ["MOUNT_OPTIONS", "claim_warnings", "fractional_storage", "persistent_volume_warnings"]
 
-Json = dict[str, Any]
 
 MOUNT_OPTIONS: Final = "volume.beta.kubernetes.io/mount-options"
 _ANNOTATIONS: Final = Path("metadata.annotations")

@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.cache import ClaimCache
 from controllers.kubelet.dra.drivers import ClaimId, DriverMissingError, Prepared, PreparedDevice
 from controllers.kubelet.dra.health import Health, container_statuses
 from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults
-from controllers.runtime.kinds import Json
 
 #: Returns the allocation results of a claim; empty if unknown.
 Results = Callable[[ClaimId], Iterable[Json]]

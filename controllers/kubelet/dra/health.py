@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from apiserver.api.objects import Json
 from controllers.kubelet.dra.cache import ClaimCache
 from controllers.resourceclaims.pods import ClaimReferenceError, claim_reference
-from controllers.runtime.kinds import Json
 
 log = logging.getLogger(__name__)
 FILE_NAME: Final = "dra_health_state"

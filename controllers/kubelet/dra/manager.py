@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.kubelet.dra import requests
 from controllers.kubelet.dra.cache import ClaimCache, ClaimInfo
 from controllers.kubelet.dra.checkpoint import Checkpoint, CheckpointError
 from controllers.kubelet.dra.drivers import ClaimId, Driver, DriverCallError, Drivers, Prepared
 from controllers.kubelet.dra.metrics import DraMetrics
 from controllers.resourceclaims.pods import claim_reference, is_reserved_for_pod, not_for_pod
-from controllers.runtime.kinds import Json
 
 log = logging.getLogger(__name__)
 #: Reads a claim by pod and claim name. Raises StatusError.

@@ -6,9 +6,9 @@ All functions raise ClaimReferenceError (a ValueError) for a reference that cann
 from __future__ import annotations
 
 from apiserver.api.helpers.pod_requests import is_extended
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from controllers.resourceclaims.pods import claim_reference
-from controllers.runtime.kinds import Json
 
 #: Prefix of the implicit extended resource of every DeviceClass.
 _CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network
-from typing import Any
 from zlib import crc32
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 class Pool:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.values.numbers import int64
-
-Json = dict[str, Any]
 
 #: On a Node, with any value: the agent emulates it.
 EMULATED = "kubedra.dev/emulated"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 
+from apiserver.api.objects import Json
 from controllers.kubelet.emulation import annotations as marks
 from controllers.kubelet.emulation.annotations import annotation, parse_list, seconds_of
-from controllers.runtime.kinds import Json
 from kubedra.profiles.pools import Pool, split
 
 log = logging.getLogger(__name__)

@@ -5,10 +5,9 @@ The values are those of the DRA example driver's `gpu` profile, so that its mani
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 def example_class(driver: str) -> Json:

@@ -13,13 +13,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.emulation.annotations import PROFILE, annotation, devices_of
 from controllers.kubelet.emulation.device_faults import device_faults
 from controllers.kubelet.emulation.devices import example_device
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_SLICES, Json
+from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_SLICES
 from kubedra import profiles
 from kubedra.profiles.pools import Owner, Pool, plan
 

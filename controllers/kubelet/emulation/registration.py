@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.emulation.addresses import Pool
 from controllers.kubelet.emulation.annotations import DEVICES, EMULATED, PROFILE
@@ -17,7 +18,7 @@ from controllers.kubelet.emulation.publishing import EmulatedSlices
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import DEVICE_CLASSES, LEASES, NODES, RESOURCE_SLICES, Json, Kind
+from controllers.runtime.kinds import DEVICE_CLASSES, LEASES, NODES, RESOURCE_SLICES, Kind
 from controllers.runtime.times import go_time, micro_time, parse_time
 from controllers.runtime.workqueue import Resync
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Family, Gauge
 from controllers.kubelet.dra.checkpoint import CheckpointError, FileCheckpoint
@@ -21,7 +22,6 @@ from controllers.kubelet.grpc.podresources import PodResources
 from controllers.kubelet.grpc.registry import Registry
 from controllers.kubelet.grpc.wiping import DELAY, SliceWiper
 from controllers.runtime.client import Client
-from controllers.runtime.kinds import Json
 from kubedra.driver.messages import HealthReport
 
 log = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Stream
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Counter
 from controllers.kubelet.dra.cache import ClaimInfo
 from controllers.kubelet.dra.manager import DraError, DraManager
-from controllers.runtime.kinds import Json
 from kubedra.driver import wire
 from kubedra.driver.messages import Empty
 from kubedra.driver.sockets import SocketServer

@@ -7,11 +7,12 @@ pods for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.helpers.pod_lifecycle import is_finished
 from apiserver.api.helpers.pod_requests import is_extended
 from apiserver.api.helpers.tolerations import untolerated
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector
 from controllers.kubelet.pods.sysctls import find_forbidden
 from controllers.scheduler.framework.status import Rejection
@@ -19,7 +20,6 @@ from controllers.scheduler.plugins.placement import NOT_AFFINE, PORTS_TAKEN, TAI
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 #: Reason and message.
 Refusal = tuple[str, str]
 _OS: Final = "kubernetes.io/os"

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.api.credentials.pem import blocks
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.client import Client
 from controllers.runtime.events import CoreEventRecorder
-from controllers.runtime.kinds import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS, Json
+from controllers.runtime.kinds import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS
 from controllers.runtime.times import parse_time
 from controllers.runtime.workqueue import Resync
 from kubedra.runtime import private_files as private

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from apiserver.api.objects import Json
 from controllers.kubelet.emulation.annotations import exit_after, exit_code, stop_after
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 
 #: Exit code of a killed process.

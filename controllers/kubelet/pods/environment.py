@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from controllers.kubelet.pods.containers import ContainerError
 
-Json = dict[str, Any]
 #: Returns a ConfigMap or Secret by kind and name; None if missing.
 Lookup = Callable[[str, str], Json | None]
 _REFERENCE = re.compile(r"\$(\$|\(([^()\s]+)\))")

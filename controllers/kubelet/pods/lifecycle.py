@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from apiserver.api.helpers.pod_lifecycle import may_restart
+from apiserver.api.objects import Json
 from controllers.kubelet.emulation.annotations import MISSING_IMAGES, ready_after
 from controllers.kubelet.pods import status as podstatus
 from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, Containers
@@ -19,7 +20,6 @@ from controllers.kubelet.pods.probes import evaluate_probes
 from controllers.kubelet.pods.subpaths import check as check_sub_paths
 from controllers.kubelet.pods.users import check as check_user
 from controllers.runtime.events import EventType
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = timedelta(seconds=10), timedelta(minutes=5)

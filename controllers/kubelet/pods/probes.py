@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from apiserver.api.objects import Json
 from controllers.kubelet.emulation.annotations import probe_failures
-from controllers.runtime.kinds import Json
 
 #: Default probe for a container that has an annotation but no probe.
 _PLAIN: Json = {"periodSeconds": 1, "failureThreshold": 1}

@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.kubelet.pods.containers import KILLED
-
-Json = dict[str, Any]
 
 DEADLINE_EXCEEDED = "Pod was active on the node longer than the specified deadline"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from apiserver.api.objects import Json
 from controllers.kubelet.pods.containers import ContainerError
 from controllers.kubelet.pods.environment import environment, expand
-from controllers.runtime.kinds import Json
 
 
 def sub_path(mount: Json, variables: Mapping[str, str]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.kubelet.emulation.annotations import UNSAFE_SYSCTLS, parse_list
 
-Json = dict[str, Any]
 #: Namespaced sysctls without effect on other pods of the node.
 _SAFE: Final = frozenset({
     "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",

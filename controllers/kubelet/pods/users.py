@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from apiserver.api.objects import Json
 from controllers.kubelet.pods.containers import ContainerError
-from controllers.runtime.kinds import Json
 
 
 def check(pod: Json, container: Json) -> None:

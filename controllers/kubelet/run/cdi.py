@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.kubelet.pods.containers import ContainerError
-
-Json = dict[str, Any]
 
 
 @dataclass(slots=True)

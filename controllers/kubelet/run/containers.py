@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, End, stop_times
@@ -19,7 +20,7 @@ from controllers.kubelet.run.cdi import edits_of
 from controllers.kubelet.run.process import Log, Process
 from controllers.kubelet.run.volumes import furnish
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.kinds import CONFIG_MAPS, SECRETS, Json
+from controllers.runtime.kinds import CONFIG_MAPS, SECRETS
 
 _KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
 #: Environment variables inherited from this process.

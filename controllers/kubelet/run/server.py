@@ -16,11 +16,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from apiserver.api.helpers.pod_logs import LogOptions
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.run.containers import ProcessContainers
 from controllers.kubelet.run.exec import run_in
 from controllers.kubelet.run.process import Process
-from controllers.runtime.kinds import Json
 
 log = logging.getLogger(__name__)
 #: Maximum size of a request's head in bytes.

@@ -8,13 +8,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.kubelet.pods.containers import ContainerError
 from controllers.kubelet.pods.environment import Lookup, data_of, field_of, resource_of
 from controllers.kubelet.pods.subpaths import sub_path
-
-Json = dict[str, Any]
 
 
 def furnish(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector, PreferredTerms
 from controllers.scheduler.config.configuration import ProfileSettings
 from controllers.scheduler.config.fields import ConfigurationError, duration, fields, items, number, one_of
 from controllers.scheduler.framework.scores import Shape
 
-Json = dict[str, Any]
 Resources = tuple[tuple[str, int], ...]
 CPU_AND_MEMORY: Resources = (("cpu", 1), ("memory", 1))
 

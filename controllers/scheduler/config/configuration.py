@@ -12,13 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.objects import Json
 from controllers.scheduler.config.fields import ConfigurationError, fields, items, number
 
 if TYPE_CHECKING:
     from controllers.scheduler.config.extenders import ExtenderSettings
     from controllers.scheduler.config.process import ProcessSettings
 
-Json = dict[str, Any]
 SCHEDULER_NAME: Final = "default-scheduler"
 _API_VERSION, _KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
 #: The points of an attempt for which a profile can name plugins.

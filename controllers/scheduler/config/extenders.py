@@ -12,11 +12,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from controllers.scheduler.config.fields import ConfigurationError, duration, fields, items, number
 from kubedra.kubeconfig.credentials import Credentials
 from kubedra.kubeconfig.reader import Cluster
 
-Json = dict[str, Any]
 _TEXTS: Final = ("urlPrefix", "filterVerb", "prioritizeVerb", "bindVerb")
 _FLAGS: Final = ("enableHTTPS", "nodeCacheCapable", "ignorable")
 _TIMEOUT: Final = timedelta(seconds=5)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import parse_duration
 
 __all__ = ["ConfigurationError", "duration", "fields", "items", "number", "one_of"]
-
-Json = dict[str, Any]
 
 
 class ConfigurationError(ValueError):

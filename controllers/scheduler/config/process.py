@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from controllers.scheduler.config.fields import ConfigurationError, duration, fields, number
 
-Json = dict[str, Any]
 #: Encodings that the fields may name. They are a client's choice, and this one's is JSON.
 _ENCODINGS: Final = ("application/json", "application/vnd.kubernetes.protobuf", "application/cbor")
 _TIMES: Final = ("leaseDuration", "renewDeadline", "retryPeriod")

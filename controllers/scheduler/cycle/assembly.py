@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 from uuid import UUID
 
 from controllers.allocator import Allocator, Features
@@ -43,8 +43,6 @@ from controllers.scheduler.storage.volumes import VolumeCache
 from controllers.scheduler.writes.evictions import Evictions
 from controllers.scheduler.writes.pods import PodWriter
 from controllers.scheduler.writes.waiting_pods import Waits
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

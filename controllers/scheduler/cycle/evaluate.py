@@ -36,7 +36,6 @@ from controllers.scheduler.state.affected_nodes import DeviceReach
 from controllers.scheduler.state.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 _FEWEST_NODES, _LEAST_PERCENT, _MOST_PERCENT, _NODES_PER_PERCENT = 100, 5, 50, 125
 _PIECE = 0.002
 """Seconds of work on the loop before others get their turn."""

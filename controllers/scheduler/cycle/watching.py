@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from apiserver.api.helpers.pod_lifecycle import is_finished
+from apiserver.api.objects import Json
 from controllers.resourceclaims.taints import SliceChange, SliceTracker
 from controllers.runtime.index import Index
 from controllers.runtime.informer import Informer, Informers
@@ -31,8 +31,6 @@ from controllers.scheduler.framework.events import ClusterEvent, Event, node_eve
 from controllers.scheduler.framework.framework import ANYTHING, Plugin, differ
 from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.state.pod_info import PodInfo
-
-Json = dict[str, Any]
 
 
 class Watching:

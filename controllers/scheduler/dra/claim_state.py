@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = dict[str, Any]
+from apiserver.api.objects import Json
 
 
 def is_deallocation(old: Json, new: Json) -> bool:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import Any
 from weakref import WeakValueDictionary
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.resourceclaims import is_reserved_for_pod
 from controllers.resourceclaims.pods import FINALIZER, reserved
@@ -32,7 +32,6 @@ from controllers.scheduler.framework.attempt_metrics import Measures
 from controllers.scheduler.framework.framework import PluginError
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 log = logging.getLogger(__name__)
 _TRIES, _PAUSE = 5, timedelta(milliseconds=10)
 _WATCH_PATIENCE = timedelta(seconds=120)

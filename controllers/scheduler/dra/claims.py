@@ -12,16 +12,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.allocator import Allocated
 from controllers.resourceclaims import ClaimReferenceError, claim_reference
 from controllers.runtime.kinds import key_of
 from controllers.scheduler.dra.extended_resources import owner_of_special
 from controllers.scheduler.dra.group_claims import NO_GROUPS, PodGroups
-
-Json = dict[str, Any]
-
 
 #: Called with a claim before and after a change; None where it is missing.
 Changed = Callable[[Json | None, Json | None], None]

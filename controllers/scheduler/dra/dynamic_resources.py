@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector
 from apiserver.runtime import clock
 from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, Solution
@@ -42,7 +42,6 @@ from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 NAME = "DynamicResources"
 CANNOT_ALLOCATE = Rejection(NAME, ("cannot allocate all claims",))
 NOT_ON_NODE = Rejection(NAME, ("resourceclaim not available on the node",))

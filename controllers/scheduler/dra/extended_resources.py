@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apiserver.api.helpers.pod_requests import amount, is_extended
+from apiserver.api.objects import Json
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 IN_MEMORY: Final = "<extended-resources>"

@@ -7,9 +7,9 @@ Without the gate every claim is reserved for its pod. Facts: Kubernetes 1.36, pl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from apiserver.api.helpers.pod_lifecycle import is_finished
+from apiserver.api.objects import Json
 from controllers.resourceclaims import (
     ClaimReferenceError,
     bind_to,
@@ -22,8 +22,6 @@ from controllers.resourceclaims import (
 from controllers.resourceclaims.pods import group_key, group_name
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS
-
-Json = dict[str, Any]
 
 __all__ = ["NO_GROUPS", "PodGroups"]
 

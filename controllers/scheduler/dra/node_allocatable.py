@@ -12,9 +12,10 @@ their drivers, too, not by pool and name alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.helpers.pod_requests import CLAIM_STATUSES, Amounts, Counts, pod_requests
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from controllers.allocator.inventory import Inventory
 from controllers.resourceclaims.pods import ClaimReferenceError, claim_reference
@@ -24,7 +25,6 @@ from controllers.scheduler.framework.status import Code, Rejection
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 GATE: Final = "DRANodeAllocatableResources"
 _CHECKED: Final = ("cpu", "memory", "ephemeral-storage")
 

@@ -29,8 +29,6 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.pods import PodWriter
 from controllers.scheduler.writes.waiting_pods import Waits
 
-Json = dict[str, Any]
-
 
 class ClaimBinding:
     """What happens to claims on the server, before the pod is bound and when it cannot be."""

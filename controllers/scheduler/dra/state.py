@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import NodeSelector
 from controllers.allocator import PodAllocator
 from controllers.scheduler.dra.extended_resources import IN_MEMORY
-
-Json = dict[str, Any]
 
 
 @dataclass(slots=True)

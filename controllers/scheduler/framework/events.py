@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
 from apiserver.api.helpers.pod_requests import pod_requests
+from apiserver.api.objects import Json
 from controllers.scheduler.state.pod_info import PodInfo
-
-Json = dict[str, Any]
 
 
 class ClusterEvent(Enum):

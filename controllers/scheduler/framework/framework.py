@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from controllers.scheduler.framework.events import (
     DEVICE_EVENTS,
     NODE_UPDATES,
@@ -31,8 +32,6 @@ from controllers.scheduler.framework.events import (
 from controllers.scheduler.framework.status import Diagnosis, Rejection, SchedulingError
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
-
-Json = dict[str, Any]
 
 
 class Skip:

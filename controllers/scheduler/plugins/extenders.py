@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.api.objects import Json
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.config.extenders import ExtenderSettings
@@ -22,7 +23,6 @@ from controllers.scheduler.framework.status import Code, Rejection
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 log = logging.getLogger(__name__)
 #: Under this name pods wait that an extender refused.
 NAME: Final = "Extender"

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import SelectorError
 from controllers.scheduler.config.arguments import Arguments
 from controllers.scheduler.framework.events import ClusterEvent, Event, is_own, is_placed
@@ -24,7 +25,6 @@ NOT_NEAR = Rejection(NAME, ("node(s) didn't match pod affinity rules",))
 NOT_FAR = Rejection(NAME, ("node(s) didn't match pod anti-affinity rules",), Code.UNSCHEDULABLE)
 UNWANTED = Rejection(NAME, ("node(s) didn't satisfy existing pods anti-affinity rules",), Code.UNSCHEDULABLE)
 
-Json = dict[str, Any]
 Pair = tuple[str, str]
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 

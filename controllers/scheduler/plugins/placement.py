@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.api.helpers.tolerations import tolerated, untolerated
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector, PreferredTerms
 from controllers.scheduler.config.arguments import DEFAULTS, Arguments
 from controllers.scheduler.framework.events import ClusterEvent, Event, is_own, is_placed
@@ -16,7 +17,6 @@ from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo, Port
 from controllers.scheduler.state.terms import blocking
 
-Json = dict[str, Any]
 UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))
 OTHER_NAME = Rejection("NodeName", ("node(s) didn't match the requested node name",))
 TAINTED = Rejection("TaintToleration", ("node(s) had untolerated taint(s)",))

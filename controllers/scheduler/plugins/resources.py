@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from apiserver.api.helpers.pod_requests import is_extended, pod_requests
+from apiserver.api.objects import Json
 from controllers.scheduler.config.arguments import CPU_AND_MEMORY, DEFAULTS, Arguments
 from controllers.scheduler.dra.extended_resources import IMPLICIT_PREFIX, ClassNames
 from controllers.scheduler.framework.events import ClusterEvent, Event, Hint, is_own, is_placed
@@ -16,7 +17,6 @@ from controllers.scheduler.framework.status import Code, Rejection
 from controllers.scheduler.state.nodes import Cache, NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 FIT = "NodeResourcesFit"
 _FIRST = ("Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage")
 REQUESTS = PodField("requests", lambda pod: pod.requests)

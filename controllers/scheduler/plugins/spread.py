@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apiserver.api.helpers.tolerations import untolerated
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, SelectorError, from_object
 from controllers.scheduler.framework.events import ClusterEvent, Event, Hints, is_own, is_placed
 from controllers.scheduler.framework.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
@@ -21,7 +22,6 @@ from controllers.scheduler.state.nodes import Cache, NodeInfo
 from controllers.scheduler.state.pod_counts import PodCounts
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 NAME = "PodTopologySpread"
 SKEWED = Rejection(NAME, ("node(s) didn't match pod topology spread constraints",), Code.UNSCHEDULABLE)
 UNLABELLED = Rejection(NAME, ("node(s) didn't match pod topology spread constraints (missing required label)",))

@@ -8,9 +8,10 @@ Facts: Kubernetes 1.36, plugins gangscheduling, topologyaware.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.helpers.pod_lifecycle import is_finished
+from apiserver.api.objects import Json
 from controllers.resourceclaims.pods import group_key, group_name
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS
@@ -20,7 +21,6 @@ from controllers.scheduler.framework.scores import MAX_SCORE
 from controllers.scheduler.state.nodes import Cache, NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 NAME: Final = "GangScheduling"
 PLACEMENTS: Final = "TopologyPlacementGenerator"
 PODS_COUNT: Final = "PodGroupPodsCount"

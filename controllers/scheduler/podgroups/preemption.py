@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.resourceclaims.pods import group_key
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.framework.status import SchedulingError
@@ -23,7 +24,6 @@ from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.evictions import Evictions
 
-Json = dict[str, Any]
 _TOPOLOGY: Final = "workload aware preemption is not supported for pod groups with scheduling constraints"
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _NOBODY: Final = "No preemption victims found for incoming preemptor"

@@ -10,11 +10,12 @@ import logging
 from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.client import Client
 from controllers.runtime.conditions import condition_patch
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import POD_GROUPS, Json
+from controllers.runtime.kinds import POD_GROUPS
 from controllers.runtime.times import go_time
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.writes.ordered import InOrder

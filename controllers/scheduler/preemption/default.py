@@ -13,9 +13,9 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.config.arguments import Arguments
 from controllers.scheduler.framework.framework import Cycle, Plugin, PluginError, PostFilterResult, Reads
@@ -25,7 +25,6 @@ from controllers.scheduler.state.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.evictions import REASON, Evictions
 
-Json = dict[str, Any]
 NAME = "DefaultPreemption"
 NOT_HELPFUL = Rejection(NAME, ("Preemption is not helpful for scheduling",))
 NO_VICTIMS = Rejection(NAME, ("No preemption victims found for incoming pod",))

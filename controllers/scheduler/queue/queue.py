@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter
 from controllers.scheduler.framework.events import Event, Hint, Hints, label_of, pod_events
 from controllers.scheduler.queue.queued_pod import Place, QueuedPod
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 log = logging.getLogger(__name__)
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(seconds=10)
 _SECOND = timedelta(seconds=1)

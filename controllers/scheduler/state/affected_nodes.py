@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
+from apiserver.api.objects import Json
 from controllers.allocator import Allocated
 
-Json = dict[str, Any]
 Pool = tuple[str, str]
 _LIMIT = 20_000
 

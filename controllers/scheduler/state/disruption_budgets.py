@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import from_object
 from controllers.scheduler.state.pod_info import PodInfo
-
-Json = dict[str, Any]
 
 
 class Budgets:

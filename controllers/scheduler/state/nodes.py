@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 from apiserver.api.helpers.pod_requests import Amounts, amounts
+from apiserver.api.objects import Json
 from controllers.scheduler.state.affected_nodes import TouchLog
 from controllers.scheduler.state.pod_info import PodInfo, Port
 from controllers.scheduler.state.terms import blocking, preferring
 
-Json = dict[str, Any]
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wire's word for every address
 
 

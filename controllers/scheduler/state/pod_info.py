@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from apiserver.api.helpers.pod_requests import ASSUMED, EVERYTHING, Amounts, Counts, pod_requests
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import PreferredTerms, RequiredNodeAffinity
 from controllers.scheduler.state.terms import Term, parse_terms
 from controllers.volumes import pod_claims
 
-Json = dict[str, Any]
 Port = tuple[str, str, int]
 """Host address, protocol, port."""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, from_object
 
-Json = dict[str, Any]
 _BLOCKING = ("NoSchedule", "NoExecute")
 
 

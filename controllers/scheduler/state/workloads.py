@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, SelectorError, from_labels, from_object
 from controllers.resourceclaims.pods import controller_of
 from controllers.runtime.informer import Informers
@@ -20,7 +21,6 @@ from controllers.runtime.kinds import (
 )
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 #: Selectors that are remembered.
 _SELECTORS: Final = 256
 

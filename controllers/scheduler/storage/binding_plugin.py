@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector
 from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.api.values.quantity import Quantity
@@ -44,7 +45,6 @@ from controllers.volumes import (
     waits,
 )
 
-Json = dict[str, Any]
 #: Writes what was chosen before a pod is bound to a node.
 PreBind = Callable[[PodInfo, Any, str], Awaitable[None]]
 NAME: Final = "VolumeBinding"

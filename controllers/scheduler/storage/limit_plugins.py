@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from controllers.scheduler.framework.events import ClusterEvent, Event, Hints, is_placed
 from controllers.scheduler.framework.framework import SKIP, Plugin, Reads, Skip, node_field
 from controllers.scheduler.framework.status import Code, Rejection
@@ -19,7 +20,6 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.storage.volumes import VolumeCache
 from controllers.volumes import WAITS, class_name, not_for_pod, pod_claims
 
-Json = dict[str, Any]
 READS_VOLUMES: Final = Reads(node=(node_field("metadata", "labels"),), elsewhere=True)
 
 

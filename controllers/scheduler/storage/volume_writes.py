@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import VOLUME_CLAIMS, VOLUMES, key_of
 from controllers.runtime.transport import TransportError
@@ -18,7 +19,6 @@ from controllers.scheduler.storage.volumes import VolumeCache
 from controllers.scheduler.writes.waiting_pods import Waits
 from controllers.volumes import SELECTED_NODE, annotations_of, is_fully_bound
 
-Json = dict[str, Any]
 BIND_TIMEOUT: Final = timedelta(seconds=600)
 
 

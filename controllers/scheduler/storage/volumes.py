@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from apiserver.api.helpers.storage_classes import class_of
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import (
@@ -26,7 +26,6 @@ from controllers.runtime.kinds import (
 from controllers.runtime.transport import NoTransport
 from controllers.scheduler.framework.events import ClusterEvent, Event
 
-Json = dict[str, Any]
 #: What a change of a kind is to pods that wait: added, changed, deleted; None where none of them cares.
 _EVENTS = {
     VOLUME_CLAIMS: (ClusterEvent.VOLUME_CLAIM_ADD, ClusterEvent.VOLUME_CLAIM_UPDATE, None),

@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.client import Client
 from controllers.runtime.conditions import condition_patch
@@ -21,7 +21,6 @@ from controllers.scheduler.state.nodes import Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.waiting_pods import Waits
 
-Json = dict[str, Any]
 REASON = "PreemptionByScheduler"
 _GONE = (404, 409)
 """The pod is not there, or another one has its name."""

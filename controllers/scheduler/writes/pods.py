@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import Any
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.pod_requests import CLAIM_STATUSES
+from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.runtime.client import Client
 from controllers.runtime.conditions import condition_patch
@@ -20,7 +20,6 @@ from controllers.runtime.times import go_time
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.framework.framework import PluginError
 
-Json = dict[str, Any]
 log = logging.getLogger(__name__)
 _TRIES, _PAUSE, _FACTOR = 4, timedelta(milliseconds=10), 5
 

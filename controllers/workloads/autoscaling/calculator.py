@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from apiserver.api.objects import Json
 from controllers.runtime.conditions import condition_of
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 from controllers.workloads.autoscaling.usage import MetricError, Values, milli
 from controllers.workloads.common.pod_states import is_deleted, is_ready, phase

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Family
@@ -15,7 +16,7 @@ from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_at
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import AUTOSCALERS, PODS, Json, Kind, key_of, split_key
+from controllers.runtime.kinds import AUTOSCALERS, PODS, Kind, key_of, split_key
 from controllers.runtime.workqueue import Resync
 from controllers.workloads.autoscaling.limits import Past
 from controllers.workloads.autoscaling.metrics import AutoscalerMetrics

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 
 #: Default downscale stabilization window.
 WINDOW: Final = timedelta(minutes=5)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import SelectorError, parse_labels
 from apiserver.runtime import clock
 from controllers.runtime.conditions import with_condition
 from controllers.runtime.gotext import label_selector_text
-from controllers.runtime.kinds import Json, Kind, key_of
+from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.times import go_time
 from controllers.workloads.autoscaling import calculator, texts
 from controllers.workloads.autoscaling.calculator import Recommendation, Starting, Tolerances

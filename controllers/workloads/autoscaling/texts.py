@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from apiserver.api.objects import Json
 from controllers.runtime.gotext import label_selector_text
-from controllers.runtime.kinds import Json
 
 
 def unavailable_message(field: str, source: Json, namespace: str, why: object) -> str:

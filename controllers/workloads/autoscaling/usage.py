@@ -15,10 +15,10 @@ from typing import Final
 from urllib.parse import quote
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from controllers.runtime.client import Client
 from controllers.runtime.discovery import served_at
-from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_ready, phase
 
 _PREFIX: Final = "kubedra.dev"

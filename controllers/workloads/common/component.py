@@ -10,13 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import timedelta
 
+from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Counter, Family
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
-from controllers.runtime.kinds import Json, Kind, key_of
+from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.workqueue import Resync
 
 #: Retry interval of a stale owner. Usually the watch event of the write enqueues it earlier.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time
 
 

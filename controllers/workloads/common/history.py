@@ -9,10 +9,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import CONTROLLER_REVISIONS, Json, Kind
+from controllers.runtime.kinds import CONTROLLER_REVISIONS, Kind
 from controllers.runtime.times import parse_time
 from controllers.workloads.common.references import by_controller, controller_index, controller_reference
 from controllers.workloads.common.templates import go_json, revision_hash, revision_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 
 Finding = TypeVar("Finding")
 

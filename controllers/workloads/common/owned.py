@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, from_labels, from_object
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import Json, key_of
+from controllers.runtime.kinds import key_of
 from controllers.workloads.common.expectations import Expectations
 from controllers.workloads.common.pod_states import is_deleted
 from controllers.workloads.common.references import by_controller, controller_index, controller_of

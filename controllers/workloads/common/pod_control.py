@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client, StatusError, is_reason
 from controllers.runtime.events import CoreEventRecorder
-from controllers.runtime.kinds import PODS, Json, Kind
+from controllers.runtime.kinds import PODS, Kind
 from controllers.workloads.common.references import controller_reference
 from controllers.workloads.common.templates import build_pod
 

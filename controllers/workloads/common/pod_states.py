@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cmp_to_key
 from typing import Final
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 from controllers.runtime.times import parse_time
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})

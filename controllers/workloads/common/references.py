@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector
 from controllers.resourceclaims.pods import controller_of
 from controllers.runtime.client import Client, StatusError, is_reason
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.index import Index
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.kinds import Kind
 
 __all__ = ["Claimer", "by_controller", "controller_index", "controller_of", "controller_reference", "is_controlled_by"]
 

@@ -10,18 +10,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.resourceclaims.pods import controller_of
 from controllers.runtime.client import Client
 from controllers.runtime.controller import Controller
 from controllers.runtime.discovery import served_at, serves
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import (
-    DEPLOYMENTS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    STATEFUL_SETS,
-    Json,
-)
+from controllers.runtime.kinds import DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 
 _KNOWN = (REPLICATION_CONTROLLERS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 

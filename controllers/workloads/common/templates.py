@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type, go_name
 from apiserver.api.types.core.pods import PodTemplateSpec
 from apiserver.api.values.names import object_name
 from apiserver.api.values.quantity import Quantity
-from controllers.runtime.kinds import Json
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _PREFIX: Final = 223

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.values.cron_schedules import ScheduleError, location
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Family, Histogram, exponential
@@ -19,7 +20,7 @@ from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder, EventType, reference
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import CRON_JOBS, JOBS, Json, key_of
+from controllers.runtime.kinds import CRON_JOBS, JOBS, key_of
 from controllers.runtime.times import go_time, parse_time
 from controllers.workloads.common.pod_control import in_terminating_namespace
 from controllers.workloads.common.references import controller_reference, is_controlled_by

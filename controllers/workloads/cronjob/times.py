@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.api.values.cron_schedules import Schedule, ScheduleError, location, parse_schedule
 from apiserver.api.values.durations import go_seconds
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 
 #: Delay that covers clock skew, to avoid a pass just before the due time.

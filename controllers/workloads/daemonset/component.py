@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from apiserver.api.helpers.tolerations import COMPARISON_GATE
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS, Json
+from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.expectations import Expectations
 from controllers.workloads.common.history import History

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from apiserver.api.helpers.tolerations import untolerated
+from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, RequiredNodeAffinity
-from controllers.runtime.kinds import Json
 from controllers.scheduler.state.terms import blocking
 
 HASH_LABEL: Final = "controller-revision-hash"

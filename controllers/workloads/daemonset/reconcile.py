@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from apiserver.api.objects import Json
 from controllers.runtime.intorstring import scaled
-from controllers.runtime.kinds import Json
 from controllers.workloads.common.pod_states import is_available, is_deleted, is_ready, is_terminal, phase
 from controllers.workloads.daemonset.nodes import HASH_LABEL, Eligibility, Verdict, is_updated, sort_pods, target_node
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import is_reason
 from controllers.runtime.controller import NotYetError
-from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, PODS, Json
+from controllers.runtime.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, PODS
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.history import History, is_same_data, sort_revisions
 from controllers.workloads.common.owned import OwnedObjects, selector_of

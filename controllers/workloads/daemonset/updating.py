@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 from controllers.workloads.common.pod_states import is_deleted
 from controllers.workloads.daemonset.reconcile import ReconcilePass, Work
 

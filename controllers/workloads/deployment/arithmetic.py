@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import floor
 
+from apiserver.api.objects import Json
 from controllers.runtime.intorstring import scaled
-from controllers.runtime.kinds import Json
 from controllers.workloads.deployment.replicasets import MAX_REPLICAS, annotation_number
 
 _UNLIMITED = 2**31 - 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import DEPLOYMENTS, PODS, REPLICA_SETS, Json
+from controllers.runtime.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.conditions import condition_of
 from controllers.workloads.common.owned import OwnedObjects, selector_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from controllers.runtime.client import is_reason
-from controllers.runtime.kinds import DEPLOYMENTS, REPLICA_SETS, Json
+from controllers.runtime.kinds import DEPLOYMENTS, REPLICA_SETS
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.conditions import condition_of
 from controllers.workloads.common.pod_control import in_terminating_namespace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.numbers import int64
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 
 HASH_LABEL: Final = "pod-template-hash"

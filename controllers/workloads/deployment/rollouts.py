@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 from controllers.workloads.common.pod_states import is_terminal
 from controllers.workloads.deployment.arithmetic import (
     is_rolling,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 from controllers.workloads.common.conditions import condition, condition_of, with_condition, without_condition
 from controllers.workloads.deployment.arithmetic import (

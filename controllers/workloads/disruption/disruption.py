@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import SelectorError, from_object
 from apiserver.runtime import clock
 from controllers.options.options import Options
@@ -21,7 +22,7 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.gotext import label_selector_text
 from controllers.runtime.informer import Informers
 from controllers.runtime.intorstring import scaled
-from controllers.runtime.kinds import DISRUPTION_BUDGETS, PODS, Json, key_of
+from controllers.runtime.kinds import DISRUPTION_BUDGETS, PODS, key_of
 from controllers.runtime.times import go_time, parse_time
 from controllers.workloads.common.scales import Scale, ScaleError, Scales
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import go_seconds
 from controllers.runtime.conditions import condition_of
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 
 _FIRST: Final = timedelta(seconds=10)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Family
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import JOBS, PODS, Json, key_of
+from controllers.runtime.kinds import JOBS, PODS, key_of
 from controllers.runtime.times import go_time
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.expectations import Expectations

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import JOBS, POD_GROUPS, WORKLOADS, Json, Kind
+from controllers.runtime.kinds import JOBS, POD_GROUPS, WORKLOADS, Kind
 from controllers.workloads.common.conditions import condition_of
 from controllers.workloads.common.references import controller_reference, is_controlled_by
 from controllers.workloads.common.templates import text_hash

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.numbers import int64
-from controllers.runtime.kinds import Json
 
 ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
 _FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.kinds import PODS, Json, key_of
+from controllers.runtime.kinds import PODS, key_of
 from controllers.workloads.common.expectations import Expectations
 from controllers.workloads.common.pod_control import BURST, PodControl, all_of, in_terminating_namespace, slow_start
 from controllers.workloads.common.pod_states import is_ready, is_terminating, to_delete_first

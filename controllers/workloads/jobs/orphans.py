@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import JOBS, Json, key_of
+from controllers.runtime.kinds import JOBS, key_of
 from controllers.workloads.common.references import controller_of
 from controllers.workloads.jobs.manager import remove_finalizer
 from controllers.workloads.jobs.reconcile import CONTROLLER_NAME

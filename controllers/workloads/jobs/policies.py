@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 from controllers.workloads.jobs.indexes import parse_indexes
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from apiserver.api.features.gates import Features
-from controllers.runtime.kinds import Json
+from apiserver.api.objects import Json
 from controllers.workloads.common.pod_states import is_active, is_deleted, is_ready, is_terminating, phase
 from controllers.workloads.jobs.backoff import Record, finished_at
 from controllers.workloads.jobs.indexes import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from controllers.runtime.kinds import JOBS, Json
+from apiserver.api.objects import Json
+from controllers.runtime.kinds import JOBS
 from controllers.workloads.common.references import controller_reference
 from controllers.workloads.common.templates import build_pod
 from controllers.workloads.jobs.indexes import ANNOTATION

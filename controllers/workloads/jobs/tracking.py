@@ -10,9 +10,10 @@ from collections import Counter as Tally
 from collections.abc import Callable
 from typing import Final
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.events import CoreEventRecorder
-from controllers.runtime.kinds import JOBS, Json, key_of
+from controllers.runtime.kinds import JOBS, key_of
 from controllers.workloads.common.pod_control import all_of
 from controllers.workloads.common.pod_states import phase
 from controllers.workloads.jobs.backoff import Record

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from apiserver.api.objects import Json
 from apiserver.api.values.durations import go_seconds
-from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
 from controllers.workloads.common.conditions import condition_of
 from controllers.workloads.common.pod_states import phase

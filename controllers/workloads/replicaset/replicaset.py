@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, from_labels
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import Family, Histogram
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import PODS, REPLICA_SETS, Json, Kind
+from controllers.runtime.kinds import PODS, REPLICA_SETS, Kind
 from controllers.runtime.times import parse_time
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.conditions import condition, condition_of, with_condition, without_condition

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client, StatusError, is_reason
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json, Kind
+from controllers.runtime.kinds import PODS, STATEFUL_SETS, VOLUME_CLAIMS, Kind
 from controllers.workloads.common.references import controller_reference
 from controllers.workloads.statefulset.identity import claim_name, claim_templates, desired_numbers, number_of
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import Family, Gauge
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json, split_key
+from controllers.runtime.kinds import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, split_key
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.history import History, is_same_data, next_number
 from controllers.workloads.common.owned import OwnedObjects, selector_of

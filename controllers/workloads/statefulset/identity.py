@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from controllers.runtime.kinds import STATEFUL_SETS, Json
+from apiserver.api.objects import Json
+from controllers.runtime.kinds import STATEFUL_SETS
 from controllers.workloads.common.references import controller_reference
 from controllers.workloads.common.templates import build_pod
 

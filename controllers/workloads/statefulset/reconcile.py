@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
+from apiserver.api.objects import Json
 from controllers.runtime.client import Client, StatusError, is_reason
 from controllers.runtime.intorstring import scaled
-from controllers.runtime.kinds import PODS, Json
+from controllers.runtime.kinds import PODS
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.history import with_template
 from controllers.workloads.common.pod_control import slow_start
