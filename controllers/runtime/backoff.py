@@ -1,4 +1,4 @@
-"""How long a client waits before it reads a collection again."""
+"""Delays before a client reads a collection again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _RESET = 120.0
 
 
 class Backoff:
-    """Delays in seconds: 0.8 doubling to 30, each with up to as much again added, so that many clients do not come back
-    at the same moment; from 0.8 again when two minutes have passed since that was last so. `spread` gives a number
+    """Delays in seconds: 0.8 doubling to 30, each with up to 100 % jitter.
+
+    The delay starts at 0.8 again when two minutes have passed since its last reset. `spread` returns a random number
     between 0 and 1. Source: client-go, tools/cache/reflector.go, and wait.Backoff.DelayWithReset.
     """
 
@@ -21,7 +22,7 @@ class Backoff:
         self._since = asyncio.get_running_loop().time()
 
     def next(self) -> float:
-        """The delay before the next attempt."""
+        """Return the delay before the next attempt."""
         now = asyncio.get_running_loop().time()
         if now - self._since > _RESET:
             self._delay, self._since = _FIRST, now

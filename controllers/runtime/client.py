@@ -1,8 +1,8 @@
 """The API as typed calls: get, list, create, update, patch, delete, bind, watch.
 
-Objects are dicts as they are on the wire. Answers of 400 or above are raised as `StatusError` (`code`, `reason`,
-`message`, `details`), broken connections as `TransportError`. Like client-go, the client repeats a request up to ten
-times if the answer is 429 or 5xx with Retry-After.
+Objects are dicts in their wire form. Statuses of 400 or above are raised as `StatusError` (`code`, `reason`, `message`,
+`details`), broken connections as `TransportError`. Like client-go, the client repeats a request up to ten times if the
+answer is 429 or 5xx with Retry-After.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _PATCH_TYPES: Mapping[str, str] = {
     "apply": "application/apply-patch+yaml",
 }
 _RETRIES = 10
-#: Seconds that a server may take to end a watch whose time is over. A connection without the end is dead.
+#: Seconds that a server may take to end an expired watch. After that the connection is considered dead.
 _GRACE = 10.0
 USER_AGENT = "kubedra"
 
 
 class WatchEvent(NamedTuple):
-    """ADDED, MODIFIED, DELETED or BOOKMARK with its object. (An ERROR is raised as StatusError.)"""
+    """An ADDED, MODIFIED, DELETED or BOOKMARK event with its object. ERROR is raised as StatusError."""
 
     type: str
     object: Json
@@ -47,15 +47,14 @@ Batch = list[WatchEvent]
 
 
 def is_reason(error: BaseException, *reasons: str) -> bool:
-    """Whether an exception is an API error of one of these reasons (`NotFound`, `Conflict`, ...)."""
+    """Return whether an exception is an API error of one of these reasons (`NotFound`, `Conflict`, ...)."""
     return isinstance(error, StatusError) and error.reason in reasons
 
 
 class Client:
-    """Speaks to one server under one name: the user agent gives the field manager, as upstream.
+    """A client of one server. As upstream, the server derives the field manager from the user agent.
 
-    Kinds are given as the newest release has them; `release` says what the server is like, and so in which version they
-    are asked for.
+    Callers use kinds of the newest release; `release` is the server's and decides the version in each path.
     """
 
     def __init__(
@@ -73,18 +72,18 @@ class Client:
         }
 
     def named(self, user_agent: str) -> Client:
-        """The same connection under another component's name."""
+        """Return a client with another user agent on the same transport."""
         return Client(self.transport, user_agent, release=self.release)
 
     def at(self, kind: Kind) -> Kind:
-        """The kind in the version that the server has it in."""
+        """Return the kind in the version that the server serves."""
         return kind if self.release == NEWEST else at_release(kind, self.release)
 
     def _path(self, kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
         return self.at(kind).path(namespace, quote(name, safe=":"), subresource)
 
     def _body(self, kind: Kind, obj: Json) -> Json:
-        """The object under the version that it is sent to."""
+        """Return the object with the apiVersion that the server serves."""
         version = self.at(kind).api_version
         return obj if obj.get("apiVersion", version) == version else {**obj, "apiVersion": version}
 
@@ -102,8 +101,11 @@ class Client:
         accept: str = "",
         wanted: bool = True,
     ) -> Json:
-        """Any request; the parsed answer (`{}` if it has no body). `accept`: which form of JSON is wanted. An answer
-        that is not `wanted` is not parsed: `{}`.
+        """Send any request and return the parsed answer; `{}` if it has no body.
+
+        Args:
+            accept: The media types for the answer; JSON by default.
+            wanted: False skips parsing the answer; the result is `{}`.
         """
         data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
         headers = self._typed[media_type] if body is not None else self._headers
@@ -134,7 +136,7 @@ class Client:
         limit: int = 0,
         continue_token: str = "",
     ) -> Json:
-        """The list object: `items`, `metadata.resourceVersion`, `metadata.continue`."""
+        """Return the list object: `items`, `metadata.resourceVersion`, `metadata.continue`."""
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -145,13 +147,13 @@ class Client:
         return await self.request("GET", self._path(kind, namespace), query)
 
     async def create(self, kind: Kind, obj: Json, *, field_manager: str = "", wanted: bool = True) -> Json:
-        """Creates in the namespace that the object names. `wanted` as for `request`."""
+        """Create the object in its own namespace. `wanted` as for `request`."""
         path = self._path(kind, obj["metadata"].get("namespace", ""))
         query = _query(fieldManager=field_manager) if field_manager else ""
         return await self.request("POST", path, query, self._body(kind, obj), wanted=wanted)
 
     async def update(self, kind: Kind, obj: Json, subresource: str = "") -> Json:
-        """PUT; with metadata.resourceVersion it is refused (Conflict) if the object has changed."""
+        """Replace the object (PUT). Raise Conflict if its metadata.resourceVersion is set and outdated."""
         metadata = obj["metadata"]
         path = self._path(kind, metadata.get("namespace", ""), metadata["name"], subresource)
         return await self.request("PUT", path, "", self._body(kind, obj))
@@ -172,7 +174,7 @@ class Client:
         force: bool = False,
         wanted: bool = True,
     ) -> Json:
-        """PATCH. `apply` needs a field manager; `force` takes conflicting fields over. `wanted` as for `request`."""
+        """Patch an object. `apply` needs a field manager; `force` overrides conflicts. `wanted` as for `request`."""
         query = _query(fieldManager=field_manager, force="true" if force else "") if field_manager or force else ""
         path = self._path(kind, namespace, name, subresource)
         return await self.request("PATCH", path, query, body, _PATCH_TYPES[type], wanted=wanted)
@@ -189,7 +191,7 @@ class Client:
         propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
         wanted: bool = True,
     ) -> Json:
-        """DELETE, refused (Conflict) if the object is not the one of that uid or version. `wanted` as for `request`."""
+        """Delete an object. Raise Conflict if its uid or version is not the given one. `wanted` as for `request`."""
         options = _delete_options(uid, resource_version, grace_period, propagation)
         return await self.request("DELETE", self._path(kind, namespace, name), "", options, wanted=wanted)
 
@@ -209,7 +211,7 @@ class Client:
         )
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """Assigns a pod to a node; refused if it is another pod of that name or already bound."""
+        """Bind a pod to a node. The server refuses another pod of that name and a bound pod."""
         body = {
             "kind": "Binding",
             "apiVersion": "v1",
@@ -230,12 +232,16 @@ class Client:
         initial_events: bool = False,
         lasting: timedelta | None = None,
     ) -> AsyncGenerator[Batch, None]:
-        """Events in the batches in which they arrive, until the server ends the watch. Use with `contextlib.aclosing`.
+        """Yield events in batches as they arrive, until the server ends the watch. Use with `contextlib.aclosing`.
 
-        `initial_events`: the present objects first, as ADDED, then a bookmark with the annotation
-        `k8s.io/initial-events-end`. `lasting` asks the server to end it after that time.
-        Raises StatusError for an ERROR event or a refused watch (410: the version is gone), TransportError for a broken
-        connection and for a server that does not end the watch in time.
+        Args:
+            initial_events: Start with the present objects as ADDED, followed by a bookmark with the annotation
+                `k8s.io/initial-events-end`.
+            lasting: The time after which the server is to end the watch.
+
+        Raises:
+            StatusError: An ERROR event or a refused watch; 410 means that the version is gone.
+            TransportError: The connection broke, or the server did not end the watch in time.
         """
         query = _query(
             allowWatchBookmarks="true" if bookmarks else "",
@@ -248,7 +254,7 @@ class Client:
             watch="true",
         )
         path = self._path(kind, namespace)
-        # A server in this process hands its own objects over, which nobody has to encode and to parse.
+        # A server in this process passes its own objects, so that nothing is encoded and parsed.
         near = getattr(self.transport, "watch", None)
         status, answered, chunks = await (
             near(path, query, self._headers)
@@ -277,7 +283,7 @@ _BATCH = 64
 
 
 def _batches(lines: list[bytes]) -> Iterable[Batch]:
-    """Parsed events, not too many at a time: a reader may then yield the loop between batches."""
+    """Yield parsed events in small batches, so that a reader may yield the loop between them."""
     for start in range(0, len(lines), _BATCH):
         if batch := [_event(line) for line in lines[start : start + _BATCH] if line]:
             yield batch
@@ -285,14 +291,14 @@ def _batches(lines: list[bytes]) -> Iterable[Batch]:
 
 def _event(line: bytes) -> WatchEvent:
     parsed = orjson.loads(line)
-    return _told(parsed["type"], parsed["object"])
+    return _as_event(parsed["type"], parsed["object"])
 
 
 def _events(pairs: list[tuple[str, Json]]) -> Batch:
-    return [_told(what, obj) for what, obj in pairs]
+    return [_as_event(what, obj) for what, obj in pairs]
 
 
-def _told(what: str, obj: Json) -> WatchEvent:
+def _as_event(what: str, obj: Json) -> WatchEvent:
     if what == "ERROR":
         raise _from_status(obj, ())
     return WatchEvent(what, obj)

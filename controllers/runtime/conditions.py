@@ -1,5 +1,6 @@
-"""Conditions: as they stand in the status of an object, and of pods as client-go writes them, which is the difference
-between two statuses in strategic-merge form.
+"""Conditions in the status of an object, and client-go's patches of pod conditions.
+
+Such a patch is the difference between two statuses in strategic-merge form.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from apiserver.api.objects import Json
 
 
 def condition_of(obj: Json, type: str) -> Json | None:
-    """The condition of that type in an object's status."""
+    """Return the condition of that type in an object's status."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == type), None)
 
 
 def with_condition(conditions: Iterable[Json], wanted: Json) -> list[Json]:
-    """The conditions with one of them so, in its place or at the end.
+    """Return the conditions with one of them replaced or appended.
 
-    `wanted` is the whole condition; its `lastTransitionTime` counts if the status changes.
+    Args:
+        wanted: The whole condition. Its `lastTransitionTime` is used only if the status changes.
     """
     made, known = [], False
     for condition in conditions:
@@ -32,10 +34,12 @@ def with_condition(conditions: Iterable[Json], wanted: Json) -> list[Json]:
 
 
 def condition_patch(pod: Json, wanted: Json) -> Json:
-    """The part of a status patch that makes a condition so, in its place or at the end; empty if it is so.
+    """Return the status patch that sets a condition; empty if it is already set.
 
-    `wanted` is the whole condition; its `lastTransitionTime` counts if the status changes. Only changed keys are sent,
-    and the order of the list.
+    The patch has only the changed keys and the order of the list.
+
+    Args:
+        wanted: The whole condition. Its `lastTransitionTime` is used only if the status changes.
     """
     conditions = (pod.get("status") or {}).get("conditions") or []
     known = next((c for c in conditions if c["type"] == wanted["type"]), None)

@@ -1,7 +1,7 @@
 """A client's connection to an HTTP/1.1 server: one request at a time, its answer parsed by httptools.
 
-An answer comes whole (`ask`) or in pieces as they arrive (`open`); a connection whose stream was not read to its end
-cannot be used again. What breaks is a TransportError that says where.
+An answer is returned whole (`request`) or streamed (`open`). A connection whose stream was not read to its end
+cannot be reused. Failures are TransportErrors that name the server.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from controllers.runtime.transport import TransportError
 #: Seconds.
 CONNECT_TIMEOUT: Final = 10.0
 ANSWER_TIMEOUT: Final = 60.0
-#: After so much silence the way to the server may have forgotten the connection.
-_KEPT: Final = 60.0
-#: Bytes of a stream that wait for their reader before no more are read from the socket.
-_MOST_WAITING: Final = 1 << 20
+#: Seconds of silence after which a network device may have dropped the connection.
+_MAX_SILENCE: Final = 60.0
+#: Unread bytes of a stream above which reading from the socket pauses.
+_MAX_WAITING: Final = 1 << 20
 _FRAMED: Final = (b"content-length", b"transfer-encoding")
 #: Keep-alive probes of the kernel: after 30 s of silence, then 3 of them 5 s apart. client-go detects a dead connection
 #: as early (HTTP/2 pings: 30 s of silence, 15 s for the answer). macOS names the first option differently.
@@ -33,7 +33,7 @@ _PROBES: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL",
 
 
 class Fields:
-    """The header fields of an answer, decoded by whoever looks at them: of nearly all answers nobody does."""
+    """The header fields of an answer, decoded on use: nearly all answers' fields stay unused."""
 
     __slots__ = ("_raw",)
 
@@ -45,7 +45,7 @@ class Fields:
 
 
 class BrokenError(TransportError):
-    """The connection ended. `unanswered`: before the first byte of an answer."""
+    """The end of the connection. `unanswered`: before the first byte of an answer."""
 
     def __init__(self, text: str, *, unanswered: bool) -> None:
         super().__init__(text)
@@ -53,7 +53,7 @@ class BrokenError(TransportError):
 
 
 class Connection(asyncio.Protocol):
-    """Made by `connect`."""
+    """One connection; create it with `connect`."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -64,28 +64,28 @@ class Connection(asyncio.Protocol):
         self._watchdog: asyncio.TimerHandle | None = None
         self._end: asyncio.TimerHandle | None = None
         self._awaited = False
-        self._heard = monotonic()
+        self._last_activity = monotonic()
         self._closed: BrokenError | None = None
         self._begin()
 
     def _begin(self) -> None:
-        """What is known of an answer that has not come."""
+        """Reset the state of the answer."""
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._waiting = 0
-        self._streams = self._whole = self._until_end = self._came = False
+        self._streams = self._whole = self._until_end = self._started = False
 
-    # What is asked of it
+    # Requests
 
     @property
     def usable(self) -> bool:
-        """Whether a request may be sent."""
+        """Return whether a request may be sent."""
         alive = self._closed is None and self._transport is not None and not self._transport.is_closing()
-        return alive and monotonic() - self._heard < _KEPT
+        return alive and monotonic() - self._last_activity < _MAX_SILENCE
 
-    async def ask(self, request: bytes) -> tuple[int, Fields, bytes]:
-        """Sends a request; its whole answer. Raises TransportError; after an exception the connection is closed."""
+    async def request(self, request: bytes) -> tuple[int, Fields, bytes]:
+        """Send a request and return its whole answer. Raise TransportError. Any exception closes the connection."""
         try:
             self._send(request)
             self._waiter = self._loop.create_future()
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         return self._status, Fields(self._headers)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body of the answer that `open` began. Raises TransportError."""
+        """Yield the body of the answer that `open` began. Raise TransportError."""
         try:
             while True:
                 if self._body:
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """At once: what is under way is given up."""
+        """Close immediately and abandon a request in progress."""
         self._awaited = False
         if self._watchdog is not None:
             self._watchdog.cancel()
@@ -154,12 +154,12 @@ class Connection(asyncio.Protocol):
         if self._closed is not None or self._transport is None:
             raise self._closed or BrokenError(f"{self._server}: not connected", unanswered=True)
         self._transport.write(request)
-        self._heard, self._awaited = monotonic(), True
+        self._last_activity, self._awaited = monotonic(), True
         if self._watchdog is None:
             self._watchdog = self._loop.call_later(ANSWER_TIMEOUT, self._overdue)
 
     async def _wait(self) -> None:
-        """Until something came. Raises what ended the connection."""
+        """Wait for more of the answer. Raise the error that ended the connection."""
         if self._closed is not None:
             raise self._closed
         self._waiter = self._loop.create_future()
@@ -176,9 +176,9 @@ class Connection(asyncio.Protocol):
 
     @purpose(Timer.MACHINE)
     def _overdue(self) -> None:
-        """One timer for many requests: it comes back while an answer is awaited, and rests with the connection."""
+        """Fail an overdue answer; otherwise check again later. One timer serves many requests."""
         self._watchdog = None
-        left = self._heard + ANSWER_TIMEOUT - monotonic()
+        left = self._last_activity + ANSWER_TIMEOUT - monotonic()
         if not self._awaited:
             return
         if left > 0:
@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
                     connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def data_received(self, data: bytes) -> None:
-        self._heard, self._came = monotonic(), True
+        self._last_activity, self._started = monotonic(), True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -221,12 +221,12 @@ class Connection(asyncio.Protocol):
 
     def _break(self, why: str) -> None:
         if self._closed is None:
-            self._closed = BrokenError(f"{self._server}: {why}", unanswered=not self._came)
+            self._closed = BrokenError(f"{self._server}: {why}", unanswered=not self._started)
         if self._transport is not None:
             self._transport.abort()
         self._wake()
 
-    # What the parser calls
+    # Callbacks of the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name, value))
@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._body.append(body)
         if self._streams:
             self._waiting += len(body)
-            if self._waiting > _MOST_WAITING and self._transport is not None:
+            if self._waiting > _MAX_WAITING and self._transport is not None:
                 self._transport.pause_reading()
             self._wake()
 
@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(server: str, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
-    """A new connection; `server` is what errors call it. Raises TransportError."""
+    """Open a connection. `server` is the server's name in errors. Raise TransportError."""
     try:
         with timers(Timer.MACHINE):
             async with asyncio.timeout(CONNECT_TIMEOUT):

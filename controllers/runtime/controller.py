@@ -1,14 +1,13 @@
-"""A reconciler with its queue: informers name keys, workers bring each key's world to what it should be.
+"""A reconciler with its queue: informers enqueue keys, workers reconcile each key's objects.
 
     controller = Controller("resourceclaim", reconcile)
     controller.follow(pods)                                    # key of the object itself
     controller.follow(claims, lambda claim: owner_keys(claim))  # or keys of others
     await controller.run()
 
-`reconcile(key)` reads what it needs from informers (the key may be gone), acts, and returns None (done) or a delay
-after which
-to look again. Raising means: try again, after a backoff that doubles (NotYetError where that is no surprise). Nothing
-else is asked of it; it must bear being called again at any time.
+`reconcile(key)` reads from informers and acts. The key's object may be gone. It returns None when the key is
+reconciled, or the delay before the next pass. An exception retries the key after a backoff that doubles. Raise
+NotYetError for expected failures. Reconciling must be idempotent.
 """
 
 from __future__ import annotations
@@ -31,13 +30,11 @@ log = logging.getLogger(__name__)
 
 
 class NotYetError(Exception):
-    """The world is not as the work needs it, and the text says why: the key is tried again, and nobody needs a
-    traceback.
-    """
+    """Raised when a precondition of the work is not met yet; the key is retried and no traceback is logged."""
 
 
 class Component(Protocol):
-    """Something that the manager runs: it works until it is cancelled."""
+    """A part that the manager runs until it is cancelled."""
 
     name: str
 
@@ -45,22 +42,22 @@ class Component(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Nothing to do now (timers aside)."""
+        """Return whether no work is pending, timers aside."""
         ...
 
     @property
     def due(self) -> float | None:
-        """When its next timer falls due, in the loop's time, but for those of upkeep; None where it has none."""
+        """Return the loop time of the next timer that is not upkeep; None without one."""
         ...
 
     @property
     def metrics(self) -> Sequence[Family]:
-        """What it counts, for /metrics; may be empty."""
+        """Return the metric families; may be empty."""
         ...
 
 
 class ControllerComponent:
-    """A component whose work is that of one controller."""
+    """A component with one controller."""
 
     _controller: Controller
 
@@ -81,7 +78,7 @@ class ControllerComponent:
 
 
 class ComponentOfSeveral:
-    """A component whose work is that of several controllers, and of what else runs beside them."""
+    """A component with several controllers and other coroutines beside them."""
 
     _controllers: Sequence[Controller] = ()
     _beside: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -107,10 +104,17 @@ class ComponentOfSeveral:
 
 
 class Controller:
-    """A queue, its workers, and the informers that feed it. The informers are run by their `Informers`."""
+    """A queue, its workers, and the informers that feed it. `Informers` runs the informers."""
 
     def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 1, queue: str = "") -> None:
-        """`queue` is the queue's name in metrics, where it is not the controller's."""
+        """Create a controller.
+
+        Args:
+            name: The name in logs.
+            reconcile: The work for one key.
+            workers: The number of keys reconciled concurrently.
+            queue: The queue's name in metrics; the controller's name by default.
+        """
         self.name = name
         self.queue = Workqueue(name=queue or name)
         self._reconcile = reconcile
@@ -119,8 +123,10 @@ class Controller:
         self._alongside: list[Callable[[], Awaitable[None]]] = []
 
     def follow(self, informer: Informer, keys: Callable[[Json], Iterable[str]] | None = None) -> None:
-        """Queues the keys of every object that is added, changed (its keys before and after) or deleted: its own, if
-        nothing else is said, and then nothing falls due any more of one that is deleted.
+        """Enqueue the keys of every added, changed or deleted object.
+
+        A change enqueues the keys before and after it. Without `keys` an object has its own key, and its deletion
+        cancels the delayed passes of that key.
         """
         self.require(informer)
         keys_of = keys or _own_key
@@ -141,12 +147,12 @@ class Controller:
         informer.on(added=enqueue, updated=updated, deleted=deleted)
 
     def require(self, informer: Informer) -> None:
-        """Work starts when the informer has synced."""
+        """Delay the work until the informer has synced."""
         if informer not in self._informers:
             self._informers.append(informer)
 
     def alongside(self, run: Callable[[], Awaitable[None]]) -> None:
-        """Something else that runs as long as the controller does (an event recorder)."""
+        """Run something else, such as an event recorder, as long as the controller runs."""
         self._alongside.append(run)
 
     @property

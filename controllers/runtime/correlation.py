@@ -1,12 +1,11 @@
-"""Keeping core/v1 events few: what client-go's correlator does before anything is written.
+"""Correlation of core/v1 events, as client-go's correlator does it before writing.
 
-* The same event again (all but its time equal) counts up the first one.
-* From the tenth different message within ten minutes on, events that are equal but for the message become one whose
-  message
-  begins with `(combined from similar events): `.
-* A source may send 25 events about an object, then one more every five minutes; the rest is dropped.
+* A repeated event (all but its time equal) increments the count of the first one.
+* From the tenth different message within ten minutes on, events that differ only in the message are combined. The
+  combined message begins with `(combined from similar events): `.
+* A source may send 25 events about an object, then one more every five minutes. The rest is dropped.
 
-State is bounded: the least recently used of 4096 entries goes first.
+State is bounded: the least recently used of 4096 entries is dropped first.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ENTRIES = 4096
 
 
 class _Recent(Generic[Value]):
-    """A dict that forgets what was not used for longest."""
+    """A dict that drops the least recently used entry."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, Value] = OrderedDict()
@@ -59,22 +58,22 @@ class _Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Occurrences:
     name: str
     count: int
     first: str
 
 
 class Correlator:
-    """Decides what becomes of an event."""
+    """The decision about each event: write, repeat, combine or drop."""
 
     def __init__(self) -> None:
         self._groups: _Recent[_Group] = _Recent()
-        self._seen: _Recent[_Seen] = _Recent()
+        self._occurrences: _Recent[_Occurrences] = _Recent()
         self._budgets: _Recent[_Budget] = _Recent()
 
     def observe(self, event: Json, now: datetime) -> tuple[Json, bool] | None:
-        """The event to write and whether it repeats one written before (then to be patched); None: drop it."""
+        """Return the event to write and whether to patch it over an earlier one; None to drop it."""
         source, involved = event["source"], event["involvedObject"]
         about = (
             source["component"], source.get("host"), involved["kind"], involved.get("namespace"), involved["name"],
@@ -82,7 +81,7 @@ class Correlator:
         )  # fmt: skip
         event, key = self._combine(event, about, now)
         event, repeated = self._count(event, key)
-        return (event, repeated) if self._afford(about, now) else None
+        return (event, repeated) if self._acquire_token(about, now) else None
 
     def _combine(self, event: Json, about: tuple[Any, ...], now: datetime) -> tuple[Json, Hashable]:
         similar = (*about, event["reason"])
@@ -100,14 +99,14 @@ class Correlator:
         return combined, similar
 
     def _count(self, event: Json, key: Hashable) -> tuple[Json, bool]:
-        seen = self._seen.get(key)
-        if seen is not None:
-            metadata = {**event["metadata"], "name": seen.name}
-            event = {**event, "metadata": metadata, "count": seen.count + 1, "firstTimestamp": seen.first}
-        self._seen.put(key, _Seen(event["metadata"]["name"], event["count"], event["firstTimestamp"]))
-        return event, seen is not None
+        earlier = self._occurrences.get(key)
+        if earlier is not None:
+            metadata = {**event["metadata"], "name": earlier.name}
+            event = {**event, "metadata": metadata, "count": earlier.count + 1, "firstTimestamp": earlier.first}
+        self._occurrences.put(key, _Occurrences(event["metadata"]["name"], event["count"], event["firstTimestamp"]))
+        return event, earlier is not None
 
-    def _afford(self, about: Hashable, now: datetime) -> bool:
+    def _acquire_token(self, about: Hashable, now: datetime) -> bool:
         budget = self._budgets.get(about) or _Budget(_BURST, now)
         tokens = min(_BURST, budget.tokens + (now - budget.at) / _REFILL)
         affordable = tokens >= 1

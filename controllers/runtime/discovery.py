@@ -1,4 +1,4 @@
-"""What a server serves, as kinds: each resource once, in the first of its group's versions that has it."""
+"""The kinds that a server serves: each resource once, in the first version of its group that has it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import Kind
 
-#: Everything in two answers; a server that does not know that form (before 1.26) answers with the legacy documents.
+#: Aggregated discovery takes two requests. Servers before 1.26 answer with the legacy documents.
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
 async def served_kinds(client: Client, verbs: Iterable[str] = ()) -> list[Kind]:
-    """Kinds that support all of `verbs`, the core group's first. Subresources are not among them."""
+    """Return the kinds that support all of `verbs`, the core group's first, without subresources."""
     needed = set(verbs)
     core = await client.request("GET", "/api", accept=_AGGREGATED)
     groups = await client.request("GET", "/apis", accept=_AGGREGATED)
     if core.get("kind") == groups.get("kind") == "APIGroupDiscoveryList":
-        listed = [*_listed(core), *_listed(groups)]
+        listed = [*_parse_aggregated(core), *_parse_aggregated(groups)]
     else:
-        listed = await _listed_one_by_one(client, groups)
-    found: dict[tuple[str, str], Kind] = {}
+        listed = await _list_versions(client, groups)
+    kinds: dict[tuple[str, str], Kind] = {}
     for kind, supported in listed:
         if needed <= supported:
-            found.setdefault((kind.group, kind.plural), kind)
-    return list(found.values())
+            kinds.setdefault((kind.group, kind.plural), kind)
+    return list(kinds.values())
 
 
-def _listed(document: Json) -> Iterator[tuple[Kind, set[str]]]:
-    """Kinds and verbs of an aggregated document, which has the preferred versions first."""
+def _parse_aggregated(document: Json) -> Iterator[tuple[Kind, set[str]]]:
+    """Yield the kinds and verbs of an aggregated document, in its order: preferred versions first."""
     for group in document.get("items") or ():
         name = group["metadata"].get("name", "")
         for version in group.get("versions") or ():
@@ -41,28 +41,28 @@ def _listed(document: Json) -> Iterator[tuple[Kind, set[str]]]:
                 yield Kind(name, version["version"], info["resource"], kind, namespaced), set(info["verbs"])
 
 
-async def _listed_one_by_one(client: Client, groups: Json) -> list[tuple[Kind, set[str]]]:
-    found = []
+async def _list_versions(client: Client, groups: Json) -> list[tuple[Kind, set[str]]]:
+    kinds = []
     versions = [version for group in groups.get("groups") or () for version in _versions(group)]
     for version in ["v1", *(version["groupVersion"] for version in versions)]:
         group, _, name = version.rpartition("/")
         listing = await client.request("GET", f"/apis/{version}" if group else f"/api/{version}")
-        found += [
+        kinds += [
             (Kind(group, name, info["name"], info["kind"], info["namespaced"]), set(info["verbs"]))
             for info in listing.get("resources") or ()
             if "/" not in info["name"]
         ]
-    return found
+    return kinds
 
 
 def _versions(group: Json) -> list[Json]:
-    """The versions of a group, the preferred one first."""
+    """Return the versions of a group, the preferred one first."""
     preferred = group["preferredVersion"]
     return [preferred, *(version for version in group["versions"] if version != preferred)]
 
 
 async def served_at(client: Client, api_version: str, kind: str) -> Kind | None:
-    """The kind of that name in one group and version (`apps/v1`); None where it is not served."""
+    """Return the kind of that name in one group and version (`apps/v1`); None if it is not served."""
     for info in await _resources(client, api_version):
         if info["kind"] == kind and "/" not in info["name"]:
             group, _, version = api_version.rpartition("/")
@@ -71,13 +71,13 @@ async def served_at(client: Client, api_version: str, kind: str) -> Kind | None:
 
 
 async def serves(client: Client, kind: Kind, subresource: str) -> bool:
-    """Whether objects of the kind have that subresource."""
+    """Return whether the kind has that subresource."""
     wanted = f"{kind.plural}/{subresource}"
     return any(info["name"] == wanted for info in await _resources(client, kind.api_version))
 
 
 async def _resources(client: Client, api_version: str) -> list[Json]:
-    """What one group and version has; nothing where it is not served."""
+    """Return the resources of one group and version; nothing if it is not served."""
     path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     try:
         listing = await client.request("GET", path)
@@ -85,5 +85,5 @@ async def _resources(client: Client, api_version: str) -> list[Json]:
         if error.code == 404:
             return []
         raise
-    found: list[Json] = listing.get("resources") or []
-    return found
+    resources: list[Json] = listing.get("resources") or []
+    return resources

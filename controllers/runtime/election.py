@@ -1,16 +1,14 @@
-"""Leader election by a Lease: of several processes that could do the same work, one does.
+"""Leader election by a Lease: of several candidate processes, one leads.
 
-    elector = LeaderElector(client, Election(name="kubedra-controllers", namespace="kube-system",
-    identity="here_1"))
+    elector = LeaderElector(client, Election(name="kubedra-controllers", namespace="kube-system", identity="here_1"))
     await elector.acquire()        returns once this process leads
-    await elector.hold()           renews; raises LeaseLostError once the lease could not be renewed for the renew
-                                   deadline
-    await elector.release()        after all work has ended: the next one need not wait for the lease to run out
+    await elector.hold()           renews; raises LeaseLostError after the renew deadline without a renewal
+    await elector.release()        after all work has ended: the next leader need not wait for the lease to expire
 
-The record and its rules are client-go's (tools/leaderelection), so that a Lease may be shared with its clients: a lease
-is the holder's for `leaseDurationSeconds` after the record was last *seen* to change; clocks of different machines are
-never compared. Time is measured by timers, which do not jump when the system's time is set. A request that hangs is
-given up after half the deadline.
+The record and its rules are client-go's (tools/leaderelection), so that a Lease may be shared with its clients. A lease
+is the holder's for `leaseDurationSeconds` after the record was last *observed* to change. Clocks of different machines
+are never compared. Timers measure time, and do not jump when the system's time is set. A request is cancelled after
+half the renew deadline, or earlier where the lease would expire first.
 """
 
 from __future__ import annotations
@@ -33,17 +31,17 @@ from controllers.runtime.transport import TransportError
 __all__ = ["Election", "ElectionError", "LeaderElector", "LeaseLostError"]
 
 log = logging.getLogger(__name__)
-#: Candidates wait for the retry period and up to this many times as much again.
+#: Candidates wait for the retry period plus up to this many times as much.
 JITTER = 1.2
 _FAILURES = (StatusError, TransportError, TimeoutError)
 
 
 class ElectionError(ValueError):
-    """Settings that cannot work, in one line."""
+    """Invalid settings, in one line."""
 
 
 class LeaseLostError(Exception):
-    """This process may not go on: another one may lead by now."""
+    """This process must stop leading: another one may lead by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ class Election:
 
 
 class LeaderElector:
-    """One candidate for one lease. `spread` gives a number between 0 and 1."""
+    """One candidate for one lease. `spread` returns a random number between 0 and 1."""
 
     def __init__(
         self,
@@ -83,11 +81,11 @@ class LeaderElector:
         spread: Callable[[], float] = random.random,
     ) -> None:
         self._client, self._election = client.named("leader-election"), election
-        self._tell, self._spread = observed, spread
-        # What was sent last is then old enough to run out before the deadline of the next renewal has passed.
+        self._notify, self._spread = observed, spread
+        # The last record sent then expires before the deadline of the next renewal.
         self._patience = min(election.renew_deadline / 2, election.lease_duration - election.renew_deadline)
         self._lease: Json | None = None
-        self._told: str | None = None
+        self._reported_holder: str | None = None
         self._expires: asyncio.TimerHandle | None = None
         self._pause: asyncio.Future[None] | None = None
         self._tried = False
@@ -95,7 +93,7 @@ class LeaderElector:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was last seen; "" for nobody."""
+        """Return the last observed holder of the lease; "" without one."""
         return str(self._lease["spec"].get("holderIdentity") or "") if self._lease else ""
 
     @property
@@ -103,12 +101,12 @@ class LeaderElector:
         return self.holder == self._election.identity and not self.expired
 
     async def acquire(self) -> None:
-        """Returns once this process leads. Failures are logged and tried again."""
+        """Return once this process leads. Failures are logged and retried."""
         while not await self._try():
             await self._wait(self._election.retry_period * (1 + JITTER * self._spread()))
 
     async def hold(self) -> None:
-        """Renews the lease for ever. Raises LeaseLostError."""
+        """Renew the lease forever. Raise LeaseLostError."""
         deadline = self._election.renew_deadline
         pause = asyncio.ensure_future(self._rest())
         try:
@@ -126,7 +124,7 @@ class LeaderElector:
             pause.cancel()
 
     async def release(self) -> None:
-        """Gives the lease up, if it is ours. Never fails: it would run out anyway."""
+        """Release the lease if this process holds it. Failures are only logged: the lease expires anyway."""
         if self._tried:
             try:
                 async with asyncio.timeout(self._patience.total_seconds()):
@@ -146,7 +144,7 @@ class LeaderElector:
             await self._client.update(LEASES, {**found, "spec": free})
 
     async def _wait(self, delay: timedelta) -> None:
-        """Until the delay has passed or the lease that somebody else holds has run out."""
+        """Wait for the delay or until another holder's lease has expired."""
         self._pause = asyncio.get_running_loop().create_future()
         timer = asyncio.get_running_loop().call_later(delay.total_seconds(), self._wake)
         try:
@@ -163,7 +161,11 @@ class LeaderElector:
     async def _renew(self) -> None:
         while not await self._try():
             if self.holder != self._election.identity:
-                raise LeaseLostError(f"the lease {self._election} was taken by {self.holder or 'nobody'}")
+                raise LeaseLostError(
+                    f"the lease {self._election} was taken by {self.holder}"
+                    if self.holder
+                    else f"the lease {self._election} was released"
+                )
             await self._rest()
 
     @clock.purpose(clock.Timer.UPKEEP)
@@ -176,7 +178,7 @@ class LeaderElector:
             await asyncio.sleep(self._election.retry_period.total_seconds())
 
     async def _try(self) -> bool:
-        """One attempt to take or renew the lease; whether it is ours."""
+        """Try once to acquire or renew the lease; return whether this process holds it."""
         self._tried = True
         try:
             async with asyncio.timeout(self._patience.total_seconds()):
@@ -196,12 +198,12 @@ class LeaderElector:
         election = self._election
         if self.leading and self._lease is not None:
             try:
-                self._see(
+                self._observe(
                     await self._client.update(LEASES, {**self._lease, "spec": self._spec(self._lease["spec"])}),
                     ours=True,
                 )
             except StatusError as error:
-                # Somebody else has changed the object (its labels, or the lease itself): what it is now decides.
+                # Another client has changed the object (its labels, or the lease itself): read it and decide by that.
                 log.debug("lease %s: %s", election, error)
             else:
                 return True
@@ -215,16 +217,18 @@ class LeaderElector:
                 "kind": "Lease",
                 "metadata": {"name": election.name, "namespace": election.namespace},
             }
-            self._see(await self._client.create(LEASES, {**body, "spec": self._spec(None)}), ours=True)
+            self._observe(await self._client.create(LEASES, {**body, "spec": self._spec(None)}), ours=True)
             return True
-        self._see(found)
+        self._observe(found)
         if self.holder not in ("", election.identity) and not self.expired:
             return False
-        self._see(await self._client.update(LEASES, {**found, "spec": self._spec(found.get("spec") or {})}), ours=True)
+        self._observe(
+            await self._client.update(LEASES, {**found, "spec": self._spec(found.get("spec") or {})}), ours=True
+        )
         return True
 
     def _spec(self, before: Json | None) -> Json:
-        """The record with us as the holder, from now on. `before` is the one that it follows."""
+        """Build the record with this process as the holder. `before` is the previous record."""
         election, now = self._election, micro_time(clock.now())
         ours = before is not None and before.get("holderIdentity") == election.identity
         earlier = before or {}
@@ -238,8 +242,8 @@ class LeaderElector:
             "leaseTransitions": transitions if ours or before is None else transitions + 1,
         }
 
-    def _see(self, lease: Json, *, ours: bool = False) -> None:
-        """Takes note of the record; its time runs from now if it is new or just written by us."""
+    def _observe(self, lease: Json, *, ours: bool = False) -> None:
+        """Record the observed lease; its time restarts if it is new or just written by this process."""
         lease = {**lease, "spec": lease.get("spec") or {}}
         if not ours and self._lease is not None and self._lease["spec"] == lease["spec"]:
             self._lease = lease
@@ -251,9 +255,9 @@ class LeaderElector:
         self._expires = asyncio.get_running_loop().call_later(lasting, self._expire)
 
     def _report(self) -> None:
-        if self._lease is not None and self.holder != self._told:
-            self._told = self.holder
-            self._tell(self.holder)
+        if self._lease is not None and self.holder != self._reported_holder:
+            self._reported_holder = self.holder
+            self._notify(self.holder)
 
 
 def _text(error: BaseException) -> str:

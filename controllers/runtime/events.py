@@ -1,14 +1,13 @@
-"""Recording events: what a component tells people about an object.
+"""Event recorders.
 
     EventRecorder        events.k8s.io/v1, as the scheduler uses it: an event that repeats becomes a series
-    CoreEventRecorder    core/v1, as controllers and kubelet use it: counts repetitions, combines similar ones, limits
-                         spam
-                         (the rules are in `correlation.py`)
+    CoreEventRecorder    core/v1, as controllers and kubelet use it: counts repetitions, combines similar events,
+                         limits spam (rules in `correlation.py`)
 
-Recording never blocks and never fails: events wait in a queue that `run` empties, and are dropped beyond 1000. Facts
-(client-go tools/events, tools/record): names are `OBJECT.UNIXNANOS` in hex; a series starts with the second isomorphic
-event and is patched in; a series that rests for six minutes is written for the last time and forgotten; refreshed every
-30 minutes.
+Recording never blocks and never fails: events wait in a queue that `run` empties. Events beyond 1000 are dropped. Facts
+(client-go tools/events, tools/record): names are `OBJECT.UNIXNANOS` in hex. A series starts with the second isomorphic
+event and is patched in. A series without events for six minutes is written a last time and dropped from the cache.
+Series are rewritten every 30 minutes.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _LONGEST_NAME = 253
 
 
 def reference(obj: Json) -> Json:
-    """An ObjectReference to an object (which must carry kind and apiVersion)."""
+    """Build an ObjectReference to an object, which must carry kind and apiVersion."""
     metadata = obj["metadata"]
     fields = {
         "kind": obj["kind"],
@@ -53,13 +52,16 @@ def reference(obj: Json) -> Json:
     return {name: value for name, value in fields.items() if value}
 
 
-#: How many events were made on a loop. All recorders of a process count together: on a virtual loop two components
-#: often speak of one object at the same time, and the second event would be refused.
+#: Events per loop, over all recorders of a process. On a virtual loop two components often record events about one
+#: object at the same time, and the server would refuse the second event.
 _MADE: WeakKeyDictionary[asyncio.AbstractEventLoop, Iterator[int]] = WeakKeyDictionary()
 
 
 def _event_name(name: str, now: datetime) -> str:
-    """The name of an event. The clock counts microseconds; the last three digits of the nanoseconds count events."""
+    """Return a unique name for an event.
+
+    The clock has microseconds; the last three digits of the nanoseconds count events.
+    """
     made = next(_MADE.setdefault(asyncio.get_running_loop(), count(1)))
     nanos = (int(now.timestamp() // 1) * 1_000_000 + now.microsecond) * 1000
     suffix = f".{nanos + made % 1000:x}"
@@ -67,7 +69,7 @@ def _event_name(name: str, now: datetime) -> str:
 
 
 class _Writer:
-    """Empties the queue with a few writers at a time; a write that finds no server is tried again."""
+    """A queue of event writes with a few writers. A write that does not reach the server is retried."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -100,7 +102,7 @@ class _Writer:
 
 
 class EventRecorder:
-    """events.k8s.io/v1 under the name of one component."""
+    """A recorder of events.k8s.io/v1 events for one component."""
 
     def __init__(self, client: Client, component: str, host: str) -> None:
         self._client = client
@@ -111,7 +113,7 @@ class EventRecorder:
     def record(
         self, regarding: Json, type: EventType, reason: str, action: str, note: str, related: Json | None = None
     ) -> None:
-        """One occurrence. `regarding` and `related` are whole objects."""
+        """Record one occurrence. `regarding` and `related` are whole objects."""
         ref = reference(regarding)
         rel = reference(related) if related else None
         key = (type, action, reason, *ref.items(), *(rel.items() if rel else ()))
@@ -178,7 +180,7 @@ class EventRecorder:
             work()
 
     def _finish(self) -> None:
-        """Forgets what has rested; a series gets its last count written."""
+        """Drop events that have not recurred, after writing the last count of a series."""
         before = micro_time(clock.now() - _FINISH)
         for key, event in list(self._cache.items()):
             series = event.get("series")
@@ -197,7 +199,7 @@ class EventRecorder:
 
 
 class CoreEventRecorder:
-    """core/v1 under the name of one component."""
+    """A recorder of core/v1 events for one component."""
 
     def __init__(self, client: Client, component: str, host: str = "") -> None:
         self._client = client
@@ -207,7 +209,7 @@ class CoreEventRecorder:
         self._kind: Kind = CORE_EVENTS
 
     def record(self, regarding: Json, type: EventType, reason: str, message: str) -> None:
-        """One occurrence. `regarding` is a whole object."""
+        """Record one occurrence. `regarding` is a whole object."""
         now = clock.now()
         at, ref = go_time(now), reference(regarding)
         source = {"component": self._component, **({"host": self._host} if self._host else {})}

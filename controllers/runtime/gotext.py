@@ -1,4 +1,4 @@
-"""Objects as Go prints them (`%v`): events of upstream's controllers have them in their texts."""
+"""Objects in Go's `%v` format, as events of upstream's controllers contain them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from apiserver.api.objects import Json
 
 
 def label_selector_text(selector: Json | None) -> str:
-    """A LabelSelector."""
+    """Format a LabelSelector."""
     if selector is None:
         return "nil"
     labels = selector.get("matchLabels") or {}

@@ -1,5 +1,6 @@
-"""The endpoint of a components' process: GET /healthz and /livez say that it lives, /readyz that it works or stands by,
-/metrics what it counted.
+"""The HTTP endpoint of a components' process: /healthz, /livez, /readyz and /metrics.
+
+/healthz and /livez always answer ok. /readyz answers ok once the process works or stands by.
 """
 
 from __future__ import annotations
@@ -20,8 +21,16 @@ _PATIENCE = 5.0
 async def answering(
     address: tuple[str, int] | None, ready: Callable[[], str], metrics: Callable[[], str]
 ) -> AsyncIterator[int]:
-    """Answers as long as the block runs; gives the port. `ready` returns "" or why not, `metrics` the
-    Prometheus text. Raises OSError if the address cannot be had."""
+    """Serve the endpoint as long as the block runs; yield its port.
+
+    Args:
+        address: Host and port; None serves nothing and yields 0.
+        ready: Returns "" or the reason why the process is not ready.
+        metrics: Returns the Prometheus text.
+
+    Raises:
+        OSError: The address cannot be bound.
+    """
     if address is None:
         yield 0
         return
@@ -47,7 +56,7 @@ async def answering(
 
 
 def answer(request_line: str, ready: Callable[[], str], metrics: Callable[[], str]) -> bytes:
-    """The whole answer to a request that begins with this line."""
+    """Render the whole answer to a request with this request line."""
     method, _, rest = request_line.strip().partition(" ")
     path = rest.partition(" ")[0].partition("?")[0]
     content_type = _PLAIN

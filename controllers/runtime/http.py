@@ -1,7 +1,7 @@
-"""The transport over HTTP/1.1: connections that are kept (`connection.py`), and one of its own for each watch.
+"""The transport over HTTP/1.1: keep-alive connections (`connection.py`) and a separate one for each watch.
 
-Redirects, cookies, proxies and compressed answers are not needed between components and their server, and what looks
-after them in clients for everybody costs more than a request does (docs/adr/0004).
+Redirects, cookies, proxies and compressed answers are not supported. Support for them costs general clients more than a
+whole request does here (docs/adr/0004).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from controllers.runtime.transport import Headers
 from kubedra.kubeconfig.credentials import CredentialHeaders
 from kubedra.kubeconfig.reader import Cluster
 
-#: So many requests may be under way at once. A server commits together what it is asked together, and had to wait for
-#: its clients when they were sixteen (docs/adr/0004).
+#: Concurrent requests. A server commits concurrent writes together; with sixteen it waited for its clients
+#: (docs/adr/0004).
 _CONNECTIONS: Final = 64
-#: Methods that may be repeated when it is unknown whether the server saw the request.
+#: Methods that may be repeated when it is unknown whether the server received the request.
 _REPEATABLE: Final = frozenset(("GET", "HEAD"))
-#: What stands in the target of a request besides letters and digits, and a target that has nothing else.
+#: Characters of a request target besides letters and digits.
 _TARGET: Final = "%/:=&,;+$!*'()@~?-._[]"
-_WRITTEN: Final = re.compile(f"[A-Za-z0-9{re.escape(_TARGET)}]*")
+_PLAIN_TARGET: Final = re.compile(f"[A-Za-z0-9{re.escape(_TARGET)}]*")
 _UNAUTHORIZED: Final = 401
-#: Sets of header fields whose text is kept: a component has a handful.
-_KEPT_FIELDS: Final = 256
+#: Cached sets of header fields; a component has a handful.
+_CACHED_FIELDS: Final = 256
 
 
 class HttpTransport:
-    """Keep-alive connections to one server, sixty-four at most, and one more for each watch."""
+    """Keep-alive connections to one server, at most 64, and one more for each watch."""
 
     def __init__(self, cluster: Cluster) -> None:
         parts = urlsplit(cluster.server)
@@ -59,13 +59,13 @@ class HttpTransport:
         try:
             headers = await self._header_source.headers(self._cluster.credentials)
         except (OSError, ValueError):
-            return  # the server judges the headers that were valid before
+            return  # the server decides about the previous headers
         if headers != self._credential_headers:
             self._credential_headers = headers
             self._fields.clear()
 
-    def _kept(self) -> Connection | None:
-        """The connection that was used last, so that those which are not needed get old and close."""
+    def _idle_connection(self) -> Connection | None:
+        """Return the most recently used idle connection, so that surplus ones age and close."""
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
@@ -73,14 +73,14 @@ class HttpTransport:
             connection.close()
         return None
 
-    def _rendered(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    def _render(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bytes:
         target = f"{self._prefix}{path}?{query}" if query else f"{self._prefix}{path}"
-        if _WRITTEN.fullmatch(target) is None:
+        if _PLAIN_TARGET.fullmatch(target) is None:
             target = quote(target, safe=_TARGET)
         given = tuple(headers.items())
         fields = self._fields.get(given)
         if fields is None:
-            if len(self._fields) >= _KEPT_FIELDS:
+            if len(self._fields) >= _CACHED_FIELDS:
                 self._fields.clear()
             fields = self._fields[given] = (
                 f" HTTP/1.1\r\n{self._host_line}{_lines(self._credential_headers)}{_lines(given)}"
@@ -93,19 +93,19 @@ class HttpTransport:
     ) -> tuple[int, Headers, bytes]:
         if self._renewable:
             await self._renew()
-        request = self._rendered(method, path, query, headers, body)
+        request = self._render(method, path, query, headers, body)
         await self._free.acquire()
         try:
-            kept = self._kept()
-            connection = kept or await self._connect()
+            reused = self._idle_connection()
+            connection = reused or await self._connect()
             try:
-                answer = await connection.ask(request)
+                answer = await connection.request(request)
             except BrokenError as error:
-                # A server may close a connection that rests at the moment at which it is used again.
-                if kept is None or not error.unanswered or method not in _REPEATABLE:
+                # A server may close an idle connection at the moment of its reuse.
+                if reused is None or not error.unanswered or method not in _REPEATABLE:
                     raise
                 connection = await self._connect()
-                answer = await connection.ask(request)
+                answer = await connection.request(request)
             if connection.usable:
                 self._idle.append(connection)
             if answer[0] == _UNAUTHORIZED:
@@ -120,7 +120,7 @@ class HttpTransport:
         if self._renewable:
             await self._renew()
         connection = await self._connect()
-        status, answered = await connection.open(self._rendered(method, path, query, headers, b""), deadline)
+        status, answered = await connection.open(self._render(method, path, query, headers, b""), deadline)
         return status, answered, connection.chunks()
 
     async def close(self) -> None:

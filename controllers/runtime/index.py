@@ -1,4 +1,4 @@
-"""The objects of an informer by something that they have in common."""
+"""An index over the objects of an informer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from apiserver.api.objects import Json
 
 
 class Index:
-    """Keys of objects by a value computed from each (none, one or several). `objects` is what the keys are of, so that
-    a change which leaves an object's values as they are costs no more than computing them.
+    """Keys of objects by the values computed from each object.
+
+    An unchanged set of values costs no more than computing it. `objects` are the informer's objects by key.
     """
 
     def __init__(self, values: Callable[[Json], Iterable[str]], objects: Mapping[str, Json]) -> None:
@@ -18,23 +19,23 @@ class Index:
         self._values_of: dict[str, tuple[str, ...]] = {}
 
     def get(self, value: str) -> list[Json]:
-        found = self._keys.get(value)
-        return [self._objects[key] for key in found] if found else []
+        keys = self._keys.get(value)
+        return [self._objects[key] for key in keys] if keys else []
 
     def count(self, value: str) -> int:
-        """How many objects have it."""
+        """Return the number of objects that have the value."""
         return len(self._keys.get(value, ()))
 
     def keys(self, value: str) -> list[str]:
-        found = self._keys.get(value)
-        return list(found) if found else []
+        keys = self._keys.get(value)
+        return list(keys) if keys else []
 
     def values(self) -> list[str]:
-        """The values that some object has."""
+        """Return all values that some object has."""
         return list(self._keys)
 
     def replace(self, key: str, new: Json | None) -> None:
-        """The object of a key is another one now; None where there is none any more."""
+        """Update the values of a key's object; None means that the object is gone."""
         before = self._values_of.get(key, ())
         after = tuple(self._values(new)) if new is not None else ()
         if before == after:

@@ -1,8 +1,8 @@
 """A local, current copy of a collection: list and watch, resume, list again when the history is gone.
 
-The first sync is one watch that starts with the present objects (`sendInitialEvents`); a server that refuses that gets
-a list and a watch from its version. A broken watch resumes at the last version seen (bookmarks carry it forward); 410
-means that the history is gone: the collection is read again and the difference is what handlers see.
+The first sync is one watch that starts with the present objects (`sendInitialEvents`). A server that refuses it gets a
+list and a watch from the list's version. A broken watch resumes at the last observed version; bookmarks advance it. 410
+means that the history is gone: the informer lists again and calls the handlers for the differences.
 
 Handlers are plain functions, called on the loop in the order of events: `added(obj)`, `updated(old, new)`,
 `deleted(obj)`. Objects are shared: never change them. An index maps a value to the objects that have it.
@@ -30,7 +30,7 @@ from controllers.runtime.transport import TransportError
 log = logging.getLogger(__name__)
 _PAGE = 500
 _PIECE = 0.003
-"""Seconds of work before others on the loop get their turn."""
+"""Seconds of work before the informer yields the loop."""
 _SEVERAL = 32
 _END_OF_INITIAL = "k8s.io/initial-events-end"
 
@@ -39,7 +39,7 @@ def _ignore(*_: Json) -> None: ...
 
 
 class Handlers:
-    """What to call for each change."""
+    """The callbacks for each type of change."""
 
     __slots__ = ("added", "deleted", "updated")
 
@@ -62,7 +62,7 @@ class Informer:
         field_selector: str = "",
         choice: random.Random | None = None,
     ) -> None:
-        """`choice` spreads the requests of many clients over time."""
+        """Create an informer. `choice` spreads the requests of many clients over time."""
         self.kind = kind
         self._choice = choice or random.Random()  # noqa: S311 - no secret
         self._elapsed = clock.stopwatch()
@@ -83,7 +83,7 @@ class Informer:
         return self._synced.is_set()
 
     def settle(self) -> None:
-        """What is known now is what there is."""
+        """Mark the present copy as complete."""
         self._synced.set()
         self._answered.set()
 
@@ -91,17 +91,15 @@ class Informer:
         await self._synced.wait()
 
     async def wait_answered(self) -> None:
-        """Until it has synced, or the server has said that it does not serve the collection. Who needs it then waits
-        on.
-        """
+        """Wait until the informer has synced or the server has answered that it does not serve the collection."""
         await self._answered.wait()
 
     def get(self, key: str) -> Json | None:
-        """By `namespace/name` or `name`."""
+        """Return the object of a key, `namespace/name` or `name`."""
         return self._objects.get(key)
 
     def index(self, name: str, values: Callable[[Json], Iterable[str]]) -> Index:
-        """The index of that name; made now if there is none."""
+        """Return the index of that name; create it if there is none."""
         if name not in self._indexes:
             index = self._indexes[name] = Index(values, self._objects)
             for key, obj in self._objects.items():
@@ -114,14 +112,14 @@ class Informer:
         updated: Callable[[Json, Json], None] = _ignore,
         deleted: Callable[[Json], None] = _ignore,
     ) -> None:
-        """Adds handlers; objects already known are reported as added at once."""
+        """Add handlers and call `added` immediately for every known object."""
         handlers = Handlers(added, updated, deleted)
         for obj in list(self._objects.values()):
             self._call(handlers.added, obj)
         self._handlers.append(handlers)
 
     async def run(self) -> None:
-        """List, watch, and again; after a failure, and where the history is gone, not before a delay (`Backoff`)."""
+        """List and watch repeatedly; after a failure or lost history, wait for the next `Backoff` delay."""
         backoff = Backoff(self._choice.random)
         while True:
             progressed, delayed = False, clock.Timer.WORK
@@ -134,7 +132,7 @@ class Informer:
                 else:
                     log.warning("%s: cannot list or watch: %s", self.kind, error)
                 if error.code == 404:
-                    # The server does not serve the collection, and may never.
+                    # The server may never serve the collection.
                     delayed = clock.Timer.UPKEEP
                     self._answered.set()
             except TransportError as error:
@@ -146,18 +144,20 @@ class Informer:
                 await asyncio.sleep(0 if progressed else backoff.next())
 
     async def read(self) -> None:
-        """Reads the collection once, without following it. Raises StatusError, TransportError."""
+        """Read the collection once, without following it. Raise StatusError or TransportError."""
         await self._list()
 
     def imagine(self, key: str, obj: Json | None) -> Json | None:
-        """Changes the copy of a collection that is not followed, and tells the handlers; what was there."""
+        """Change the copy of a collection that is not followed, call the handlers, and return the previous object."""
         before = self._objects.get(key)
         self._set(key, obj, last=before)
         return before
 
     async def _follow(self) -> bool:
-        """Follow one watch, after reading the collection if there is no version to resume from; return whether the copy
-        advanced.
+        """Follow one watch, after reading the collection if there is no version to resume from.
+
+        Returns:
+            Whether the copy advanced.
         """
         if self.resource_version:
             return await self._watch(initial=None)
@@ -168,14 +168,14 @@ class Informer:
                 if error.code in (410, 429):
                     raise
                 log.debug("%s: no streaming lists here: %s", self.kind, error)
-                # A server whose etcd is too old for them says 500, as one that is in trouble for a moment does: that
-                # one is asked again.
+                # A server whose etcd is too old answers 500, as does a server in passing trouble. So 5xx is tried
+                # again.
                 self._streaming = error.code >= 500
         await self._list()
         return await self._watch(initial=None)
 
     async def _list(self) -> None:
-        """All pages of the collection, then the difference."""
+        """Read all pages of the collection and apply the differences."""
         found: dict[str, Json] = {}
         token = ""
         while True:
@@ -189,7 +189,7 @@ class Informer:
                 continue_token=token,
             )
             for number, item in enumerate(page.get("items") or ()):
-                # Items of a list come without kind and apiVersion; those of a watch have them.
+                # Items of a list lack kind and apiVersion; those of a watch have them.
                 found[key_of(item)] = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, **item}
                 if number % _SEVERAL == _SEVERAL - 1:
                     await asyncio.sleep(0)
@@ -200,8 +200,13 @@ class Informer:
         self.resource_version = page["metadata"]["resourceVersion"]
 
     async def _watch(self, initial: dict[str, Json] | None) -> bool:
-        """Follow one watch; return whether the copy advanced. `initial` collects the present objects until the bookmark
-        that ends them.
+        """Follow one watch.
+
+        Args:
+            initial: Collects the present objects until the bookmark that ends them; None if they are known already.
+
+        Returns:
+            Whether the copy advanced.
         """
         came, handled = False, 0
         watch = self._client.watch(
@@ -222,10 +227,10 @@ class Informer:
                     await self._apply_all(batch)
                 handled += len(batch)
                 if handled >= _SEVERAL:
-                    # A stream in this process may go on without ever waiting.
+                    # An in-process stream may go on without ever waiting.
                     handled = 0
                     await asyncio.sleep(0)
-        # Initial events that break off are sent from the beginning again: a retry of them waits.
+        # Interrupted initial events start from the beginning again, so a retry must wait.
         return came and initial is None
 
     async def _apply_all(self, batch: Batch) -> None:
@@ -259,7 +264,7 @@ class Informer:
         return initial
 
     async def _replace(self, found: dict[str, Json]) -> None:
-        """Makes the copy equal to what was read, telling handlers the difference."""
+        """Replace the copy and call the handlers for the differences."""
         pause = self._elapsed() + _PIECE
         changes: list[tuple[str, Json | None]] = [(key, None) for key in self._objects if key not in found]
         changes += found.items()
@@ -280,7 +285,7 @@ class Informer:
         self._set(key_of(obj), None if event.type == "DELETED" else obj, last=obj)
 
     def _set(self, key: str, obj: Json | None, last: Json | None = None) -> None:
-        """One change of the copy. `last` is the final state of a deleted object where it is known."""
+        """Apply one change to the copy. `last` is the final state of a deleted object, if known."""
         old = self._objects.get(key)
         if obj is None:
             if old is None:
@@ -303,7 +308,7 @@ class Informer:
                 self._call(handlers.updated, old, obj)
 
     def _call(self, function: Callable[..., None], *objects: Json | None) -> None:
-        """A handler that fails must not stop the others, nor the informer."""
+        """Call one handler; log its exception so that the others and the informer go on."""
         try:
             function(*objects)
         except Exception:
@@ -320,7 +325,7 @@ class Informers:
         self._running: dict[Informer, asyncio.Task[None]] = {}
 
     def of(self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = "") -> Informer:
-        """The informer of a collection; it runs as soon as `run` does."""
+        """Return the informer of a collection; it runs as soon as `run` does."""
         kind = self._client.at(kind)
         scope = (kind.path(namespace), namespace, label_selector, field_selector)
         if scope not in self._informers:
@@ -333,7 +338,7 @@ class Informers:
         return self._informers[scope]
 
     def forget(self, informer: Informer) -> None:
-        """Ends an informer whose collection is not served any more; whoever asks for that collection gets a new one."""
+        """End the informer of a collection that is no longer served; a later `of` creates a new one."""
         for scope, known in list(self._informers.items()):
             if known is informer:
                 del self._informers[scope]
@@ -342,8 +347,9 @@ class Informers:
             task.cancel()
 
     def device_kind(self, kind: Kind, features: Features) -> Informer:
-        """As `of`, for a kind that is there with dynamic resource allocation alone: without the gate it stays empty and
-        is not waited for.
+        """Return the informer of a kind that depends on DynamicResourceAllocation.
+
+        Without the gate the informer stays empty and counts as synced.
         """
         if features.enabled("DynamicResourceAllocation"):
             return self.of(kind)
@@ -352,8 +358,13 @@ class Informers:
         return informer
 
     async def read(self) -> dict[str, str]:
-        """Reads all collections once instead of following them. What could not be read, and why; a collection that
-        the server does not serve is empty. Raises TransportError.
+        """Read all collections once instead of following them.
+
+        Returns:
+            The errors by kind. A collection that the server does not serve is empty and no error.
+
+        Raises:
+            TransportError: The server was not reached.
         """
         unread = {}
         for informer in list(self._informers.values()):
@@ -366,7 +377,7 @@ class Informers:
         return unread
 
     async def run(self) -> None:
-        """Runs all informers, present and future, until cancelled."""
+        """Run all informers, present and future, until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for informer in self._informers.values():
@@ -374,6 +385,6 @@ class Informers:
             group.create_task(asyncio.Event().wait())
 
     async def wait_answered(self) -> None:
-        """Until all have been read, but for those that the server does not serve."""
+        """Wait until every informer has synced or its collection is known not to be served."""
         for informer in list(self._informers.values()):
             await informer.wait_answered()

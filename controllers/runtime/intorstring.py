@@ -1,4 +1,4 @@
-"""Amounts that are a number or a share (`25%`) of something."""
+"""Amounts that are a number or a percentage (`25%`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SHARE: Final = re.compile(r"([0-9]+)%", re.ASCII)
 
 
 def scaled(value: int | str, total: int, *, up: bool) -> int:
-    """The amount that a field asks for, a share of `total` rounded up or down. Raises ValueError for other texts."""
+    """Return the amount, with a percentage of `total` rounded up or down. Raise ValueError for other texts."""
     if isinstance(value, int):
         return value
     match = _SHARE.fullmatch(value)

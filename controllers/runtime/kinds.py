@@ -1,5 +1,7 @@
-"""Where a kind lives: group, version, plural, scope. Constants for the kinds that components here use; a kind that is
-only known at run time (garbage collection, namespace deletion) is made from discovery with the same class."""
+"""Kinds: group, version, plural, scope, with constants for those that the components use.
+
+Garbage collection and namespace deletion build further kinds from discovery with the same class.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ class Kind:
 
     @cached_property
     def root(self) -> str:
-        """`/api/v1` or `/apis/GROUP/VERSION`."""
+        """Return `/api/v1` or `/apis/GROUP/VERSION`."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @cached_property
     def collection(self) -> str:
-        """The path of the collection over all namespaces."""
+        """Return the path of the collection over all namespaces."""
         return f"{self.root}/{self.plural}"
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -108,14 +110,17 @@ VALIDATING_ADMISSION_POLICIES = Kind(
 DEVICE_TAINT_RULES = Kind("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 
-#: The newest release, whose versions the constants name.
+#: The newest release; the constants have its versions.
 NEWEST = (1, 36)
 
 
 @lru_cache(maxsize=1024)
 def at_release(kind: Kind, release: tuple[int, int]) -> Kind:
-    """The version in which a release serves the kind: resource.k8s.io has its v1 from 1.34 on, and before that v1beta2
-    with the same fields; taint rules are in v1beta2 from 1.36 on, and before that in v1alpha3."""
+    """Return the kind in the version that a release serves.
+
+    resource.k8s.io has v1 from 1.34 on, and v1beta2 with the same fields before. DeviceTaintRules are in v1beta2 from
+    1.36 on, and in v1alpha3 before.
+    """
     if kind == RESOURCE_POOL_STATUS_REQUESTS:
         return kind
     if kind == DEVICE_TAINT_RULES:
@@ -126,13 +131,13 @@ def at_release(kind: Kind, release: tuple[int, int]) -> Kind:
 
 
 def key_of(obj: Json) -> str:
-    """`namespace/name`, or `name` for a cluster-scoped object: the key of informers and queues."""
+    """Return the key of informers and queues: `namespace/name`, or `name` for a cluster-scoped object."""
     metadata = obj["metadata"]
     namespace = metadata.get("namespace")
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """The namespace ("" if cluster-scoped) and name of a key."""
+    """Return the namespace ("" if cluster-scoped) and name of a key."""
     namespace, _, name = key.rpartition("/")
     return namespace, name

@@ -1,5 +1,6 @@
-"""The components' end of the pipe to the server that forked them: a transport for their requests, and the calls that
-come from there. The server's end is `apiserver.components.pipe`.
+"""The components' end of the pipe to the server that forked them.
+
+It is a transport for their requests and serves the server's calls. The server's end is `apiserver.components.pipe`.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ __all__ = ["Calls", "PipeTransport"]
 
 log = logging.getLogger("controllers")
 
-#: What the server may call: by name, with its arguments.
+#: The dispatcher of the server's calls: name and arguments.
 Calls = Callable[[str, tuple[Any, ...]], Awaitable[Any]]
-#: An answer: status and headers, the body, and the chunks of one that comes in chunks.
+#: Status and headers, the body, and the chunks of a chunked answer.
 _Answer = tuple[tuple[int, Headers], bytes, "_Chunks | None"]
 
 
 class _Chunks:
-    """What has arrived of an answer in chunks."""
+    """The arrived part of a chunked answer."""
 
     def __init__(self) -> None:
         self._arrived: deque[bytes] = deque()
         self._waiting: asyncio.Future[None] | None = None
-        #: Why there are no more: "" where the answer has ended as it should, None where it has not ended.
+        #: The reason for the end: "" after a complete answer, None before the end.
         self._end: str | None = None
 
     def add(self, chunk: bytes) -> None:
@@ -46,7 +47,7 @@ class _Chunks:
             self._waiting.set_result(None)
 
     async def next(self) -> bytes | None:
-        """The next one; None at the end. Raises TransportError."""
+        """Return the next chunk; None at the end. Raise TransportError."""
         while not self._arrived:
             if self._end is not None:
                 if self._end:
@@ -58,19 +59,19 @@ class _Chunks:
 
 
 class PipeTransport(asyncio.Protocol):
-    """A transport (`controllers.runtime.transport`): requests have numbers, by which their answers are known."""
+    """A transport (`controllers.runtime.transport`) that matches answers to requests by number."""
 
     def __init__(self, calls: Calls, lost: Callable[[], object] = lambda: None) -> None:
-        """`lost` is called when the server is gone, before any request hears of it."""
+        """Create the transport. `lost` is called when the server is gone, before pending requests fail."""
         self._calls, self._lost = calls, lost
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._transport: asyncio.Transport
-        self._asked: dict[int, asyncio.Future[_Answer]] = {}
+        self._pending: dict[int, asyncio.Future[_Answer]] = {}
         self._open: dict[int, _Chunks] = {}
         self._last = 0
-        self._called: set[asyncio.Task[None]] = set()
-        #: Is set when the server is gone.
+        self._call_tasks: set[asyncio.Task[None]] = set()
+        #: Set when the server is gone.
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -78,56 +79,56 @@ class PipeTransport(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost()
-        for number in [*self._asked, *self._open]:
-            self._broken(number, "the server is gone")
+        for number in [*self._pending, *self._open]:
+            self._fail(number, "the server is gone")
         self.closed.set()
 
     def data_received(self, data: bytes) -> None:
         for sort, number, payload in self._frames.feed(data):
             if sort == Sort.ANSWER:
-                self._answered(number, (*parts(payload), None))
+                self._resolve(number, (*parts(payload), None))
             elif sort == Sort.CHUNK:
                 if (chunks := self._open.get(number)) is not None:
                     chunks.add(payload)
             elif sort == Sort.OPENED:
-                if number in self._asked:
+                if number in self._pending:
                     chunks = self._open[number] = _Chunks()
-                    self._answered(number, (*parts(payload), chunks))
+                    self._resolve(number, (*parts(payload), chunks))
             elif sort == Sort.END:
                 if (chunks := self._open.get(number)) is not None:
                     chunks.end("")
             elif sort == Sort.BROKEN:
-                self._broken(number, f"the connection closed: {payload.decode()}")
+                self._fail(number, f"the connection closed: {payload.decode()}")
             elif sort == Sort.CALL:
                 task = self._loop.create_task(self._answer_call(number, payload))
-                self._called.add(task)
-                task.add_done_callback(self._called.discard)
+                self._call_tasks.add(task)
+                task.add_done_callback(self._call_tasks.discard)
 
-    def _answered(self, number: int, answer: _Answer) -> None:
-        asked = self._asked.pop(number, None)
-        if asked is not None and not asked.done():
-            asked.set_result(answer)
+    def _resolve(self, number: int, answer: _Answer) -> None:
+        answer_future = self._pending.pop(number, None)
+        if answer_future is not None and not answer_future.done():
+            answer_future.set_result(answer)
 
-    def _broken(self, number: int, why: str) -> None:
+    def _fail(self, number: int, why: str) -> None:
         if (chunks := self._open.get(number)) is not None:
             chunks.end(why)
-        elif (asked := self._asked.pop(number, None)) is not None and not asked.done():
-            asked.set_exception(TransportError(why))
+        elif (answer_future := self._pending.pop(number, None)) is not None and not answer_future.done():
+            answer_future.set_exception(TransportError(why))
 
     # Requests
 
-    async def _ask(
+    async def _send(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, _Answer]:
         if self._transport.is_closing():
             raise TransportError("the server is gone")
         self._last = number = self._last + 1
-        asked = self._asked[number] = self._loop.create_future()
+        answer_future = self._pending[number] = self._loop.create_future()
         self._transport.write(two_parts(Sort.REQUEST, number, (method, path, query, headers), body))
         try:
-            return number, await asked
+            return number, await answer_future
         except asyncio.CancelledError:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
             self._cancel(number)
             raise
 
@@ -139,7 +140,7 @@ class PipeTransport(asyncio.Protocol):
     async def request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Headers, bytes]:
-        number, ((status, answered), answer, chunks) = await self._ask(method, path, query, headers, body)
+        number, ((status, answered), answer, chunks) = await self._send(method, path, query, headers, body)
         if chunks is not None:
             answer = b"".join([chunk async for chunk in self._read(number, chunks)])
         return status, answered, answer
@@ -147,11 +148,11 @@ class PipeTransport(asyncio.Protocol):
     async def stream(
         self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
-        number, ((status, answered), answer, chunks) = await self._ask(method, path, query, headers, b"")
+        number, ((status, answered), answer, chunks) = await self._send(method, path, query, headers, b"")
         return status, answered, _whole(answer) if chunks is None else self._read(number, chunks)
 
     async def _read(self, number: int, chunks: _Chunks) -> AsyncGenerator[bytes, None]:
-        """The chunks. The server is told what was read of them, now and then."""
+        """Yield the chunks and report to the server from time to time how many bytes were read."""
         read = 0
         try:
             while (chunk := await chunks.next()) is not None:
@@ -171,18 +172,18 @@ class PipeTransport(asyncio.Protocol):
     async def _answer_call(self, number: int, payload: bytes) -> None:
         name, arguments = pickle.loads(payload)  # noqa: S301 - from the process that forked this one
         try:
-            made = frame(Sort.RESULT, number, pickle.dumps(await self._calls(name, arguments)))
-        except Exception as error:  # noqa: BLE001 - whoever calls gets it
-            made = frame(Sort.FAILURE, number, _pickled(error))
+            result = frame(Sort.RESULT, number, pickle.dumps(await self._calls(name, arguments)))
+        except Exception as error:  # noqa: BLE001 - the caller receives it
+            result = frame(Sort.FAILURE, number, _pickle_error(error))
         if not self._transport.is_closing():
-            self._transport.write(made)
+            self._transport.write(result)
 
 
-def _pickled(error: Exception) -> bytes:
-    """The error, or what it says where it cannot be made again from its arguments."""
+def _pickle_error(error: Exception) -> bytes:
+    """Pickle an error; replace one that cannot be unpickled by its text."""
     try:
         pickled = pickle.dumps(error)
-        pickle.loads(pickled)  # noqa: S301 - made in the line before
+        pickle.loads(pickled)  # noqa: S301 - pickled in the line before
     except Exception:
         log.exception("a call failed")
         return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))

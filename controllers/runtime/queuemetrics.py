@@ -1,4 +1,4 @@
-"""The figures of one work queue, with the names and buckets that client-go's queues have."""
+"""The metrics of one work queue, with the names and buckets of client-go's queues."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _BUCKETS = exponential(1e-8, 10, 10)
 
 
 class QueueMetrics:
-    """What a queue tells as it works. `depth` gives how many keys wait."""
+    """The metrics of one queue. `depth` returns the number of waiting keys."""
 
     def __init__(self, name: str, depth: Callable[[], int]) -> None:
         self.name = name
         self._waiting: dict[str, datetime] = {}
-        self._in_hand: dict[str, datetime] = {}
+        self._processing: dict[str, datetime] = {}
         label = ("name",)
         self.adds = Counter("workqueue_adds_total", "Keys that were added.", label)
         self.retries = Counter("workqueue_retries_total", "Keys that were added again after a failure.", label)
@@ -37,30 +37,30 @@ class QueueMetrics:
                 "workqueue_unfinished_work_seconds",
                 "Time spent so far on all keys in hand.",
                 label,
-                lambda: self._spent(sum),
+                lambda: self._time_spent(sum),
             ),
             Gauge(
                 "workqueue_longest_running_processor_seconds",
                 "Time spent so far on the key longest in hand.",
                 label,
-                lambda: self._spent(max),
+                lambda: self._time_spent(max),
             ),
         )
 
-    def added(self, key: str) -> None:
+    def add(self, key: str) -> None:
         self.adds.inc(self.name)
         self._waiting.setdefault(key, clock.now())
 
-    def taken(self, key: str) -> None:
+    def get(self, key: str) -> None:
         now = clock.now()
         self._queued.observe((now - self._waiting.pop(key, now)).total_seconds(), self.name)
-        self._in_hand[key] = now
+        self._processing[key] = now
 
-    def finished(self, key: str) -> None:
-        since = self._in_hand.pop(key, None)
+    def done(self, key: str) -> None:
+        since = self._processing.pop(key, None)
         if since is not None:
             self._worked.observe((clock.now() - since).total_seconds(), self.name)
 
-    def _spent(self, together: Callable[[list[float]], float]) -> Mapping[Labels, float]:
+    def _time_spent(self, combine: Callable[[list[float]], float]) -> Mapping[Labels, float]:
         now = clock.now()
-        return {(self.name,): together([0.0, *((now - since).total_seconds() for since in self._in_hand.values())])}
+        return {(self.name,): combine([0.0, *((now - since).total_seconds() for since in self._processing.values())])}

@@ -1,4 +1,4 @@
-"""A transport that keeps to a number of requests per second, as clients of Kubernetes' own programs do."""
+"""A transport with a rate limit of requests per second, as clients of Kubernetes' own programs have."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from controllers.runtime.transport import Headers, Transport
 
 
 class Paced:
-    """Sends `burst` requests at once and after that `qps` a second, in the order in which they were asked for; the
-    beginning of a watch is one of them. What was not used up is saved, up to the burst. Source: client-go,
-    util/flowcontrol (a bucket of tokens).
+    """A token bucket: `burst` requests immediately, then `qps` requests per second, in order.
+
+    Starting a watch is one request. Unused tokens are saved up to the burst. Source: client-go, util/flowcontrol.
     """
 
     def __init__(self, transport: Transport, qps: float, burst: int) -> None:
         self._transport = transport
         self._gap, self._saved = 1 / qps, (max(burst, 1) - 1) / qps
         self._next = float("-inf")
-        """When the next one has its turn if it comes at once, in the loop's time."""
+        """The earliest loop time of the next request without saved tokens."""
 
     async def _turn(self) -> None:
         now = asyncio.get_running_loop().time()

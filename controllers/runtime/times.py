@@ -1,4 +1,4 @@
-"""Times as objects have them on the wire."""
+"""Times in their wire form."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["go_time", "micro_time", "parse_time"]
 
 
 def go_time(moment: datetime) -> str:
-    """metav1.Time on the wire: whole seconds, UTC."""
+    """Format metav1.Time: whole seconds, UTC."""
     return timestamp(moment)
 
 
 def micro_time(moment: datetime) -> str:
-    """metav1.MicroTime on the wire."""
+    """Format metav1.MicroTime."""
     return f"{timestamp(moment)[:-1]}.{moment.microsecond:06d}Z"
 
 
 def parse_time(text: str) -> datetime:
-    """A time from the wire (RFC 3339)."""
+    """Parse an RFC 3339 time."""
     return datetime.fromisoformat(text).astimezone(UTC)

@@ -1,5 +1,8 @@
-"""How requests reach a server. Two implementations: HTTP (`http.py`), and in the server's own process
-(made by the server and handed in; same paths, same streams, no socket)."""
+"""Transports of requests to a server.
+
+One uses HTTP (`http.py`). Another stays in the server's process: the server provides it, with the same paths and
+streams and no socket.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ Headers = Iterable[tuple[str, str]]
 
 
 class TransportError(Exception):
-    """The server was not reached or the connection broke: it is unknown whether the request had an effect."""
+    """The server was not reached or the connection broke. The effect of the request is unknown."""
 
 
 class Transport(Protocol):
-    """Carries bytes. Statuses of 400 and above are answers, not exceptions."""
+    """A carrier of requests in bytes. Statuses of 400 and above are answers, not exceptions."""
 
     async def request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Headers, bytes]:
-        """One request and its whole answer. Header names are lower-case both ways. Raises TransportError."""
+        """Send one request and return its whole answer. Header names are in lower case. Raise TransportError."""
         ...
 
     async def stream(
@@ -28,8 +31,8 @@ class Transport(Protocol):
         """Send one request; return its answer in chunks cut anywhere. Closing the iterator (aclose) ends it.
 
         Args:
-            deadline: Seconds after which a stream that has not ended raises TransportError. A transport without a
-                network ignores it: its connections cannot die unnoticed.
+            deadline: Seconds after which an unfinished stream raises TransportError. A transport without a network
+                ignores it: its connections cannot die unnoticed.
         """
         ...
 
@@ -37,7 +40,7 @@ class Transport(Protocol):
 
 
 class NoTransport:
-    """For components that decide about objects they were given, and never ask a server."""
+    """A transport for components that only decide about given objects; every request is an error."""
 
     async def request(self, method: str, path: str, *_: Any) -> NoReturn:
         raise AssertionError(f"there is no server to send this to: {method} {path}")
@@ -46,4 +49,4 @@ class NoTransport:
         raise AssertionError(f"there is no server to watch: {path}")
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""

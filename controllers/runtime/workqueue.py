@@ -1,12 +1,10 @@
 """The queue of keys between watches and a reconciler.
 
-Three sets carry the whole argument: `order` (what to do next), `dirty` (needs work), `processing` (in hand). Every key
-in
-`order` is in `dirty` and not in `processing`; a key that becomes dirty while in hand goes back to `order` when it is
-done.
-So a key is never worked on twice at once, and no change is lost.
+Its invariant is about three sets: `order` (what to do next), `dirty` (needs work), `processing` (in work). Every key in
+`order` is in `dirty` and not in `processing`. A key that becomes dirty during its processing returns to `order`
+afterwards. So no key is processed twice concurrently, and no change is lost.
 
-Delays follow client-go: a key that waits already keeps the earlier time; a failing key waits 5 ms, doubling to 1000 s.
+Delays follow client-go: a waiting key keeps the earlier time; a failing key waits 5 ms, doubling to 1000 s.
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ from controllers.runtime.queuemetrics import QueueMetrics
 
 
 class Resync(timedelta):
-    """A delay after which a key is looked at again although nothing is known to fall due by then: upkeep."""
+    """The delay before an upkeep pass, which no known deadline requires."""
 
 
 class Workqueue:
-    """Keys, each once."""
+    """A queue that has each key at most once."""
 
     def __init__(
         self,
@@ -38,9 +36,9 @@ class Workqueue:
         self._dirty: set[str] = set()
         self._processing: set[str] = set()
         self._failures: dict[str, int] = {}
-        #: By key and whether it is upkeep: when it is due, and the timer.
+        #: The due time and timer by key and whether it is upkeep.
         self._waiting: dict[tuple[str, bool], tuple[float, asyncio.TimerHandle]] = {}
-        #: In hand, and void since: what the work on them says to do later is not done.
+        #: Dropped keys in processing. Delayed passes of them are discarded.
         self._dropped: set[str] = set()
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
@@ -51,19 +49,19 @@ class Workqueue:
 
     @property
     def idle(self) -> bool:
-        """Nothing to do now and nothing in hand (delayed keys aside)."""
+        """Return whether nothing is queued or in processing, delayed keys aside."""
         return not self._dirty and not self._processing
 
     @property
     def due(self) -> float | None:
-        """When the first delayed key falls due, in the loop's time, but for upkeep; None where there is none."""
+        """Return the loop time of the first delayed key that is not upkeep; None without one."""
         return min((due for (_, upkeep), (due, _) in self._waiting.items() if not upkeep), default=None)
 
     def add(self, key: str) -> None:
         if key in self._dirty or self._closed:
             return
         self._dirty.add(key)
-        self.metrics.added(key)
+        self.metrics.add(key)
         if key not in self._processing:
             self._push(key)
 
@@ -84,7 +82,7 @@ class Workqueue:
         self._waiting[key, upkeep] = (due, loop.call_at(due, call, key))
 
     def drop(self, key: str) -> None:
-        """What the key stood for is gone: nothing of it falls due any more."""
+        """Cancel all delays of a key whose object is gone."""
         for upkeep in (False, True):
             waiting = self._waiting.pop((key, upkeep), None)
             if waiting is not None:
@@ -93,7 +91,7 @@ class Workqueue:
             self._dropped.add(key)
 
     def retry(self, key: str) -> None:
-        """Adds after the key's backoff, which doubles until `forget`."""
+        """Add the key after its backoff, which doubles until `forget`."""
         self.metrics.retries.inc(self.metrics.name)
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
@@ -101,14 +99,14 @@ class Workqueue:
         self.add_after(key, delay)
 
     def forget(self, key: str) -> None:
-        """The key went well: its next failure waits the shortest time again."""
+        """Reset the key's backoff after a success."""
         self._failures.pop(key, None)
 
     def retries(self, key: str) -> int:
         return self._failures.get(key, 0)
 
     async def get(self) -> str | None:
-        """The next key, in hand until `done`; None once the queue is closed and empty."""
+        """Return the next key, in processing until `done`; None once the queue is closed and empty."""
         while not self._order:
             if self._closed:
                 return None
@@ -123,18 +121,18 @@ class Workqueue:
         key = self._order.popleft()
         self._dirty.discard(key)
         self._processing.add(key)
-        self.metrics.taken(key)
+        self.metrics.get(key)
         return key
 
     def done(self, key: str) -> None:
         self._processing.discard(key)
         self._dropped.discard(key)
-        self.metrics.finished(key)
+        self.metrics.done(key)
         if key in self._dirty:
             self._push(key)
 
     def close(self) -> None:
-        """Ends the waiters; keys are not handed out any more once the order is empty."""
+        """Wake all waiting workers. They get the remaining keys in `order`, then None."""
         self._closed = True
         for _, timer in self._waiting.values():
             timer.cancel()

@@ -1,15 +1,15 @@
-"""The scheduler: brings pods to nodes and claims to devices, as kube-scheduler with default settings does.
+"""The scheduler: binds pods to nodes and allocates claims, as kube-scheduler with default settings does.
 
 Reading order:
 
-    scheduler     the loop: one pod at a time finds its node, many are bound concurrently
-    framework/    what a plugin is, its statuses and events
-    cycle/        the list of plugins, profiles, finding a node, from watch events to state
+    scheduler     the loop: schedules one pod at a time, binds many concurrently
+    framework/    plugins, their statuses and events
+    cycle/        the list of plugins, profiles, node selection, watch event handlers
     plugins/, dra/, storage/, preemption/   the plugins by subject
-    podgroups/    groups of pods that are placed together
-    queue/        pods that wait
-    state/        nodes and pods as the scheduler knows them
-    writes/       what is written to pods
+    podgroups/    groups of pods that are scheduled together
+    queue/        pending pods
+    state/        cached nodes and pods
+    writes/       writes to pods
     config/       KubeSchedulerConfiguration
 """
 
@@ -24,5 +24,5 @@ __all__ = ["Scheduler", "build"]
 
 
 def build(client: Client, informers: Informers, options: Options) -> Scheduler:
-    """The component, for the table of components."""
+    """Build the component, for the table of components."""
     return Scheduler(client, informers, options)

@@ -1,10 +1,10 @@
-"""The scheduler: one pod at a time finds its node, many at once are bound to theirs.
+"""The scheduler: one pod at a time gets a node, many are bound concurrently.
 
-    watches → queue, cache, claims, devices (kept by events)
+    watches → queue, cache, claims, devices (updated by events)
     loop    → pop a pod → evaluate → assume, reserve → a task that writes claims and binding
                                    ↘ rejected or failed → back to the queue, event, condition
 
-Only the loop decides, so decisions never overlap; what a decision takes (node resources, devices) counts from then on.
+Only the loop decides, so decisions never overlap. The node resources and devices of a decision count immediately.
 Facts: Kubernetes 1.36, pkg/scheduler/schedule_one.go, eventhandlers.go.
 """
 
@@ -49,7 +49,7 @@ _TIMED_CYCLES = 10
 
 
 class Scheduler:
-    """The component. What its profiles share is made in `assembly`. `extra` plugins come after upstream's."""
+    """The component. `assembly` creates what its profiles share. `extra` plugins follow upstream's."""
 
     name = "scheduler"
 
@@ -90,16 +90,16 @@ class Scheduler:
             self.group_cycle = GroupCycle(self, shared, self.gangs, self.queue, self.counted, status)
 
     def info(self, pod: Json) -> PodInfo:
-        """The pod as this scheduler counts it."""
+        """Return the parsed pod, with its resources counted as the feature gates require."""
         return PodInfo(pod, self._counts)
 
     def profile_of(self, info: PodInfo) -> Profile:
-        """The profile that the pod chose."""
+        """Return the profile of the pod's scheduler name."""
         return self.profiles[info.spec.get("schedulerName") or SCHEDULER_NAME]
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """Those of all profiles."""
+        """Return the plugins of all profiles."""
         return tuple(plugin for profile in self.profiles.values() for plugin in profile.plugins)
 
     @property
@@ -129,7 +129,7 @@ class Scheduler:
             await self._extenders.close()
 
     def _keeps_out(self, info: PodInfo) -> str | None:
-        """PreEnqueue: the plugin that does not let the pod in yet."""
+        """Run PreEnqueue. Return the name of the plugin that gates the pod; None admits it."""
         profile = self.profile_of(info)
         # Upstream counts all of them as successes.
         with profile.points.at("PreEnqueue"):
@@ -139,12 +139,11 @@ class Scheduler:
         return None
 
     def cycle(self, info: PodInfo, within: frozenset[str] | None = None) -> Cycle:
-        """An attempt for a pod. In one of ten the time of each plugin is taken."""
+        """Create the state of an attempt for a pod; one of ten attempts is timed per plugin."""
         self._cycles += 1
         return Cycle(info, within=within, timed=self._cycles % _TIMED_CYCLES == 0)
 
-    # One pod
-    # ------------------------------------------------------------------------------------------------------------
+    # Attempts
 
     async def _schedule(self, queued: QueuedPod, group: asyncio.TaskGroup) -> None:
         info = queued.info
@@ -171,7 +170,7 @@ class Scheduler:
         self.begin_binding(queued, cycle, node, group)
 
     def skipped(self, queued: QueuedPod) -> bool:
-        """Whether a pod needs no node, which is then done with."""
+        """Skip a pod that needs no attempt; return whether it was skipped."""
         info = queued.info
         if info.pod["metadata"].get("deletionTimestamp"):
             note = f"skip schedule deleting pod: {info.key}"
@@ -182,16 +181,16 @@ class Scheduler:
         return True
 
     def begin_binding(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo, group: asyncio.TaskGroup) -> None:
-        """The pod is on its way to its node."""
+        """Start the task that binds the pod to its node."""
         self.queue.done(queued.info.uid)
         task = group.create_task(self._bind(queued, cycle, node), name=f"bind {queued.info.key}")
         self._binding.add(task)
         task.add_done_callback(self._binding.discard)
 
     async def take(self, cycle: Cycle, node: NodeInfo) -> None:
-        """The pod counts on the node and its devices are taken from now on. Raises FitError, SchedulingError."""
+        """Assume the pod on the node and run Reserve. Raise FitError or SchedulingError."""
         self.cache.assume(cycle.pod, node.name)
-        # It counts on its node from now on, and must not count as waiting for one as well.
+        # An assumed pod must not count as nominated as well.
         self.nominator.remove(cycle.pod.uid)
         taken: list[Plugin] = []
         try:
@@ -203,7 +202,7 @@ class Scheduler:
             raise
 
     def _reserve(self, cycle: Cycle, node: NodeInfo, taken: list[Plugin]) -> None:
-        """`taken` are the plugins that were asked. Raises FitError, SchedulingError."""
+        """Run the Reserve plugins, collecting them in `reserved`. Raise FitError or SchedulingError."""
         for plugin in self.profile_of(cycle.pod).plugins_for(cycle):
             if plugin.reserve is None or (state := cycle.active(plugin.name)) is None:
                 continue
@@ -218,7 +217,7 @@ class Scheduler:
                 self.cache.assume(counted, node.name)
 
     def revert(self, cycle: Cycle) -> None:
-        """What `take` did is undone: it was tried to see what would be."""
+        """Undo `reserve` in memory after a simulated attempt."""
         info = cycle.pod
         self.cache.forget(info.uid)
         for plugin in reversed(self.profile_of(info).plugins):
@@ -228,7 +227,7 @@ class Scheduler:
         self.nominator.add(info, (info.pod.get("status") or {}).get("nominatedNodeName") or "")
 
     async def _unreserve(self, cycle: Cycle, plugins: Sequence[Plugin]) -> None:
-        """In reverse order, as upstream does."""
+        """Run Unreserve in reverse order, as upstream does."""
         with self.profile_of(cycle.pod).points.at("Unreserve"):
             for plugin in reversed(plugins):
                 state = cycle.active(plugin.name)
@@ -236,7 +235,7 @@ class Scheduler:
                     await plugin.unreserve(cycle.pod, state)
 
     async def _bind(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo) -> None:
-        """The binding cycle. Whatever goes wrong gives back what was taken."""
+        """Run the binding cycle. A failure undoes assumption and reservation."""
         info = cycle.pod
         points = self.profile_of(info).points
         try:
@@ -258,7 +257,7 @@ class Scheduler:
             self.profile_of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
 
     async def _pre_bind(self, cycle: Cycle, node: NodeInfo) -> None:
-        """What is written before the binding. Raises SchedulingError."""
+        """Write what must precede the binding. Raise SchedulingError."""
         plugins = [p for p in self.profile_of(cycle.pod).plugins_for(cycle) if _writes(p, cycle.active(p.name))]
         if plugins and self._expects:
             await self._pod_writer.nominate(cycle.pod.pod, node.name)
@@ -275,8 +274,7 @@ class Scheduler:
         self._watching.place_became_free(cycle.pod)
         self.failed(queued, text, (), nominated="")
 
-    # What becomes of a pod without a node
-    # ---------------------------------------------------------------------------------
+    # Failures
 
     async def _rejected(self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis) -> None:
         nominated: str | None = None
@@ -290,7 +288,7 @@ class Scheduler:
         self.failed(queued, diagnosis.text, diagnosis.plugins, nominated=nominated, rejected=True)
 
     async def postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]:
-        """Can something be done? The text of what was tried, and the node that was made free. Raises PluginError."""
+        """Run PostFilter. Return its text and the nominated node, as in PostFilterResult. Raise PluginError."""
         with self.profile_of(cycle.pod).points.at("PostFilter") as point:
             result = await self._postfilter(cycle, diagnosis)
             if not result[1]:
@@ -315,7 +313,7 @@ class Scheduler:
         return ", ".join(texts), nominated
 
     def _failed_unexpectedly(self, queued: QueuedPod, error: Exception) -> None:
-        """A defect, or an object that should not exist: the pod is tried again after a backoff."""
+        """Requeue a pod with backoff after a defect of the code or an object that should not exist."""
         log.error("scheduling pod %s failed unexpectedly", queued.info.key, exc_info=error)
         self.failed(queued, unexpected(error), (), nominated="")
 
@@ -329,7 +327,7 @@ class Scheduler:
         rejected: bool = False,
         backoff: bool = False,
     ) -> None:
-        """Back to the queue first, then the event, then the condition."""
+        """Requeue the pod, then emit the event, then write the condition."""
         info = queued.info
         self.counted.ended(queued, "unschedulable" if rejected else "error")
         current = self._pods.get(info.key)
@@ -344,7 +342,7 @@ class Scheduler:
             queued.info = self.info(current)
             self.queue.put_back(queued, plugins, backoff=backoff)
         if nominated is not None and self.queue.get(info.uid) is queued:
-            # A pod that went meanwhile waits for no node: nobody would ever take it off again.
+            # A pod that was deleted or bound meanwhile must not stay nominated: no event would remove it.
             self.nominator.add(queued.info, nominated)
         if text != NO_NODES:
             log.debug("pod %s: %s", info.key, text)
@@ -352,7 +350,7 @@ class Scheduler:
         self._report(pod, "Unschedulable" if rejected else "SchedulerError", text, nominated)
 
     def _report(self, pod: Json, reason: str, text: str, nominated: str | None) -> None:
-        """Writes the condition while the loop goes on; for one pod in order."""
+        """Write the condition in the background; writes for one pod stay in order."""
         uid = pod["metadata"]["uid"]
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
@@ -366,5 +364,5 @@ class Scheduler:
 
 
 def _writes(plugin: Plugin, state: Any) -> bool:
-    """Whether the plugin has something to write before the binding."""
+    """Return whether the plugin has writes before the binding."""
     return plugin.pre_bind is not None and state is not None and (plugin.writes is None or plugin.writes(state))

@@ -276,7 +276,7 @@ def test_the_texts_of_header_fields_are_kept_for_a_bounded_number_of_sets() -> N
     async def scenario() -> None:
         transport = HttpTransport(Cluster(server="http://127.0.0.1:1"))
         for number in range(1000):
-            request = transport._rendered("GET", "/x", "", {"x-request": str(number)}, b"")
+            request = transport._render("GET", "/x", "", {"x-request": str(number)}, b"")
             assert f"\r\nx-request: {number}\r\n".encode() in request
         assert len(transport._fields) <= 256
 
@@ -324,7 +324,7 @@ def test_of_a_stream_that_nobody_reads_no_more_than_a_few_mebibytes_are_taken() 
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             transport = HttpTransport(Cluster(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
             connection = await transport._connect()
-            await connection.open(transport._rendered("GET", "/x", "", {}, b""))
+            await connection.open(transport._render("GET", "/x", "", {}, b""))
             assert connection._transport is not None
             while connection._transport.is_reading() and sent < 40:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0)

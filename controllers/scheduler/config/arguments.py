@@ -1,4 +1,4 @@
-"""The arguments of plugins (`pluginConfig`), read once. What a plugin does not have is refused by name."""
+"""The arguments of plugins (`pluginConfig`), parsed once. Unsupported fields are errors that name them."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ CPU_AND_MEMORY: Resources = (("cpu", 1), ("memory", 1))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What the plugins of a profile are told; the defaults are upstream's."""
+    """The arguments of a profile's plugins; the defaults are upstream's."""
 
     filter_timeout: timedelta | None = timedelta(seconds=10)
-    """For the devices of one node; None: no limit."""
+    """The limit for the devices of one node; None: no limit."""
     binding_timeout: timedelta = timedelta(seconds=600)
     volume_timeout: timedelta = timedelta(seconds=600)
-    """For volumes to be made and bound."""
+    """The limit for provisioning and binding volumes."""
     volume_shape: Shape = ()
-    """Scores by how much of the room for volumes the pod's would take; () for none."""
+    """Scores by the share of storage capacity that the pod's volumes would use; () disables them."""
     candidates_percentage: int = 10
     candidates_at_least: int = 100
     hard_affinity_weight: int = 1
     ignores_preferred_terms_of_others: bool = False
     spread: tuple[Json, ...] | None = None
-    """Constraints of pods without any; None: those of the system."""
+    """Constraints of pods without any; None: the system's defaults."""
     prefers_full_nodes: bool = False
     shape: Shape = ()
-    """By how much of a resource is in use: RequestedToCapacityRatio; () for none."""
+    """Scores by utilization for RequestedToCapacityRatio; () for the other strategies."""
     scored: Resources = CPU_AND_MEMORY
     balanced: tuple[str, ...] = ("cpu", "memory")
-    """Resources that are to be used alike."""
+    """Resources whose utilization is to be balanced."""
     added_affinity: Json | None = None
-    """A node affinity that all pods have beside their own."""
+    """A node affinity of all pods, in addition to their own."""
     ignored: frozenset[str] = frozenset()
-    """Extended resources that are not counted, and groups of them (what stands before the slash)."""
+    """Extended resources that are not counted, and groups of them (the domain before the slash)."""
 
 
 DEFAULTS = Arguments()
@@ -52,7 +52,7 @@ _EMPTY_FIRST: Final = ((0, 100), (100, 0))
 
 
 def read_arguments(settings: ProfileSettings, enabled: Callable[[str], bool]) -> Arguments:
-    """The arguments of a profile. `enabled` answers for feature gates. Raises ConfigurationError."""
+    """Parse the arguments of a profile. `enabled` returns the state of a feature gate. Raise ConfigurationError."""
     found = Arguments()
     if not enabled("DRASchedulerFilterTimeout"):
         found = replace(found, filter_timeout=None)
@@ -155,7 +155,7 @@ def _fit(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> 
 
 
 def _shape(ratio: Json, where: str) -> Shape:
-    """Utilizations, growing, with their scores in hundredths: a point of the configuration is worth ten."""
+    """Parse a shape to utilizations, increasing, and scores up to 100: one point in the configuration becomes ten."""
     points: list[tuple[int, int]] = []
     for position, item in enumerate(items(ratio, "shape", where)):
         at = f"{where}.shape[{position}]"

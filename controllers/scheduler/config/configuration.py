@@ -1,7 +1,7 @@
 """A KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1): profiles, plugin sets and arguments.
 
-What is not supported is refused by name, so that no setting is silently without effect.
-Facts: Kubernetes 1.36, pkg/scheduler/apis/config (v1, validation, defaults).
+Unsupported fields are errors that name them, so that no setting is silently ignored. Facts: Kubernetes 1.36,
+pkg/scheduler/apis/config (v1, validation, defaults).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCHEDULER_NAME: Final = "default-scheduler"
 _API_VERSION, _KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
-#: The points of an attempt for which a profile can name plugins.
+#: The extension points for which a profile can list plugins.
 POINTS: Final = (
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
     "preBind", "bind", "postBind", "placementGenerate", "placementScore",
@@ -30,21 +30,21 @@ POINTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """What a profile says of one point, or of all (`multiPoint`)."""
+    """A profile's plugins for one point, or for all (`multiPoint`)."""
 
     enabled: tuple[tuple[str, int], ...] = ()
-    """Names with their weights; 0: none given."""
+    """Names and weights; 0: no weight set."""
     disabled: frozenset[str] = frozenset()
-    """"*" is all."""
+    """Names, or "*" for all plugins."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """One profile: pods choose it by `spec.schedulerName`."""
+    """One profile; pods choose it by `spec.schedulerName`."""
 
     name: str = SCHEDULER_NAME
     percentage: int | None = None
-    """Of nodes that are looked at until enough fit; 0: by their number; None: as for all profiles."""
+    """The percentage of nodes to score; 0: by the number of nodes; None: as for all profiles."""
     sets: Mapping[str, PluginSet] = field(default_factory=dict)
     """By point, and under "multiPoint"."""
     args: Mapping[str, Json] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class ProfileSettings:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The whole; the defaults are upstream's."""
+    """A whole configuration; the defaults are upstream's."""
 
     profiles: tuple[ProfileSettings, ...] = (ProfileSettings(),)
     percentage: int = 0
@@ -61,11 +61,11 @@ class Configuration:
     last_backoff: timedelta = timedelta(seconds=10)
     extenders: tuple[ExtenderSettings, ...] = ()
     process: ProcessSettings | None = None
-    """None: nothing is said of the process."""
+    """The settings of the process; None if the file has none."""
 
 
 def read(path: Path) -> Configuration:
-    """The configuration in a file. Raises ConfigurationError, OSError."""
+    """Read the configuration in a file. Raise ConfigurationError or OSError."""
     import yaml
 
     try:
@@ -79,7 +79,7 @@ def read(path: Path) -> Configuration:
 
 
 def parse(document: Any) -> Configuration:
-    """The configuration in a document. Raises ConfigurationError."""
+    """Parse the configuration in a document. Raise ConfigurationError."""
     from controllers.scheduler.config.extenders import read_extenders
     from controllers.scheduler.config.process import read_process
 
@@ -114,8 +114,9 @@ def parse(document: Any) -> Configuration:
 
 
 def _said(value: Any) -> Any:
-    """The document without what is null, which says as much as what is not there: kube-scheduler writes the arguments
-    of gates that are off so.
+    """Return the document without null fields, which mean the same as missing ones.
+
+    kube-scheduler writes the arguments of disabled gates as null.
     """
     if isinstance(value, dict):
         return {key: _said(each) for key, each in value.items() if each is not None}

@@ -1,4 +1,4 @@
-"""The extenders of a KubeSchedulerConfiguration, read. What is not supported is refused by name.
+"""The extenders of a KubeSchedulerConfiguration. Unsupported fields are errors that name them.
 
 Facts: Kubernetes 1.36, kubescheduler.config.k8s.io/v1 and its validation.
 """
@@ -33,16 +33,16 @@ class ExtenderSettings:
     weight: int = 1
     timeout: timedelta = timedelta(seconds=5)
     by_name: bool = False
-    """Whether it knows the nodes and is sent their names alone (nodeCacheCapable)."""
+    """Whether the extender caches nodes, so that requests have only their names (nodeCacheCapable)."""
     managed: frozenset[str] = frozenset()
-    """It is asked about pods with one of these resources; about all where there are none."""
+    """Resources that make a pod relevant for the extender; all pods are relevant if empty."""
     hidden: frozenset[str] = frozenset()
-    """Resources that it counts in place of the scheduler (ignoredByScheduler)."""
+    """Resources that the extender counts in place of the scheduler (ignoredByScheduler)."""
     ignorable: bool = False
 
 
 def read_extenders(top: Json) -> tuple[ExtenderSettings, ...]:
-    """All of a configuration. Raises ConfigurationError."""
+    """Parse all extenders of a configuration. Raise ConfigurationError."""
     found = tuple(_extender(item, f"extenders[{place}]") for place, item in enumerate(items(top, "extenders", "")))
     binders = sum(1 for each in found if each.bind)
     if binders > 1:
@@ -106,7 +106,7 @@ def _server(url: str, value: Any, https: bool, where: str) -> Cluster:
 
 
 def _pem(raw: Json, part: str, where: str) -> bytes:
-    """A certificate or key, given as a file or (base64) in place."""
+    """Read a certificate or key from a file or from inline base64."""
     try:
         if raw.get(f"{part}Data"):
             return base64.b64decode(str(raw[f"{part}Data"]), validate=True)

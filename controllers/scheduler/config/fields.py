@@ -1,4 +1,4 @@
-"""Fields of a configuration file, read one by one; each error names its field."""
+"""Parsers for fields of a configuration file; each error names its field."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["ConfigurationError", "duration", "fields", "items", "number", "one_o
 
 
 class ConfigurationError(ValueError):
-    """A configuration that cannot be followed: one line that names the field."""
+    """An invalid configuration: one line that names the field."""
 
 
 def fields(value: Any, where: str, known: set[str]) -> Json:
-    """An object that has no other fields than the known ones."""
+    """Return the object. Raise ConfigurationError for unknown fields."""
     if not isinstance(value, dict):
         raise ConfigurationError(f"{where or 'the document'}: must be an object")
     for name in value:
@@ -45,7 +45,7 @@ def number(holder: Json, name: str, where: str, default: int, lowest: int = 0, h
 
 
 def duration(holder: Json, name: str, where: str, default: timedelta) -> timedelta:
-    """As Go writes it: `1m30s`, `100ms`, `0`."""
+    """Parse a duration in Go's format: `1m30s`, `100ms`, `0`."""
     value = holder.get(name)
     if value is None:
         return default
@@ -60,7 +60,7 @@ def _at(where: str, name: str) -> str:
 
 
 def one_of(holder: Json, name: str, where: str, choices: Mapping[str, Callable[..., Any]] | tuple[str, ...]) -> str:
-    """A value of a fixed set; the first is the default."""
+    """Return a value of a fixed set; the first is the default."""
     value = holder.get(name)
     if value is None:
         return next(iter(choices))

@@ -1,7 +1,7 @@
-"""What a KubeSchedulerConfiguration says of the process that the scheduler runs in: how it reaches its server, and
-whether it works only while it holds a lease. Where a command line says the same, that counts.
+"""The process settings in a KubeSchedulerConfiguration: client connection and leader election.
 
-Facts: Kubernetes 1.36, component-base/config/v1alpha1 (fields, defaults, validation), kube-scheduler's own defaults.
+Flags take precedence over the file. Facts: Kubernetes 1.36, component-base/config/v1alpha1 (fields, defaults,
+validation), kube-scheduler's own defaults.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 from controllers.scheduler.config.fields import ConfigurationError, duration, fields, number
 
-#: Encodings that the fields may name. They are a client's choice, and this one's is JSON.
+Json = dict[str, Any]
+#: Valid encodings. The fields are hints to the client; this one always uses JSON.
 _ENCODINGS: Final = ("application/json", "application/vnd.kubernetes.protobuf", "application/cbor")
 _TIMES: Final = ("leaseDuration", "renewDeadline", "retryPeriod")
-#: Of kube-scheduler: whoever is given its file takes part in its election.
+#: kube-scheduler's lease: a process with its file takes part in its election.
 _LEASE: Final = {"resourceLock": "leases", "resourceName": "kube-scheduler", "resourceNamespace": "kube-system"}
-#: The flag that says the same.
+#: The equivalent flags.
 _FLAGS: Final = {
     "leaderElect": "leader-elect",
     "leaseDuration": "leader-elect-lease-duration",
@@ -33,19 +34,19 @@ _FLAGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSettings:
-    """Of the process; empty where the file does not say it."""
+    """Settings of the process; empty values are not in the file."""
 
     kubeconfig: str = ""
     qps: float = 0.0
-    """Requests per second; 0 or less: any number."""
+    """Requests per second; 0 or less: no limit."""
     burst: int = 0
-    """How many of them at once; 0: by default."""
+    """The burst of requests; 0: the default."""
     election: Mapping[str, str] | None = None
-    """By the flag of leader election that says the same."""
+    """Values by the equivalent flag of leader election."""
 
 
 def read_process(top: Json) -> ProcessSettings:
-    """`clientConnection` and `leaderElection` of a configuration. Raises ConfigurationError."""
+    """Parse `clientConnection` and `leaderElection` of a configuration. Raise ConfigurationError."""
     where = "clientConnection"
     raw = fields(top.get(where) or {}, where, {"kubeconfig", "acceptContentTypes", "contentType", "qps", "burst"})
     for name in ("contentType", "acceptContentTypes"):

@@ -1,3 +1,1 @@
-"""The scheduling cycle: profiles, finding a node, watch events, metrics; `plugins` lists the plugins in upstream's
-order.
-"""
+"""The scheduling cycle: profiles, node selection, watch events, metrics; `plugins` has upstream's order."""

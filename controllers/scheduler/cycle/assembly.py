@@ -1,4 +1,4 @@
-"""What a scheduler is made of: the state that its profiles share, and each profile with its plugins on top of it."""
+"""The assembly of a scheduler: the state shared by its profiles, and each profile with its plugins."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from controllers.scheduler.writes.waiting_pods import Waits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What the profiles of one scheduler have in common."""
+    """The state shared by the profiles of one scheduler."""
 
     client: Client
     options: Options
@@ -72,7 +72,7 @@ class Shared:
 
     @classmethod
     def make(cls, client: Client, informers: Informers, options: Options, configuration: Configuration) -> Self:
-        """All of it, empty."""
+        """Create the shared state, empty."""
         gates = options.features
         features = Features.from_gates(gates.enabled)
         choice = random.Random(options.seed)  # noqa: S311 - no secret
@@ -111,7 +111,7 @@ class Shared:
         )
 
     def profile(self, settings: ProfileSettings, extra: Sequence[Plugin] = ()) -> Profile:
-        """Plugins and evaluator for the pods of one scheduler name. Raises ConfigurationError."""
+        """Build the plugins and the evaluator of one profile. Raise ConfigurationError."""
         arguments = read_arguments(settings, self.options.features.enabled)
         hidden = frozenset(name for each in self.configuration.extenders for name in each.hidden)
         arguments = replace(arguments, ignored=arguments.ignored | hidden)

@@ -1,9 +1,9 @@
-"""Finding a node for one pod: filters over the nodes until enough fit, then scores.
+"""Node selection for one pod: filters until enough nodes are feasible, then scores.
 
-The search starts where the last one ended and stops when enough nodes fit (all below 100; else 50 % less one for each
-125 nodes, at least 5 %, at least 100 nodes). The plugins are asked in their order; what they declare to depend on the
-pod, the node and its devices alone is cached (`framework/node_results.py`). Scores have the plugins' weights; the
-choice among equal nodes is random. Long searches yield to the event loop.
+The search starts where the last one ended and stops when enough nodes are feasible: all below 100 nodes, else 50 %
+minus 1 % per 125 nodes, at least 5 %, at least 100 nodes. Plugins run in their order. Verdicts that depend only on the
+pod, the node and its devices are cached (`framework/node_results.py`). Scores are weighted per plugin. The choice among
+equal nodes is random. Long searches yield to the event loop.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from controllers.scheduler.state.pod_info import PodInfo
 
 _FEWEST_NODES, _LEAST_PERCENT, _MOST_PERCENT, _NODES_PER_PERCENT = 100, 5, 50, 125
 _PIECE = 0.002
-"""Seconds of work on the loop before others get their turn."""
+"""Seconds of work before the search yields the loop."""
 _NAME = attrgetter("name")
 Scorer = tuple[Plugin, Any]
-"""With its state."""
+"""A plugin with its state."""
 
 
 class Evaluator:
@@ -59,7 +59,7 @@ class Evaluator:
         points: Points | None = None,
         timed: Sequence[Plugin] = (),
     ) -> None:
-        """`timed` are the same plugins, whose time is taken."""
+        """Create an evaluator. `timed` are the same plugins with timed functions."""
         self.cache, self.plugins, self._timed = cache, tuple(plugins), tuple(timed)
         self._points = points or Points()
         self._nominator = nominator or Nominator()
@@ -71,7 +71,7 @@ class Evaluator:
         self._start = 0
 
     async def place(self, cycle: Cycle) -> NodeInfo:
-        """The best node. Raises FitError, SchedulingError."""
+        """Return the best node. Raise FitError or SchedulingError."""
         nodes = self.cache.list()
         if cycle.within is not None:
             nodes = [node for node in nodes if node.name in cycle.within]
@@ -101,7 +101,7 @@ class Evaluator:
         return self._best(cycle, feasible, await self._extenders.scores(cycle.pod, feasible) if self._extenders else ())
 
     async def _extended(self, pod: PodInfo, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
-        """The nodes that the extenders let the pod go to. Raises SchedulingError."""
+        """Return the nodes that the extenders admit. Raise SchedulingError."""
         try:
             left = await self._extenders.filter(pod, nodes, diagnosis.rejections)
         except ExtenderError as error:
@@ -111,7 +111,7 @@ class Evaluator:
         return left
 
     def prefilter(self, cycle: Cycle) -> Rejection | None:
-        """What does not depend on the node. Raises SchedulingError."""
+        """Run PreFilter and look up the cached outcomes. Return a rejection of all nodes. Raise SchedulingError."""
         pod = cycle.pod
         key: list[bytes | None] = [self._shape.of(pod)]
         for place, plugin in enumerate(self._timed if cycle.timed else self.plugins):
@@ -137,7 +137,7 @@ class Evaluator:
         return None
 
     def rejection(self, cycle: Cycle, node: NodeInfo) -> Rejection | None:
-        """Whether one node can take the pod, pods that are nominated to it counted in. Raises SchedulingError."""
+        """Filter one node, with the pods nominated to it counted in. Return the rejection. Raise SchedulingError."""
         if self._nominated and (others := self._nominator.before(cycle.pod, node.name)):
             refused = cycle.ask_with(node, others)
             if refused is not None:
@@ -180,8 +180,9 @@ class Evaluator:
         return await self._search(cycle, nodes, diagnosis)
 
     async def _search(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
-        """The first nodes that can take the pod, as many as are wanted, in turn from where the last search ended. What
-        is known of nodes stands in a row of bytes, so that only the others cost anything.
+        """Return the first feasible nodes, starting where the last search ended.
+
+        Known outcomes are a row of bytes, so that only unknown nodes cost anything.
         """
         count, wanted = len(nodes), self._wanted(len(nodes))
         start = self._start % count
@@ -210,7 +211,7 @@ class Evaluator:
         self._start = (start + looked) % count
         feasible = list(map(order.__getitem__, places))
         if nodes is not self.cache.list():
-            # While others had their turn a node may have gone.
+            # A node may have been deleted while the search yielded.
             feasible = [node for node in feasible if node.node is not None]
         if self._extenders or not feasible:
             for place in range(looked):
@@ -220,7 +221,7 @@ class Evaluator:
         return feasible
 
     def _asked(self, cycle: Cycle, node: NodeInfo, refused: dict[str, Rejection]) -> int:
-        """What one node says; why not goes to `refused`. Raises SchedulingError."""
+        """Filter one node and return its mark; add its rejection to `refused`. Raise SchedulingError."""
         if node.node is None:
             return REFUSED
         rejection = self.rejection(cycle, node)
@@ -230,14 +231,14 @@ class Evaluator:
         return REFUSED
 
     def _wanted(self, nodes: int) -> int:
-        """How many feasible nodes are enough."""
+        """Return the number of feasible nodes at which the search stops."""
         if nodes < _FEWEST_NODES or self._percentage >= 100:
             return nodes
         percent = self._percentage or max(_LEAST_PERCENT, _MOST_PERCENT - nodes // _NODES_PER_PERCENT)
         return max(_FEWEST_NODES, nodes * percent // 100)
 
     def _best(self, cycle: Cycle, nodes: list[NodeInfo], more: Sequence[int]) -> NodeInfo:
-        """`more` is added to the scores of the plugins."""
+        """Return a node with the highest score. `extra` is added to the scores of the plugins."""
         totals = self.totals(cycle, nodes)
         if more:
             totals = [total + extra for total, extra in zip(totals, more, strict=True)]
@@ -246,7 +247,7 @@ class Evaluator:
         return best[0] if len(best) == 1 else self._choice.choice(best)
 
     def totals(self, cycle: Cycle, nodes: list[NodeInfo]) -> list[int]:
-        """The weighted scores. A plugin that gives every node the same is left out: it decides nothing."""
+        """Return the weighted scores. A plugin with equal scores for all nodes is skipped."""
         with self._points.at("PreScore"):
             kept, live = self._scorers(cycle)
         with self._points.at("Score"):
@@ -272,7 +273,7 @@ class Evaluator:
         return totals
 
     def _scorers(self, cycle: Cycle) -> tuple[list[Scorer], list[Scorer]]:
-        """The plugins that score for this pod: those whose scores are remembered, and the others."""
+        """Return the scoring plugins for this pod: those with cacheable scores, and the others."""
         kept: list[Scorer] = []
         live: list[Scorer] = []
         for plugin in self._timed if cycle.timed else self.plugins:
@@ -296,8 +297,9 @@ class Evaluator:
 def _rows(
     pod: PodInfo, scorers: list[Scorer], nodes: list[NodeInfo], known: dict[str, tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """The remembered scores of the nodes (`Known.scores`); what is missing is made. Nearly all are known: there may be
-    hundreds, and no more than a few changed since the last pod that asked the same.
+    """Return the cached scores of the nodes (`NodeOutcomes.scores`) and compute missing ones.
+
+    Nearly all are cached: only a few of several hundred nodes change between two pods of the same shape.
     """
     found = list(map(known.get, map(_NAME, nodes)))
     for place, node in enumerate(nodes) if None in found else ():
@@ -307,7 +309,7 @@ def _rows(
 
 
 def _scored(pod: PodInfo, scorers: list[Scorer], node: NodeInfo) -> tuple[int, ...]:
-    """What is remembered of one node."""
+    """Compute the cacheable scores of one node."""
     total, raw = 0, []
     for plugin, state in scorers:
         assert plugin.score is not None

@@ -1,4 +1,4 @@
-"""What the scheduler counts, with upstream's names (pkg/scheduler/metrics of Kubernetes 1.36)."""
+"""The scheduler's metrics, with upstream's names (pkg/scheduler/metrics of Kubernetes 1.36)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controllers.scheduler.queue.queued_pod import Place, QueuedPod
 from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_info import PodInfo
 
-#: What upstream calls the places of the queue; it does not count pods in flight.
+#: Upstream's queue names. Pods in flight have none and are not counted.
 _QUEUES = {
     Place.ACTIVE: "active",
     Place.BACKOFF: "backoff",
@@ -22,14 +22,20 @@ _QUEUES = {
     Place.GATED: "gated",
 }
 _MANY_ATTEMPTS = 15
-"""From here on they are counted together."""
-#: Upper ends of buckets: of an attempt (1 ms to 16 s), and of all attempts of a pod (10 ms to 87 minutes).
+"""From this number on attempts share one label value."""
+#: Buckets of one attempt (1 ms to 16 s), and of all attempts of a pod (10 ms to 87 minutes).
 _ATTEMPT, _WHOLE = exponential(0.001, 2, 15), exponential(0.01, 2, 20)
 
 
 class SchedulerMetrics:
-    """Attempts, how they ended and how long they took, and where pods wait for what. `profile` names the profile that a
-    pod chose; `binding` are those on their way to a node.
+    """Metrics of attempts and of pending pods.
+
+    Args:
+        queue: The queue of pending pods.
+        cache: The cached nodes and pods.
+        binding: The pods that are being bound.
+        attempt_metrics: The metrics of the parts of an attempt.
+        profile: Returns the name of a pod's profile.
     """
 
     def __init__(
@@ -92,11 +98,11 @@ class SchedulerMetrics:
         )
 
     def decided(self, queued: QueuedPod) -> None:
-        """It is settled what becomes of a pod in this attempt."""
+        """Observe the duration of the decision about a pod."""
         self._algorithm.observe(clock.stopwatch()() - queued.begun)
 
     def ended(self, queued: QueuedPod, result: str) -> None:
-        """An attempt ended: "scheduled", "unschedulable" or "error"."""
+        """Count an ended attempt with the result "scheduled", "unschedulable" or "error"."""
         profile = self._profile(queued.info)
         self.attempts.inc(result, profile)
         self._duration.observe(clock.stopwatch()() - queued.begun, result, profile)
@@ -107,7 +113,7 @@ class SchedulerMetrics:
                 self._whole.observe((clock.now() - queued.entered).total_seconds(), attempts)
 
     def group_ended(self, first: QueuedPod, result: str) -> None:
-        """An attempt to place a group, of which this pod came first, ended; also with "waiting_on_preemption"."""
+        """Count an ended attempt for the group of this first pod; the result may be "waiting_on_preemption" as well."""
         profile = self._profile(first.info)
         self._groups.inc(result, profile)
         self._group_duration.observe(clock.stopwatch()() - first.begun, result, profile)

@@ -1,4 +1,4 @@
-"""The scheduler's plugins, in the order in which they are asked: upstream's."""
+"""The scheduler's plugins in upstream's order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCHEDULING_GATES = Plugin(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What plugins are made of. Without `binding`, `volume_writer` and `preemption` they decide and write nothing."""
+    """The parts of plugins. Without `binding`, `volume_writer` and `preemption` plugins only decide."""
 
     cache: Cache
     devices: DynamicResources
@@ -60,7 +60,7 @@ class Parts:
 
 
 def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
-    """The list. A gate that is off takes its plugin out: the pod is scheduled as if there were none."""
+    """Build the list of plugins. A disabled feature gate removes its plugin."""
     enabled = parts.enabled
     plugins: list[Plugin | None] = [
         SCHEDULING_GATES,

@@ -1,4 +1,4 @@
-"""Profiles: which plugins run at which point, with which weights, for the pods of one scheduler name."""
+"""Profiles: the plugins at each point and their weights, for the pods of one scheduler name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from controllers.scheduler.podgroups.preemption import GroupPreemption
 from controllers.scheduler.preemption.default import Preemption
 from controllers.scheduler.state.nodes import Cache
 
-#: The functions of a plugin, by the point at which they run.
+#: The functions of a plugin by extension point.
 _PARTS: Final = {
     "preEnqueue": ("pre_enqueue",),
     "preFilter": ("pre_filter", "nodes", "count"),
@@ -40,14 +40,14 @@ _PARTS: Final = {
     "placementGenerate": ("placements",),
     "placementScore": ("placement_score", "placement_normalize"),
 }
-#: What these prepare is a part of their score: upstream has no point for it, or its score does without that point.
+#: Plugins whose preparation belongs to Score: upstream has no PreScore for them, or scores without it.
 _PREPARED_WITH_SCORE: Final = frozenset(
     ("DynamicResources", "ImageLocality", "NodeAffinity", "NodeResourcesBalancedAllocation")
 )
 _PARTS_TOGETHER: Final = {name: parts for name, parts in _PARTS.items() if name != "preScore"} | {
     "score": ("pre_score", *_PARTS["score"])
 }
-#: They always run: there is one way to order the queue and one to bind.
+#: Plugins that cannot be disabled: they are the only ones to order the queue and to bind.
 _FIXED: Final = {"PrioritySort": "queueSort", "DefaultBinder": "bind"}
 _TOGETHER: Final = (("preFilter", "filter"), ("preScore", "score"))
 _NOTHING: Final = PluginSet()
@@ -56,18 +56,18 @@ _GATED: Final = ", or its feature gate is off"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What serves the pods of one scheduler name."""
+    """The plugins for the pods of one scheduler name."""
 
     name: str
-    """The scheduler's."""
+    """The scheduler name."""
     plugins: tuple[Plugin, ...]
     evaluator: Evaluator
     recorder: EventRecorder
     preemption: Preemption | None = None
     group_preemption: GroupPreemption | None = None
-    """For groups as a whole, with its gate."""
+    """Preemption for groups as a whole, with its gate."""
     timed: tuple[Plugin, ...] = ()
-    """The same plugins, whose time is taken."""
+    """The same plugins with timed functions."""
     points: Points = field(default_factory=Points)
 
     def plugins_for(self, cycle: Cycle) -> tuple[Plugin, ...]:
@@ -75,7 +75,7 @@ class Profile:
 
 
 def load(path: Path, enabled: Callable[[str], bool]) -> Configuration:
-    """The configuration in a file, which can be served. Raises ConfigurationError, OSError."""
+    """Read and check the configuration in a file. Raise ConfigurationError or OSError."""
     configuration = read(path)
     try:
         check(configuration, enabled)
@@ -85,7 +85,7 @@ def load(path: Path, enabled: Callable[[str], bool]) -> Configuration:
 
 
 def check(configuration: Configuration, enabled: Callable[[str], bool]) -> None:
-    """Raises ConfigurationError for a profile that cannot be served."""
+    """Raise ConfigurationError for an unsupported profile."""
     allocator = Allocator()
     devices = DynamicResources(allocator, ClaimCache(allocator.allocated), conditions=True)
     for settings in configuration.profiles:
@@ -94,9 +94,7 @@ def check(configuration: Configuration, enabled: Callable[[str], bool]) -> None:
 
 
 def arrange(plugins: Sequence[Plugin], settings: ProfileSettings) -> tuple[Plugin, ...]:
-    """The plugins as a profile wants them: in its order, with its weights, without what it disables. Raises
-    ConfigurationError.
-    """
+    """Return a profile's plugins in its order and with its weights, without disabled ones. Raise ConfigurationError."""
     _check_names(plugins, settings)
     general = _merged(plugins, settings.sets.get("multiPoint", _NOTHING))
     first = [name for name, _ in settings.sets.get("filter", _NOTHING).enabled]
@@ -123,7 +121,7 @@ def _check_names(plugins: Iterable[Plugin], settings: ProfileSettings) -> None:
 
 
 def _merged(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:
-    """The plugins of all points with their weights: the defaults, but for those disabled; then those added."""
+    """Return the names and weights of the plugins for all points: enabled defaults, then added ones."""
     given = dict(chosen.enabled)
     merged: dict[str, int] = {}
     if "*" not in chosen.disabled:
@@ -138,7 +136,7 @@ def _merged(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:
 
 
 def _at_points(plugin: Plugin, settings: ProfileSettings, general: dict[str, int]) -> Plugin | None:
-    """The plugin with the parts that are enabled; None if none is."""
+    """Return the plugin with only its enabled functions; None if none is enabled."""
     name = plugin.name
     changes: dict[str, Any] = {}
     off: set[str] = set()

@@ -1,5 +1,7 @@
-"""From watch events to the scheduler's state: nodes and pods to the cache and the queue, slices, classes and claims to
-the devices; then whoever waits for such a change is asked."""
+"""Handlers of watch events.
+
+They update the cache, the queue and the devices, then requeue the pods that the event may make schedulable.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 
 
 class Watching:
-    """The handlers. Finished pods are treated as deleted ones: they use nothing."""
+    """The handlers. Finished pods are handled as deleted ones: they use no resources."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Watching:
         profiles: Mapping[str, Profile],
         info: Callable[[Json], PodInfo],
     ) -> None:
-        """`info` returns a pod as the scheduler counts it."""
+        """Register all handlers. `pod_info` parses a pod as this scheduler counts its resources."""
         gates = shared.options.features
         devices, rules = gates.enabled("DynamicResourceAllocation"), gates.enabled("DRADeviceTaintRules")
         self._queue, self._profiles, self._info = queue, profiles, info
@@ -61,7 +63,7 @@ class Watching:
             self._follow_devices(informers, shared.claims)
         groups = shared.gangs.informer if shared.gangs is not None else None
         if groups is not None:
-            # Not waited for: whoever needs a group is woken when it comes.
+            # Groups need no sync before the start: a new group wakes its pods.
             groups.on(lambda group: self._queue.notify(Event(ClusterEvent.POD_GROUP_ADD, None, group)))
         self._grouped = groups is not None
         if devices and rules:
@@ -78,8 +80,9 @@ class Watching:
         claims.on(cached.added, cached.updated, cached.deleted)
 
     def _follow_rules(self, rules: Informer) -> None:
-        """Taint rules change slices as if their drivers had. They are not waited for: with the gate on, their API may
-        still be off.
+        """Update slices when taint rules change.
+
+        The start does not wait for the rules: their API may be off while the gate is on.
         """
         tracker = self._tracker
         rules.on(
@@ -147,7 +150,7 @@ class Watching:
         self._slices_changed(self._tracker.remove_slice(item["metadata"]["name"]))
 
     def _slices_changed(self, changes: list[SliceChange]) -> None:
-        """Slices as the rules leave them."""
+        """Apply the changes of slices after taint rules."""
         for change in changes:
             old, new = change.old, change.new
             if new is None:
@@ -161,7 +164,7 @@ class Watching:
             self._queue.notify(Event(kind, dict(old) if old else None, dict(new)))
 
     def claim_changed(self, old: Json | None, new: Json | None) -> None:
-        """A claim as the scheduler sees it changed. Only its own pods care, unless devices became free."""
+        """Notify about a changed claim. Only its own pods are affected, unless devices became free."""
         if new is None:
             self._claim_gone(old)
             return
@@ -175,8 +178,10 @@ class Watching:
         self._queue.notify(Event(kind, old, new, only))
 
     def _claim_gone(self, old: Json | None) -> None:
-        """A claim that goes while it is allocated frees its devices; a pod waits for the end of the one that was made
-        for its extended resources in an earlier attempt.
+        """Notify about a deleted claim.
+
+        Deletion of an allocated claim frees its devices. A pod waits for the deletion of the claim for its extended
+        resources from an earlier attempt.
         """
         if old is None:
             return
@@ -188,7 +193,7 @@ class Watching:
     # Pods
 
     def _is_ours(self, pod: Json) -> bool:
-        """Whether the pod chose a profile of this scheduler."""
+        """Return whether the pod's scheduler name is one of this scheduler's profiles."""
         return pod["spec"].get("schedulerName", SCHEDULER_NAME) in self._profiles
 
     def _pod_added(self, pod: Json) -> None:
@@ -207,7 +212,7 @@ class Watching:
         if is_finished(pod):
             if not is_finished(old):
                 self._pod_deleted(old)
-            # It may have ended on the way to its node.
+            # The pod may have finished while it was being bound.
             self._cache.forget(pod["metadata"]["uid"])
             return
         before, node = old["spec"].get("nodeName"), pod["spec"].get("nodeName")
@@ -236,7 +241,7 @@ class Watching:
             self._queue.delete(uid)
 
     def place_became_free(self, info: PodInfo) -> None:
-        """A pod that was on its way to a node does not go there."""
+        """Notify that an assumed pod no longer uses its node."""
         placed = {**info.pod, "spec": {**info.spec, "nodeName": "?"}}
         self._queue.notify(Event(ClusterEvent.POD_DELETE, placed, None))
 
@@ -246,7 +251,7 @@ def _claims_of_unbound(pod: Json) -> list[str]:
 
 
 def node_comparison(plugins: Sequence[Plugin]) -> Callable[[Json, Json], bool]:
-    """Whether two versions of a node differ in something that plugins read."""
+    """Return a function that tells whether two versions of a node differ in what plugins read."""
     if any(plugin.reads == ANYTHING for plugin in plugins):
         return operator.ne
     fields = {item.name: item for plugin in plugins for item in plugin.reads.node}

@@ -1,4 +1,4 @@
-"""What a claim's status says: whether its devices are ready, and whether an update freed them."""
+"""A claim's status: readiness of its devices, and deallocation by an update."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from apiserver.api.objects import Json
 
 
 def is_deallocation(old: Json, new: Json) -> bool:
-    """Whether devices became free by this update."""
+    """Return whether the update freed devices."""
     before = (old.get("status") or {}).get("allocation")
     return before is not None and (new.get("status") or {}).get("allocation") is None
 
 
 def readiness(claim: Json) -> tuple[bool, str]:
-    """Whether the claim's devices are ready for use, or the text of a failure, by their binding conditions."""
+    """Return whether the claim's devices are ready by their binding conditions, and the text of a failure."""
     status = claim.get("status") or {}
     allocation = status.get("allocation")
     if allocation is None:

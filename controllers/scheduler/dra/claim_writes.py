@@ -1,10 +1,10 @@
-"""What the scheduler writes to claims, and in which order.
+"""The scheduler's writes to claims.
 
-Before a pod is bound each of its claims gets the finalizer (PUT), then in one status write the allocation, the pod in
-reservedFor and the time. A conflict is tried again with the claim as it is then, up to five times. The claim for
-extended resources is created first, and deleted if the pod cannot be bound. Pods that share a claim take turns, each
-with what the one before wrote: upstream lets them run into each other's conflicts, which costs most of them a backoff.
-Facts: Kubernetes 1.36, plugin dynamicresources.
+Before a pod is bound each of its claims gets the finalizer (PUT), then one status write with allocation, reservation
+and time. After a conflict the write is retried with the current claim, up to five times. The claim for extended
+resources is created first, and deleted if the pod cannot be bound. Writes for pods that share a claim are serialized,
+each based on the one before. Upstream lets them conflict, which costs most of them a backoff. Facts: Kubernetes 1.36,
+plugin dynamicresources.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _POLL = timedelta(seconds=5)
 
 
 class ClaimWriter:
-    """Writes for one scheduler."""
+    """The writes of one scheduler."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ClaimWriter:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(self, pod: PodInfo, state: DynamicState) -> None:
-        """Allocates and reserves all claims for the pod. Raises PluginError; what was written stays in the state."""
+        """Allocate and reserve all claims for the pod. Raise PluginError; what was written stays in the state."""
         for position, claim in enumerate(state.claims):
             if position == state.special:
                 await self._bind_special(state, position)
@@ -68,7 +68,7 @@ class ClaimWriter:
                     )
                     _, allocation = state.reserved.get(position, (None, None))
                     if allocation is not None and _is_allocated_so(newest, allocation):
-                        # By another member of the group.
+                        # Another member of the group wrote it.
                         allocation = None
                         if self._groups.is_reserved(pod.pod, newest):
                             state.claims[position] = newest
@@ -76,7 +76,7 @@ class ClaimWriter:
                     state.claims[position] = await self._bind_claim(newest, state.consumers[position], allocation)
 
     async def _bind_special(self, state: DynamicState, position: int) -> None:
-        """Creates the claim for extended resources, allocated. Its devices stay reserved until the watch shows it."""
+        """Create and allocate the claim for extended resources. Its devices stay reserved until the watch shows it."""
         claim, allocation = state.reserved[position]
         kept = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
         try:
@@ -137,7 +137,7 @@ class ClaimWriter:
         return await self._client.update_status(self._kind, {**claim, "status": status})
 
     async def _protect(self, claim: Json, name: str) -> Json:
-        """The finalizer, so that an allocated claim does not vanish."""
+        """Add the finalizer, so that an allocated claim cannot be deleted."""
         finalizers = claim["metadata"].get("finalizers") or []
         if FINALIZER in finalizers:
             return claim
@@ -150,11 +150,11 @@ class ClaimWriter:
             raise PluginError(f"add finalizer to claim {name}: {error}") from error
 
     def waits_for_devices(self, state: DynamicState) -> bool:
-        """Whether some device has to become ready before the pod is bound."""
+        """Return whether some device has to become ready before the pod is bound."""
         return self._devices.conditions and any(map(has_binding_conditions, state.claims))
 
     async def wait_for_devices(self, state: DynamicState) -> None:
-        """Until all binding conditions hold. Raises PluginError for a failure or when it takes too long."""
+        """Wait until all binding conditions are true. Raise PluginError after a failure or the time limit."""
         deadline = clock.now() + self._devices.binding_timeout
         keys = [f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" for claim in state.claims]
         while not self._ready(keys):
@@ -180,9 +180,7 @@ class ClaimWriter:
         return everything
 
     async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:
-        """Takes the pod out of the claims that were reserved for it. What was allocated stays allocated, what is
-        reserved for a group stays so.
-        """
+        """Remove the pod's reservations. Allocations, and reservations for a group, stay."""
         self._devices.unreserve(state)
         for position, claim in enumerate(state.claims):
             if position == state.special:
@@ -199,7 +197,7 @@ class ClaimWriter:
             log.warning("cannot delete claim %s: %s", key_of(claim), error)
 
     async def _delete(self, claim: Json) -> None:
-        """Takes the finalizer off, then deletes. Raises StatusError, TransportError."""
+        """Remove the finalizer, then delete. Raise StatusError or TransportError."""
         metadata = claim["metadata"]
         name, namespace = metadata["name"], metadata["namespace"]
         for left in reversed(range(_TRIES)):
@@ -216,7 +214,7 @@ class ClaimWriter:
         await self._client.delete(self._kind, name, namespace)
 
     async def _remove_consumer(self, claim: Json, uid: str) -> bool:
-        """Takes a user out of reservedFor. Says whether that worked; what did not is tried again with the pod."""
+        """Remove a consumer from reservedFor; return whether that worked. A failure is retried with the pod."""
         metadata = claim["metadata"]
         patch = {"metadata": {"uid": metadata["uid"]}, "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}
         try:
@@ -230,8 +228,10 @@ class ClaimWriter:
         return True
 
     async def deallocate(self, pod: PodInfo, state: DynamicState) -> str:
-        """PostFilter: gives up an allocation that only this pod could use but cannot. The text for the pod's
-        condition.
+        """Run PostFilter: deallocate a claim that only this pod could use but cannot.
+
+        Returns:
+            The text for the pod's condition.
         """
         for position in sorted(state.unavailable):
             claim = state.claims[position]
@@ -252,8 +252,11 @@ class ClaimWriter:
         return await self._unreserve_group(pod) or "still not schedulable"
 
     async def _unreserve_group(self, pod: PodInfo) -> str:
-        """Takes the pod's group out of the first claim that is reserved for it, if no member has a place: the next
-        attempt may deallocate the claim. The text for the condition, "" where there is nothing to do."""
+        """Unreserve a claim of the pod's group if no member has a node, so that the next attempt can deallocate it.
+
+        Returns:
+            The text for the pod's condition, "" if there is nothing to do.
+        """
         try:
             group = self._groups.of(pod.pod)
         except LookupError:
@@ -271,6 +274,6 @@ class ClaimWriter:
 
 
 def _is_allocated_so(claim: Json, allocation: Json) -> bool:
-    """Whether the claim has these devices."""
+    """Return whether the claim has these devices."""
     held = (claim.get("status") or {}).get("allocation") or {}
     return bool(held) and all(held.get(part) == allocation.get(part) for part in ("devices", "nodeSelector"))

@@ -1,9 +1,9 @@
-"""The claims as the scheduler knows them: what the server says, what was just written, and what is about to be.
+"""The scheduler's view of claims: watched, just written, and about to be written.
 
-* A claim that was just written counts in the version that the server answered with, until the watch has caught up.
-* A pending allocation (made for a pod that is on its way to its node) counts as allocated for every other pod.
+* A claim that was just written counts in the version of the server's answer, until the watch has caught up.
+* A pending allocation (for a pod that is being bound) counts as allocated for every other pod.
 
-Both reach the allocator's state at once, so it is never rebuilt.
+Both update the allocator's state immediately, so it is never rebuilt.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ from controllers.runtime.kinds import key_of
 from controllers.scheduler.dra.extended_resources import owner_of_special
 from controllers.scheduler.dra.group_claims import NO_GROUPS, PodGroups
 
-#: Called with a claim before and after a change; None where it is missing.
+Json = dict[str, Any]
+
+
+#: Called with a claim before and after a change; None if it is missing.
 Changed = Callable[[Json | None, Json | None], None]
 
 
 class ClaimWalkError(Exception):
-    """A claim of the pod cannot be used yet; the text says why."""
+    """A claim of the pod is not usable yet; the text is the reason."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """An allocation that is not written yet, and by how many pods it is shared."""
+    """An allocation that is not written yet, and the number of pods that share it."""
 
     claim: Json
     allocation: Json
@@ -50,23 +53,23 @@ class ClaimCache:
         self._special: dict[str, str] = {}
         """The keys of claims for extended resources, by the uid of their pod."""
         self._of_cycle: set[str] | None = None
-        """Claims that were allocated for a group while it is being placed, by uid; None: none is."""
+        """The uids of the claims allocated for the group that is being scheduled; None without one."""
         self._awaited: dict[str, list[asyncio.Future[None]]] = {}
 
     def when_changed(self, notify: Changed) -> None:
-        """Call `notify` for every change of the claims that are visible here."""
+        """Call `notify` for every change of the visible claims."""
         self._changed = notify
 
     def get(self, key: str) -> Json | None:
         return self._written.get(key) or self._observed.get(key)
 
     def special_of(self, uid: str) -> Json | None:
-        """The claim that was written for the extended resources of a pod."""
+        """Return the claim that was written for a pod's extended resources."""
         key = self._special.get(uid)
         return self.get(key) if key is not None else None
 
     async def observed(self, claim: Json, limit: timedelta) -> None:
-        """Returns once the watch has shown a claim that was created, or after a while."""
+        """Wait until the watch shows a created claim, or until the limit."""
         key = key_of(claim)
         if key in self._observed:
             return
@@ -79,7 +82,7 @@ class ClaimCache:
         finally:
             timer.cancel()
 
-    # What the watch says
+    # Watch events
 
     def added(self, claim: Json) -> None:
         self._observe(key_of(claim), claim)
@@ -115,7 +118,7 @@ class ClaimCache:
         self._show(visible, claim)
 
     def wrote(self, claim: Json) -> None:
-        """The server's answer to a write of ours."""
+        """Record the server's answer to a write."""
         key = key_of(claim)
         visible = self.get(key)
         observed = self._observed.get(key)
@@ -128,38 +131,36 @@ class ClaimCache:
         self._allocated.upsert_claim(new)
         self._changed(old, new)
 
-    # What is about to be written
+    # Pending allocations
 
     def begin_group(self) -> None:
-        """A group is being placed: its members share what is allocated for one of them, and what is taken back was
-        nobody's.
-        """
+        """Begin a group's cycle: its members share allocations, and released ones are not announced."""
         self._of_cycle = set()
 
     def end_group(self) -> None:
-        """Its place is decided."""
+        """End the group's cycle."""
         self._of_cycle = None
 
     def shared(self, claim: Json) -> Json | None:
-        """The allocation that another member of the group that is being placed got for the claim."""
+        """Return the allocation of the claim for another member of the group that is being scheduled."""
         if self._of_cycle is None or _uid(claim) not in self._of_cycle:
             return None
         pending = self.pending.get(_uid(claim))
         return pending.allocation if pending is not None else None
 
     def share(self, claim: Json) -> None:
-        """One pod more that the pending allocation is for."""
+        """Add one pod to the pending allocation."""
         self.pending[_uid(claim)].sharers += 1
 
     def allocate(self, claim: Json, allocation: Json) -> None:
-        """Reserves devices for a claim in memory."""
+        """Reserve devices for a claim in memory."""
         self.pending[_uid(claim)] = Pending(claim, allocation)
         if self._of_cycle is not None:
             self._of_cycle.add(_uid(claim))
         self._allocated.assume(claim, allocation)
 
     def release(self, claim: Json) -> None:
-        """One pod less that the pending allocation is for."""
+        """Remove one pod from the pending allocation; release it after the last."""
         pending = self.pending.get(_uid(claim))
         if pending is not None:
             pending.sharers -= 1
@@ -167,11 +168,11 @@ class ClaimCache:
                 self._drop(claim)
                 if self._of_cycle is not None:
                     return
-                # What was taken is free again; who waits for it should know.
+                # The devices are free again; pods that wait for them must be woken.
                 self._changed({**claim, "status": {"allocation": pending.allocation}}, self.get(key_of(claim)))
 
     def confirm(self, claim: Json) -> None:
-        """The pending allocation was written."""
+        """End the pending allocation after it was written."""
         if _uid(claim) in self.pending:
             self._drop(claim)
 
@@ -179,10 +180,10 @@ class ClaimCache:
         del self.pending[_uid(claim)]
         self._allocated.forget(claim)
 
-    # What a pod needs
+    # Lookups for a pod
 
     def walk(self, pod: Json) -> list[Json]:
-        """The pod's claims, in its order. Raises ClaimWalkError at the first that is not there or not usable."""
+        """Return the pod's claims in order. Raise ClaimWalkError at the first missing or unusable one."""
         namespace = pod["metadata"]["namespace"]
         claims = []
         for entry in pod["spec"].get("resourceClaims") or ():
@@ -204,7 +205,7 @@ class ClaimCache:
         return claims
 
     def consumers(self, pod: Json) -> list[Json]:
-        """For whom each of the pod's claims is to be reserved. Raises ClaimWalkError where that cannot be told."""
+        """Return the consumer for each of the pod's claims. Raise ClaimWalkError if it cannot be determined."""
         try:
             return self.groups.consumers(pod)
         except (LookupError, ClaimReferenceError) as error:
@@ -212,7 +213,7 @@ class ClaimCache:
 
 
 def claim_keys(pod: Json) -> list[str]:
-    """The keys of the claims that a pod names, as far as they are known."""
+    """Return the keys of the claims that a pod names, as far as they are known."""
     namespace = pod["metadata"]["namespace"]
     keys = []
     for entry in pod["spec"].get("resourceClaims") or ():

@@ -1,13 +1,13 @@
-"""Pods with resource claims: what the plugin DynamicResources decides.
+"""The decisions of the plugin DynamicResources about pods with resource claims.
 
     PreEnqueue   the claims exist and are the pod's
-    PreFilter    what has to be allocated; its classes exist
+    PreFilter    finds the claims to allocate; their classes exist
     Filter       allocated claims reach the node, the others can all be allocated on it together
-    Score        earlier alternatives of a request are better
-    Reserve      the allocation for the chosen node, in memory
+    Score        prefers earlier alternatives of a request
+    Reserve      allocates for the chosen node, in memory
 
-`claim_writes.py` writes to the server; `plugin.py` is the plugin itself.
-Facts: Kubernetes 1.36, plugin dynamicresources.
+`claim_writes.py` writes to the server; `plugin.py` is the plugin itself. Facts: Kubernetes 1.36, plugin
+dynamicresources.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ BINDING_TIMEOUT = timedelta(seconds=600)
 
 
 class DynamicResources:
-    """The plugin. `conditions` says whether binding conditions are on."""
+    """The decisions of the plugin. `conditions` enables binding conditions."""
 
     def __init__(
         self,
@@ -67,8 +67,16 @@ class DynamicResources:
         *,
         stand_for_resources: bool = False,
     ) -> None:
-        """`classes` None: devices serve no extended resources. `stand_for_resources`: devices may count against the
-        resources of their node.
+        """Create it.
+
+        Args:
+            allocator: The allocator of devices.
+            claims: The cached claims.
+            conditions: Whether binding conditions are enabled.
+            filter_timeout: The limit for the search on one node; None: no limit.
+            classes: The classes of extended resources; None: devices serve none.
+            binding_timeout: The limit for binding conditions.
+            stand_for_resources: Whether devices may count against the resources of their node.
         """
         self.binding_timeout = binding_timeout
         self.node_resources = NodeResources(allocator.inventory, NAME) if stand_for_resources else None
@@ -90,7 +98,7 @@ class DynamicResources:
         }
 
     def problem(self, pod: Json) -> str | None:
-        """PreEnqueue: why the pod's claims cannot be used yet."""
+        """Return the reason why PreEnqueue gates the pod; None admits it."""
         try:
             self._claims.walk(pod)
         except ClaimWalkError as error:
@@ -120,7 +128,7 @@ class DynamicResources:
         return event.new is not None and key_of(event.new) == group_key(pod.pod)
 
     def prefilter(self, pod: PodInfo) -> DynamicState | Rejection | Skip:
-        """The state of an attempt; SKIP if the pod has no claims. Raises PluginError."""
+        """Return the state of an attempt; SKIP for a pod without claims. Raise PluginError."""
         extended = self._extended(pod)
         if not pod.has_claims and not extended:
             return SKIP
@@ -150,7 +158,7 @@ class DynamicResources:
         return self._to_allocate(state, pod) if state.claims else SKIP
 
     def _extended(self, pod: PodInfo) -> dict[str, int]:
-        """The extended resources that the pod asks for, if devices may serve at least one."""
+        """Return the pod's extended resources, if devices may serve at least one."""
         classes = self.classes
         if classes is None or not any(classes.get(name) for name in pod.requests if is_device_resource(name)):
             return {}
@@ -178,7 +186,7 @@ class DynamicResources:
         return state
 
     def _variant(self, state: DynamicState, pod: PodInfo, served: frozenset[str]) -> Variant:
-        """What has to be allocated where devices serve these resources."""
+        """Return the claims to allocate if devices serve these resources."""
         found = state.variants.get(served)
         if found is None:
             found = state.variants[served] = self._make_variant(state, pod, served)
@@ -204,7 +212,7 @@ class DynamicResources:
         return variant
 
     def _for_node(self, state: DynamicState, pod: PodInfo, node: NodeInfo) -> Variant | Rejection:
-        """What has to be allocated on a node: it may list some of the extended resources itself."""
+        """Return the claims to allocate on a node, which may have some of the extended resources itself."""
         if state.special is None:
             return state.variants[NOTHING_SERVED]
         if state.is_stale:
@@ -219,7 +227,7 @@ class DynamicResources:
         return self._variant(state, pod, frozenset(served))
 
     def solve(self, state: DynamicState, pod: PodInfo, node: NodeInfo) -> Solution | Rejection | None:
-        """How the claims can be allocated on the node (None: there are none to allocate). Raises PluginError."""
+        """Return an allocation of the claims on the node; None if there are none to allocate. Raise PluginError."""
         variant = self._for_node(state, pod, node)
         if isinstance(variant, Rejection):
             return variant
@@ -236,7 +244,7 @@ class DynamicResources:
         return CANNOT_ALLOCATE if solution is None else solution
 
     def _deadline(self) -> Callable[[], str | None]:
-        """Tells a search when it has taken too long. Real time: the search does not wait, it works."""
+        """Return a function that reports a search beyond its limit. It uses real time: the search never waits."""
         if self._filter_timeout is None:
             return lambda: None
         elapsed = clock.stopwatch()
@@ -244,7 +252,7 @@ class DynamicResources:
         return lambda: "context deadline exceeded" if elapsed() > end else None
 
     def reachable(self, state: DynamicState, node: NodeInfo) -> Rejection | None:
-        """Whether the node can use the claims that are allocated already."""
+        """Reject the node if it cannot use a claim that is already allocated."""
         raw = node.node or {}
         unavailable = []
         for position, (claim, selector) in enumerate(zip(state.claims, state.selectors, strict=True)):
@@ -261,12 +269,12 @@ class DynamicResources:
         return bool(failure) or (not ready and self.timed_out(claim))
 
     def timed_out(self, claim: Json) -> bool:
-        """Whether the devices have not become ready in time."""
+        """Return whether the devices have not become ready in time."""
         stamp = claim["status"]["allocation"].get("allocationTimestamp")
         return bool(stamp) and parse_time(stamp) + self.binding_timeout < clock.now()
 
     def rejection(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
-        """Filter. Raises PluginError."""
+        """Run Filter. Raise PluginError."""
         if self.node_resources is not None and (refused := self._held_by_others(state, pod, node)) is not None:
             return refused
         found = self.solve(state, pod, node)
@@ -282,7 +290,7 @@ class DynamicResources:
         return self.reachable(state, node) if state.some_allocated else None
 
     def _held_by_others(self, state: DynamicState, pod: PodInfo, node: NodeInfo) -> Rejection | None:
-        """Whether an allocated claim that takes resources of the node is another pod's."""
+        """Reject a node on which an allocated claim uses node resources for another pod."""
         assert self.node_resources is not None
         if not state.some_allocated:
             return None
@@ -297,8 +305,9 @@ class DynamicResources:
         return self.node_resources.held_by_others(pod, allocated, node)
 
     def _statuses(self, state: DynamicState, pod: PodInfo, variant: Variant, results: list[Json]) -> list[Json]:
-        """What the claims take that get these results, and those that another member of the group got. Raises
-        PluginError.
+        """Return the node resources of the claims in the pod's status form. Raise PluginError.
+
+        The claims are those with these results and those that another member of the group got.
         """
         assert self.node_resources is not None
         taken = [(state.claims[position], allocation) for position, allocation in state.shared.items()]
@@ -307,12 +316,14 @@ class DynamicResources:
         return self.node_resources.statuses(pod, taken)
 
     def assumed(self, pod: PodInfo, state: DynamicState) -> PodInfo:
-        """The pod as it counts on its node from Reserve on."""
+        """Return the pod as it counts on its node from Reserve on."""
         return with_statuses(pod, state.statuses) if state.statuses else pod
 
     def score(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> int:
-        """How well the node meets the preferences of the pod's requests: 8 for each request whose first alternative was
-        chosen, 7 for the second, and so on. Raises PluginError."""
+        """Score how well the node meets the preferences of the pod's requests. Raise PluginError.
+
+        A request with its first alternative counts 8, with its second 7, and so on.
+        """
         variant, solution = self._for_node(state, pod, node), self.solve(state, pod, node)
         if solution is None or isinstance(solution, Rejection) or isinstance(variant, Rejection):
             return state.fixed_score
@@ -320,7 +331,7 @@ class DynamicResources:
         return state.fixed_score + sum(_ALTERNATIVES - choice for counts, choice in chosen if counts)
 
     def reserve(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> bool:
-        """Makes the allocations for the node; False if another pod has taken the devices meanwhile."""
+        """Allocate for the node in memory; return False if another pod got the devices meanwhile."""
         variant = self._for_node(state, pod, node)
         if isinstance(variant, Rejection):
             return False
@@ -351,7 +362,7 @@ class DynamicResources:
         return True
 
     def unreserve(self, state: DynamicState) -> None:
-        """Gives the allocations made in Reserve up again."""
+        """Release the allocations of Reserve."""
         for claim, _ in state.reserved.values():
             self._claims.release(claim)
 
@@ -372,7 +383,7 @@ def _matches(selector: NodeSelector, node: Json) -> bool:
 
 
 def _allocated_score(claim: Json, allocation: Json) -> int:
-    """What an allocated claim says about how well its alternatives were met."""
+    """Score the alternatives that an allocated claim got."""
     chosen = {result["request"] for result in results_of(allocation)}
     score = 0
     for request in claim["spec"].get("devices", {}).get("requests") or ():

@@ -1,9 +1,9 @@
-"""Extended resources that devices serve: a pod asks for `example.com/gpu: 2`, a DeviceClass says that its devices are
-that.
+"""Extended resources that devices serve.
 
-On a node that does not list the resource itself, the request becomes a claim of the pod's own, the special claim: in
-memory until the pod is bound, then an object with a generated name. Facts: Kubernetes 1.36, plugin dynamicresources
-(extended resources), deviceclass/extendedresourcecache.
+A pod requests `example.com/gpu: 2`, a DeviceClass has that extendedResourceName. On a node without the resource itself
+the request becomes a claim of the pod's own, the special claim. It is in memory until the pod is bound, then an object
+with a generated name. Facts: Kubernetes 1.36, plugin dynamicresources (extended resources),
+deviceclass/extendedresourcecache.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ IN_MEMORY: Final = "<extended-resources>"
 
 
 class ClassNames:
-    """Which DeviceClass serves which extended resource: by `spec.extendedResourceName` (the newer class wins, of
-    equally old ones the first by name), and each by its own name behind a prefix.
+    """The DeviceClasses by extended resource.
+
+    A class serves its `spec.extendedResourceName`. The newest class wins, among equally old ones the first by name.
+    Each class also serves its own name with a prefix.
     """
 
     def __init__(self) -> None:
@@ -31,7 +33,7 @@ class ClassNames:
         self._explicit: dict[str, str] = {}
 
     def get(self, resource: str) -> str | None:
-        """The name of the class, if there is one."""
+        """Return the name of the class, if there is one."""
         found = self._explicit.get(resource)
         if found is None and resource.startswith(IMPLICIT_PREFIX):
             name = resource.removeprefix(IMPLICIT_PREFIX)
@@ -47,7 +49,7 @@ class ClassNames:
             self._choose()
 
     def _choose(self) -> None:
-        """A cluster has few classes, and they seldom change."""
+        """Rebuild the index of explicit names; a cluster has few classes, and they seldom change."""
         self._explicit = {}
         by_name = sorted(self._classes.items(), reverse=True)
         for name, item in sorted(by_name, key=lambda pair: pair[1]["metadata"].get("creationTimestamp") or ""):
@@ -56,12 +58,12 @@ class ClassNames:
 
 
 def is_device_resource(name: str) -> bool:
-    """Whether devices may serve a resource of this name."""
+    """Return whether devices may serve a resource of this name."""
     return name.startswith(IMPLICIT_PREFIX) or is_extended(name)
 
 
 def special_claim(pod: Json, uid: str) -> Json:
-    """The claim for a pod's extended resources, still without requests. `uid` is a temporary one."""
+    """Build the claim for a pod's extended resources, without requests. `uid` is a temporary one."""
     metadata = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
     return {
@@ -80,7 +82,7 @@ def special_claim(pod: Json, uid: str) -> Json:
 
 
 def owner_of_special(claim: Json) -> str | None:
-    """The uid of the pod for whose extended resources the claim was made; None for any other claim."""
+    """Return the uid of the pod for whose extended resources the claim was created; None for any other claim."""
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(ANNOTATION) != "true":
         return None
@@ -88,16 +90,16 @@ def owner_of_special(claim: Json) -> str | None:
 
 
 def containers_shape(pod: PodInfo) -> list[Any]:
-    """What the requests of the special claim depend on."""
+    """Return what the requests of the special claim depend on."""
     spec = pod.spec
     groups = (spec.get("initContainers") or (), spec["containers"])
     return [[(c.get("restartPolicy"), (c.get("resources") or {}).get("requests")) for c in group] for group in groups]
 
 
 class RequestBuilder:
-    """Device requests and their mappings to containers, for some extended resources of a pod.
+    """A builder of device requests and their mappings to containers, for extended resources of a pod.
 
-    Init containers that end reuse what later, lasting containers ask for, and each other's.
+    Init containers that end share devices with later, lasting containers and with each other.
     """
 
     def __init__(self, pod: PodInfo, class_of: Callable[[str], str | None]) -> None:
@@ -113,7 +115,7 @@ class RequestBuilder:
         self.mappings: list[Json] = []
 
     def add(self, resource: str) -> None:
-        """Takes in one resource; call it in the order of names, then `finish`."""
+        """Add one resource. Call it in the order of names, then `finish`."""
         lasting: dict[int, Json] = {}
         for position, ends in enumerate(self._ends):
             if not ends and (request := self._request(position, resource, 0)) is not None:
@@ -123,7 +125,7 @@ class RequestBuilder:
         self.requests += [*((biggest,) if biggest is not None else ()), *lasting.values()]
 
     def _ending(self, resource: str, lasting: Mapping[int, Json]) -> Json | None:
-        """Maps the init containers that end; the one request that covers what they need beyond the lasting ones."""
+        """Map the init containers that end; return the request for their needs beyond the lasting containers."""
         more: list[tuple[int, Json]] = []
         mapped: list[tuple[int, str]] = []
         for position, ends in enumerate(self._ends):
@@ -153,7 +155,7 @@ class RequestBuilder:
         return amount(resource, requests[resource]) if resource in requests else 0
 
     def _request(self, position: int, resource: str, covered: int) -> Json | None:
-        """What a container asks for beyond what is covered."""
+        """Build the request for a container's need beyond the covered count."""
         missing = self._wanted(position, resource) - covered
         if missing <= 0:
             return None

@@ -1,5 +1,4 @@
-"""PodGroups as far as claims are concerned, with the gate DRAWorkloadResourceClaims: a claim that a group has in common
-is reserved for the group.
+"""PodGroups and their claims (gate DRAWorkloadResourceClaims): a common claim is reserved for the group.
 
 Without the gate every claim is reserved for its pod. Facts: Kubernetes 1.36, plugin dynamicresources.
 """
@@ -27,8 +26,9 @@ __all__ = ["NO_GROUPS", "PodGroups"]
 
 
 class PodGroups:
-    """The groups of one scheduler; `informers` None is without the gate. `is_assumed` tells, by uid, whether a pod is
-    on its way to a node.
+    """The groups of one scheduler.
+
+    `informers` is None without the gate. `is_assumed` returns whether a pod, by uid, is being bound.
     """
 
     def __init__(
@@ -37,7 +37,13 @@ class PodGroups:
         is_assumed: Callable[[str], bool] = lambda _: False,
         for_workloads: bool = False,
     ) -> None:
-        """`for_workloads`: claims may be reserved for all pods of a workload (the gate DRAReservedForWorkloads)."""
+        """Create it.
+
+        Args:
+            informers: The informers; None without the gate.
+            is_assumed: Returns whether a pod, by uid, is being bound.
+            for_workloads: Whether claims may be reserved for all pods of a workload (gate DRAReservedForWorkloads).
+        """
         self.for_workloads = for_workloads
         self.enabled = informers is not None
         self._is_assumed = is_assumed
@@ -46,19 +52,19 @@ class PodGroups:
             self._members = informers.of(PODS).index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
 
     def not_for(self, pod: Json, claim: Json) -> str | None:
-        """Why a generated claim is neither the pod's nor its group's."""
+        """Return the reason why a generated claim is neither the pod's nor its group's."""
         return not_for_pod(pod, claim, self.enabled)
 
     def is_reserved(self, pod: Json, claim: Json) -> bool:
-        """For the pod, for its group, or for whatever pod names it."""
+        """Return whether the claim is reserved for the pod, its group, or any pod that names it."""
         return is_reserved_for_pod(pod, claim, self.enabled, self.for_workloads)
 
     def is_reserved_for_group(self, pod: Json, claim: Json) -> bool:
-        """For the pod or its group, named as such."""
+        """Return whether the claim is reserved for the pod or its group by name."""
         return is_reserved_for_pod(pod, claim, self.enabled)
 
     def of(self, pod: Json) -> Json | None:
-        """The group of a pod; None for a pod without one. Raises LookupError where it is missing."""
+        """Return the group of a pod; None for a pod without one. Raise LookupError if it is missing."""
         if not self.enabled or not (key := group_key(pod)):
             return None
         group = self.informer.get(key)
@@ -67,9 +73,7 @@ class PodGroups:
         return group
 
     def consumers(self, pod: Json) -> list[Json]:
-        """For whom each claim of the pod is to be reserved, in the order of its claims. Raises LookupError,
-        ClaimReferenceError.
-        """
+        """Return the consumer for each claim of the pod, in order. Raise LookupError or ClaimReferenceError."""
         group = self.of(pod)
         return [
             bind_to(pod, group, entry)
@@ -78,7 +82,7 @@ class PodGroups:
         ]
 
     def is_placed(self, group: Json) -> bool:
-        """Whether a member has a node, or is on its way to one."""
+        """Return whether a member has a node or is being bound."""
         members = self._members.get(f"{group['metadata']['namespace']}/{group['metadata']['name']}")
         return any(
             pod["spec"].get("nodeName") or self._is_assumed(pod["metadata"]["uid"])
@@ -87,7 +91,7 @@ class PodGroups:
         )
 
     def claims_of(self, group: Json, claim_of: Callable[[str], Json | None]) -> Iterator[Json]:
-        """The claims of a group that there are, as `claim_of` knows them by key, but for generated ones of others."""
+        """Yield the existing claims of a group, by `claim_of`, without generated claims of other groups."""
         for entry in group["spec"].get("resourceClaims") or ():
             try:
                 reference = group_claim_reference(group, entry)
@@ -98,5 +102,5 @@ class PodGroups:
                 yield claim
 
 
-#: Nobody is of a group.
+#: Pods without groups.
 NO_GROUPS = PodGroups()

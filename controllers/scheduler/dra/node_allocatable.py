@@ -1,12 +1,11 @@
-"""Devices that stand for resources of their node, behind the gate DRANodeAllocatableResources: a claim on cores counts
-against the node's cpu, besides what containers request.
+"""Devices that count against resources of their node (gate DRANodeAllocatableResources).
 
-What a claim takes of the node is told by the devices that it got (`nodeAllocatableResourceMappings`); it is known when
-they are, so it is checked by the plugin that chooses them, counts on the node from then on, and is written to the pod
-(`status.nodeAllocatableResourceClaimStatuses`) before the pod is bound.
+A claim on cores counts against the node's cpu, in addition to the containers' requests. The amounts follow from the
+allocated devices (`nodeAllocatableResourceMappings`). So the plugin that chooses the devices checks them. They count on
+the node from then on and are written to the pod before its binding (`status.nodeAllocatableResourceClaimStatuses`).
 
-Facts: Kubernetes 1.36, plugin dynamicresources, nodeallocatabledynamicresources.go. Differs: devices are told apart by
-their drivers, too, not by pool and name alone.
+Facts: Kubernetes 1.36, plugin dynamicresources, nodeallocatabledynamicresources.go. One difference: devices are
+identified by driver, pool and name, not by pool and name only.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ _CHECKED: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 class NodeResources:
-    """What claims take of nodes. `plugin` is who rejects."""
+    """The node resources of claims. `plugin` is the name in rejections."""
 
     def __init__(self, inventory: Inventory, plugin: str) -> None:
         self._inventory, self._plugin = inventory, plugin
 
     @property
     def concerned(self) -> bool:
-        """Whether any device stands for resources."""
+        """Return whether any device counts against node resources."""
         return bool(self._inventory.mapped)
 
     def held_by_others(self, pod: PodInfo, claims: Iterable[Json], node: NodeInfo) -> Rejection | None:
-        """Allocated claims that take resources of a node are for one pod."""
+        """Reject a node on which an allocated claim uses node resources for another pod."""
         for claim in claims:
             name = claim["metadata"]["name"]
             users = {user.uid for user in node.pods.values() if name in _claims_counted(user, pod.namespace)}
@@ -53,7 +52,7 @@ class NodeResources:
         return None
 
     def statuses(self, pod: PodInfo, allocated: Sequence[tuple[Json, Json]]) -> list[Json]:
-        """What these claims take with these allocations, as the pod's status says it. Raises PluginError."""
+        """Return the node resources of claims with these allocations, in the pod's status form. Raise PluginError."""
         containers = _containers(pod)
         found = []
         for claim, allocation in allocated:
@@ -67,7 +66,7 @@ class NodeResources:
         return sorted(found, key=lambda status: str(status["resourceClaimName"]))
 
     def _taken(self, claim: Json, allocation: Json) -> dict[str, Quantity] | None:
-        """By resource; None where no device stands for any."""
+        """Return the amounts by resource; None if no device counts against any."""
         taken: dict[str, Quantity] = {}
         for result in results_of(allocation):
             device = self._inventory.device(result["driver"], result["pool"], result["device"])
@@ -78,7 +77,7 @@ class NodeResources:
         return taken or None
 
     def rejection(self, pod: PodInfo, statuses: list[Json], node: NodeInfo) -> Rejection | None:
-        """Whether the pod fits the node with what its claims take."""
+        """Reject a node without room for the pod including its claims' resources."""
         for status in statuses:
             if not status["containers"]:
                 what = "node-allocatable resource claim not referenced by any container within the pod"
@@ -100,7 +99,7 @@ class NodeResources:
 
 
 def with_statuses(pod: PodInfo, statuses: list[Json]) -> PodInfo:
-    """The pod as it counts on a node when its claims take this of it."""
+    """Return the pod with these resources of its claims counted."""
     return PodInfo({**pod.pod, "status": {**(pod.pod.get("status") or {}), CLAIM_STATUSES: statuses}}, pod.counts)
 
 
@@ -109,7 +108,7 @@ def _left(node: NodeInfo, resource: str) -> int:
 
 
 def _claims_counted(pod: PodInfo, namespace: str) -> list[str]:
-    """The claims of a namespace that a pod's status says take resources."""
+    """Return the claims of a namespace whose node resources the pod's status has."""
     if pod.namespace != namespace:
         return []
     statuses = (pod.pod.get("status") or {}).get(CLAIM_STATUSES) or ()
@@ -117,7 +116,7 @@ def _claims_counted(pod: PodInfo, namespace: str) -> list[str]:
 
 
 def _containers(pod: PodInfo) -> dict[str, list[str]]:
-    """Which containers name a claim, by the claim's name."""
+    """Return the names of the containers by the name of a claim that they use."""
     claims: dict[str, str] = {}
     for entry in pod.spec.get("resourceClaims") or ():
         try:
@@ -133,9 +132,7 @@ def _containers(pod: PodInfo) -> dict[str, list[str]]:
 
 
 def _amount(claim: Json, resource: str, mapping: Json, result: Json) -> Quantity | None:
-    """What one device takes of a resource; None where the mapping is of no capacity that was consumed. Raises
-    PluginError.
-    """
+    """Return the amount of a resource for one device; None if its capacity was not consumed. Raise PluginError."""
     factor = Quantity.parse(str(mapping["allocationMultiplier"])) if "allocationMultiplier" in mapping else None
     key = mapping.get("capacityKey")
     if not key:
@@ -156,7 +153,7 @@ def _amount(claim: Json, resource: str, mapping: Json, result: Json) -> Quantity
 
 
 def _beyond_pod_level(pod: PodInfo, wanted: Amounts) -> str | None:
-    """The resource of which the containers and claims take more than the pod as a whole requests."""
+    """Return a resource of which containers and claims use more than the pod-level request."""
     if not (pod.counts.pod_level and (pod.spec.get("resources") or {}).get("requests")):
         return None
     summed = pod_requests(pod.pod, counts=Counts(pod_level=False))

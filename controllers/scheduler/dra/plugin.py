@@ -1,6 +1,6 @@
-"""DynamicResources: devices for pods with resource claims.
+"""The plugin DynamicResources: devices for pods with resource claims.
 
-The decisions are those of `dynamic_resources.py`, the writes those of `claim_writes.py`; here they become a plugin.
+It combines the decisions of `dynamic_resources.py` and the writes of `claim_writes.py`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from controllers.scheduler.writes.waiting_pods import Waits
 
 
 class ClaimBinding:
-    """What happens to claims on the server, before the pod is bound and when it cannot be."""
+    """The writes to claims before the binding of a pod and after its failure."""
 
     def __init__(self, writer: ClaimWriter, pods: PodWriter, recorder: EventRecorder, waits: Waits) -> None:
         self._writer, self._pods, self._recorder, self._waits = writer, pods, recorder, waits
 
     async def pre_bind(self, pod: PodInfo, state: DynamicState, node: str) -> None:
-        """Writes the claims and waits until the devices are ready. Raises PluginError."""
+        """Write the claims and wait until the devices are ready. Raise PluginError."""
         await self._writer.bind(pod, state)
         if state.special is not None and state.chosen is not None:
             name = state.claims[state.special]["metadata"]["name"]
@@ -56,7 +56,7 @@ class ClaimBinding:
             await self._pods.clear_node_resources(pod.pod)
 
     async def post_filter(self, cycle: Cycle, _: Diagnosis) -> PostFilterResult:
-        """Gives up an allocation that keeps the pod off every node, so that another can be made."""
+        """Deallocate a claim that keeps the pod off every node. Raise PluginError."""
         if NAME not in cycle.states:
             return PostFilterResult("not found", final=True)
         state = cycle.active(NAME)
@@ -69,13 +69,13 @@ class ClaimBinding:
 
 
 def _shape(state: Any) -> bytes | None:
-    """Verdicts about claims that are allocated already follow the claims, not the node: they are not remembered."""
+    """Return the shape of the state; None for allocated claims: their verdicts change with the claims."""
     shape: bytes | None = b"" if state is SKIP else state.shape
     return shape
 
 
 def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = None, *, scores: bool = True) -> Plugin:
-    """The plugin; without `binding` it decides and writes nothing. `scores`: earlier alternatives are preferred."""
+    """Build the plugin; without `binding` it only decides. `scores`: earlier alternatives are preferred."""
 
     def reserve(pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
         return None if devices.reserve(pod, state, node) else CANNOT_ALLOCATE
@@ -83,7 +83,7 @@ def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = 
     read = (node_field("metadata", "labels"), node_field("status", "allocatable"))
     return Plugin(
         name=NAME,
-        # Of the pod only its claims count, and what becomes one: their content is the shape of the state.
+        # The pod's claims are not declared as pod fields: their content is the shape of the state.
         reads=Reads(node=read, devices=True, pods_on_node=devices.node_resources is not None),
         pre_enqueue=lambda pod: not pod.has_claims or devices.problem(pod.pod) is None,
         pre_filter=devices.prefilter,

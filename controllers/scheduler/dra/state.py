@@ -1,4 +1,4 @@
-"""What the plugin DynamicResources knows of one attempt for one pod."""
+"""The state of the plugin DynamicResources for one attempt."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from controllers.scheduler.dra.extended_resources import IN_MEMORY
 
 @dataclass(slots=True)
 class Variant:
-    """What has to be allocated on some nodes: the claims of the pod, and the special one as those nodes need it."""
+    """The claims to allocate on some nodes: the pod's own, and the special claim as those nodes need it."""
 
     allocator: PodAllocator | None
-    """None: there is nothing to allocate."""
+    """None: no claims to allocate."""
     positions: list[int]
-    """The claims to allocate."""
+    """The positions of the claims to allocate."""
     prioritized: list[bool]
     """For each of their requests whether its choice counts for the score."""
     special: Json | None = None
     """The special claim with its requests."""
     mappings: list[Json] = field(default_factory=list)
-    """Which container gets the devices of which request of it."""
+    """The mappings of its requests to containers."""
 
 
 @dataclass(slots=True)
@@ -31,33 +31,33 @@ class DynamicState:
     """One attempt for one pod with claims."""
 
     claims: list[Json]
-    """The special one last."""
+    """The special claim is the last."""
     consumers: list[Json]
-    """For whom each claim is to be reserved: the pod, or its group."""
+    """The consumer for each claim's reservation: the pod, or its group."""
     selectors: list[NodeSelector | None]
-    """Where the claims that are allocated can be used."""
+    """The node selectors of allocated claims."""
     pending: list[int]
-    """The pod's own claims to allocate, by position."""
+    """The positions of the pod's own claims to allocate."""
     shared: dict[int, Json] = field(default_factory=dict)
-    """Allocations that another member of the pod's group got a moment ago, by position."""
+    """Allocations for another member of the pod's group in the same cycle, by position."""
     special: int | None = None
     """The position of the claim for extended resources."""
     extended: dict[str, int] = field(default_factory=dict)
-    """The extended resources that the pod asks for."""
+    """The extended resources that the pod requests."""
     variants: dict[frozenset[str], Variant] = field(default_factory=dict)
-    """By the extended resources that devices have to serve."""
+    """By the extended resources that devices must serve."""
     chosen: Variant | None = None
-    """The one of the node, since Reserve."""
+    """The variant for the chosen node, since Reserve."""
     fixed_score: int = 0
-    """What the allocated claims add to the score of every node."""
+    """The constant score of the allocated claims, equal for every node."""
     shape: bytes | None = b""
-    """Equal for claims to allocate that every node treats alike; None: verdicts must not be remembered."""
+    """Equal for claims that every node treats alike; None: verdicts are not cacheable."""
     unavailable: set[int] = field(default_factory=set)
-    """Allocated claims that some node could not use, by position."""
+    """The positions of allocated claims that some node could not use."""
     reserved: dict[int, tuple[Json, Json]] = field(default_factory=dict)
-    """Claims and allocations made in Reserve, by position."""
+    """Claims and allocations of Reserve, by position."""
     statuses: list[Json] = field(default_factory=list)
-    """What those claims take of the node's resources, as the pod's status says it."""
+    """The node resources of those claims, in the pod's status form."""
 
     @property
     def some_allocated(self) -> bool:
@@ -69,5 +69,5 @@ class DynamicState:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the special claim is left from an earlier attempt."""
+        """Return whether the special claim is left over from an earlier attempt."""
         return self.special is not None and self.claims[self.special]["metadata"]["name"] != IN_MEMORY

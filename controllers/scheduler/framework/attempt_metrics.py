@@ -1,5 +1,6 @@
-"""How long attempts to schedule take, point by point, and what else their parts count, with upstream's names
-(pkg/scheduler/metrics of Kubernetes 1.36).
+"""Durations of scheduling attempts by extension point, and other counts, with upstream's names.
+
+Facts: pkg/scheduler/metrics of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from controllers.scheduler.framework.status import FitError, Rejection
 SUCCESS: Final = "Success"
 REFUSED: Final = "Unschedulable"
 _ERROR: Final = "Error"
-#: The functions of a plugin that are timed, by upstream's names of their points; and those that wait for writes.
+#: The timed functions of a plugin, by upstream's names of their points. Asynchronous ones are separate.
 _TIMED: Final = {
     "pre_filter": "PreFilter",
     "filter": "Filter",
@@ -31,7 +32,7 @@ _TIMED_WRITES: Final = {"post_filter": "PostFilter", "unreserve": "Unreserve", "
 
 
 class Measures:
-    """What the parts of one scheduler count."""
+    """The metrics of the parts of one scheduler."""
 
     def __init__(self) -> None:
         self.points = Histogram(
@@ -59,7 +60,7 @@ class Measures:
         return self.points, self.plugins, self.preemptions, self.victims, self.claims
 
     def timed(self, plugin: Plugin) -> Plugin:
-        """The same plugin, whose time is taken at each point."""
+        """Return the same plugin with timed functions."""
         changes: dict[str, Any] = {}
         for name, point in _TIMED.items():
             if (function := getattr(plugin, name)) is not None:
@@ -99,7 +100,7 @@ class Measures:
 
 
 def _status(result: Any) -> str:
-    """What upstream calls an answer of a plugin."""
+    """Return upstream's label for a plugin's result."""
     if isinstance(result, Rejection):
         return result.code.value
     if result is SKIP:
@@ -108,8 +109,10 @@ def _status(result: Any) -> str:
 
 
 class Points:
-    """Takes the time of the points of a profile's attempts: `with points.at("Filter"): …`. There are some eight of them
-    to a pod, so each is to cost a microsecond: where successes are counted is known by the name of the point.
+    """Timers for the points of a profile's attempts: `with points.at("Filter"): …`.
+
+    A pod passes some eight points, so each timer may cost only a microsecond: the distributions of successes are cached
+    by name.
     """
 
     def __init__(self, measures: Measures | None = None, profile: str = "") -> None:
@@ -120,7 +123,7 @@ class Points:
         return Point(self, name, self._successes.get(name))
 
     def sample(self, name: str, status: str) -> Distribution:
-        """Where the times of a point are counted."""
+        """Return the distribution for the durations of a point; cache that of successes."""
         found = self._durations.sample(name, status, self._profile)
         if status == SUCCESS:
             self._successes[name] = found
@@ -128,7 +131,7 @@ class Points:
 
 
 class Point:
-    """The time of one block. It went well, unless it raises or says another `status`."""
+    """The timer of one block. The block's status is success unless it raises or sets another `status`."""
 
     __slots__ = ("_begun", "_elapsed", "_name", "_points", "_success", "status")
 

@@ -1,8 +1,7 @@
-"""What happens in the cluster, as far as a waiting pod may care.
+"""Events of the cluster that may concern waiting pods.
 
-A plugin that rejected a pod names the events that could change its verdict, each with a hint: a question about this pod
-and this event, or None for always. Events nobody asks for cost nothing.
-Facts: Kubernetes 1.36, pkg/scheduler/framework/events.go.
+A plugin lists the events that could change its rejection, each with a hint: a function of the pod and the event, or
+None for always. Unlisted events cost nothing. Facts: Kubernetes 1.36, pkg/scheduler/framework/events.go.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 
 
 class ClusterEvent(Enum):
-    """Kinds of events. POD_ADD and POD_DELETE are about bound pods; POD_DELETE also is the end of one."""
+    """Kinds of events. POD_ADD and POD_DELETE are about bound pods; the end of a pod is a POD_DELETE as well."""
 
     NODE_ADD = auto()
     NODE_ALLOCATABLE = auto()
@@ -44,7 +43,7 @@ class ClusterEvent(Enum):
     SLICE_UPDATE = auto()
     POD_GROUP_ADD = auto()
     GROUP_MEMBER_ADD = auto()
-    """A pod of a group that waits for a node."""
+    """A group's pod that waits for a node."""
     VOLUME_CLAIM_ADD = auto()
     VOLUME_CLAIM_UPDATE = auto()
     VOLUME_ADD = auto()
@@ -59,7 +58,7 @@ class ClusterEvent(Enum):
     VOLUME_ATTACHMENT_DELETE = auto()
 
 
-#: What upstream calls them where they are counted; those of pods follow whose pod it is (`label_of`).
+#: Upstream's labels in metrics. Those of pods depend on whether the pod is bound (`label_of`).
 _LABELS = {
     ClusterEvent.NODE_ADD: "NodeAdd",
     ClusterEvent.NODE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
@@ -100,7 +99,7 @@ _POD_LABELS = {
     ClusterEvent.POD_OTHER: "Update",
     ClusterEvent.POD_DELETE: "Delete",
 }
-#: Updates of a node; of a pod, whether it is bound or waits.
+#: Updates of a node; updates of a bound or waiting pod.
 NODE_UPDATES = (
     ClusterEvent.NODE_ALLOCATABLE,
     ClusterEvent.NODE_LABEL,
@@ -129,7 +128,7 @@ DEVICE_EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One that happened. `only` restricts it to pods (by uid) that it can concern at all."""
+    """One event. `only` restricts it to the pods (by uid) that it can concern at all."""
 
     kind: ClusterEvent
     old: Json | None
@@ -138,7 +137,7 @@ class Event:
 
 
 def label_of(event: Event) -> str:
-    """What upstream calls it where it is counted."""
+    """Return upstream's label in metrics."""
     if (label := _LABELS.get(event.kind)) is not None:
         return label
     placed = event.kind in (ClusterEvent.POD_ADD, ClusterEvent.POD_DELETE) or (
@@ -152,17 +151,17 @@ Hints = Mapping[ClusterEvent, Hint | None]
 
 
 def is_own(pod: PodInfo, event: Event) -> bool:
-    """Whether the event is an update of the waiting pod itself."""
+    """Return whether the event is an update of the waiting pod itself."""
     return event.new is not None and event.new["metadata"]["uid"] == pod.uid
 
 
 def is_placed(pod: Json) -> bool:
-    """Whether the pod is on a node, or has one that is being made free for it."""
+    """Return whether the pod is bound or nominated."""
     return bool(pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName"))
 
 
 def node_events(old: Json, new: Json) -> list[ClusterEvent]:
-    """What an update of a node amounts to."""
+    """Return the events of a node update."""
     events = []
     before, after = old.get("spec") or {}, new.get("spec") or {}
     status_before, status_after = old.get("status") or {}, new.get("status") or {}
@@ -185,7 +184,7 @@ def _conditions(status: Json) -> dict[str, str]:
 
 
 def pod_events(old: Json, new: Json) -> list[ClusterEvent]:
-    """What an update of a pod amounts to."""
+    """Return the events of a pod update."""
     events = []
     if old["metadata"].get("labels") != new["metadata"].get("labels"):
         events.append(ClusterEvent.POD_LABEL)

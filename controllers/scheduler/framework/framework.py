@@ -1,15 +1,15 @@
-"""What a scheduler plugin is: a value that says what it reads and what it does at each point of an attempt.
+"""Scheduler plugins: values that declare what they read and provide functions for the points of an attempt.
 
-    pre_enqueue  may the pod be tried at all?             filter      can this node take the pod?
-    pre_filter   once an attempt: its state, a rejection, pre_score   once, if several nodes can: a state, or SKIP
-                 or SKIP (its filter is not asked)        score       how good is this node?
-    reserve, unreserve   in memory, for the chosen node   pre_bind    writes that come before the binding
-    post_filter  what can be done for a pod that fits nowhere
-    placements, placement_score   the parts of the cluster that a group of pods may be in, and how good they are
+    pre_enqueue  may the pod be tried at all?             filter      is the node feasible?
+    pre_filter   once per attempt: its state, a           pre_score   once, if several nodes are feasible: a state,
+                 rejection, or SKIP (no filter)                       or SKIP
+    reserve, unreserve   in memory, for the chosen node   score       how good is this node?
+    post_filter  measures for a pod without a node        pre_bind    writes that precede the binding
+    placements, placement_score   the parts of the cluster for a group of pods, and how good they are
 
-From what a plugin reads the rest follows: whether a verdict may be remembered and for which pods it holds (`memory`),
-and which events wake a pod that it rejected (`hints_of`). A plugin that declares nothing is asked every time, and
-its pods are woken by everything: slow, never wrong.
+What a plugin reads decides whether verdicts are cacheable and for which pods (`node_results`), and which events wake a
+rejected pod (`hints_of`). A plugin without declarations is never cached, and its pods are woken by every event: slow,
+never wrong.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SKIP: Final = Skip()
 
 @dataclass(frozen=True, slots=True)
 class PodField:
-    """Something that plugins read of the pod; its value can be encoded as JSON."""
+    """A pod field that plugins read; its value can be encoded as JSON."""
 
     name: str
     read: Callable[[PodInfo], Any]
@@ -55,7 +55,7 @@ class PodField:
 
 @dataclass(frozen=True, slots=True)
 class NodeField:
-    """Something that plugins read of a Node object."""
+    """A node field that plugins read."""
 
     name: str
     read: Callable[[Json], Any]
@@ -71,23 +71,23 @@ def _at(obj: Json, steps: Sequence[str]) -> Any:
 
 
 def pod_field(*steps: str) -> PodField:
-    """A field of the pod by its path: `pod_field("metadata", "annotations", "example.com/rack")`."""
+    """Return the pod field at a path: `pod_field("metadata", "annotations", "example.com/rack")`."""
     return PodField(".".join(steps), lambda pod: _at(pod.pod, steps))
 
 
 def node_field(*steps: str) -> NodeField:
-    """A field of the node by its path."""
+    """Return the node field at a path."""
     return NodeField(".".join(steps), lambda node: _at(node, steps))
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What the verdicts and scores of a plugin depend on."""
+    """The inputs of a plugin's verdicts and scores."""
 
     pod: tuple[PodField, ...] = ()
     node: tuple[NodeField, ...] = ()
     pods_on_node: bool = False
-    """The pods on the node: what they request, their ports, their labels."""
+    """The pods on the node: their requests, ports and labels."""
     devices: bool = False
     """The devices that the node can reach, and which of them are free."""
     elsewhere: bool = False
@@ -99,37 +99,35 @@ ANYTHING: Final = Reads(elsewhere=True)
 
 @dataclass(slots=True)
 class Outcome:
-    """What is known of one node for pods that ask the same, until the node changes."""
+    """The filter results of one node for pods of the same shape, until the node changes."""
 
     passed: int = 0
-    """Filters before this place in the list of plugins let the pod in (as far as they are remembered)."""
+    """Cacheable filters before this index in the list of plugins passed."""
     refused_at: int = -1
-    """The place of the first that does not; -1: not found out, or none."""
+    """The index of the first filter that rejected; -1: none, or not known yet."""
     rejection: Rejection | None = None
     complete: bool = False
-    """Whether all remembered filters were asked, up to the first that refuses."""
+    """Whether all cacheable filters ran, up to the first rejection."""
 
 
 REFUSED, FITS, UNKNOWN = range(3)
-"""What is known of a node, as a byte."""
+"""The marks of nodes, as bytes."""
 
 
 class Known(dict[str, Outcome]):
-    """The outcomes of one question by node; and as a row of bytes in the order of the nodes, which is searched without
-    a look at each.
-    """
+    """The outcomes by node for one shape of pods, and a row of marks in node order for a fast search."""
 
     __slots__ = ("_marks", "_order", "scores")
 
     def __init__(self) -> None:
         super().__init__()
-        #: By node: the weighted sum of the scores that need no normalisation, then the others as they are.
+        #: By node: the weighted sum of the scores without normalization, then each raw score to normalize.
         self.scores: dict[str, tuple[int, ...]] = {}
         self._order: list[NodeInfo] | None = None
         self._marks = bytearray()
 
     def marks(self, order: list[NodeInfo]) -> bytearray:
-        """The row for this list of nodes (the cache's own); whoever finds out about a node notes it there."""
+        """Return the row of marks for the cache's own list of nodes; the caller updates it in place."""
         if self._order is not order:
             self._order, self._marks = order, bytearray(self.mark(node.name) for node in order)
         return self._marks
@@ -145,7 +143,7 @@ class Known(dict[str, Outcome]):
         return outcome.rejection if outcome is not None else None
 
     def forget(self, name: str, order: list[NodeInfo], position: int | None) -> None:
-        """Where the node has its place now, if it has one."""
+        """Drop a changed node. `position` is its index in `order`, if it has one."""
         self.scores.pop(name, None)
         if self.pop(name, None) is not None and position is not None and self._order is order:
             self._marks[position] = UNKNOWN
@@ -158,41 +156,41 @@ class Known(dict[str, Outcome]):
 
 @dataclass(slots=True)
 class Cycle:
-    """What the plugins keep for one attempt to place one pod."""
+    """The plugins' state of one attempt to schedule one pod."""
 
     pod: PodInfo
     states: dict[str, Any] = field(default_factory=dict)
-    """What pre_filter gave, by plugin (SKIP too); plugins that were not reached have none."""
+    """The results of pre_filter by plugin, SKIP included; plugins that did not run have none."""
     filters: list[tuple[int, Plugin, Any, bool]] = field(default_factory=list)
-    """The filters to ask, in order: place in the list of plugins, plugin, state, whether its verdicts are kept."""
+    """The filters to run, in order: index in the list of plugins, plugin, state, whether verdicts are cacheable."""
     only: frozenset[str] | None = None
-    """The nodes that the pod names, if it does."""
+    """The only possible nodes, if plugins restrict them."""
     narrowed_by: tuple[str, ...] = ()
-    """The plugins that know these nodes."""
+    """The plugins that restrict the nodes."""
     within: frozenset[str] | None = None
-    """The nodes of the part of the cluster that the pod has to be in; for it there are no others."""
+    """The nodes of the part of the cluster for the pod's group; other nodes do not exist for the attempt."""
     known: Known = field(default_factory=Known)
-    """Remembered outcomes by node."""
+    """Cached outcomes by node."""
     live: bool = False
-    """Whether some filter has to be asked although the outcome of the others is known."""
+    """Whether some filter must run despite a cached outcome."""
     timed: bool = False
-    """Whether the time of each plugin is taken."""
+    """Whether the plugins are timed."""
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
-        """Considers a pod as having come to a node (1) or left it (-1)."""
+        """Update the plugins' states for a pod added to a node (1) or removed from it (-1)."""
         for _, plugin, state, _ in self.filters:
             if plugin.count is not None:
                 plugin.count(state, other, node, sign)
 
     def ask(self, node: NodeInfo) -> Rejection | None:
-        """The first filter that says no, for a node as it might be: nothing is remembered. Raises SchedulingError."""
+        """Run all filters on a hypothetical node, without caching. Raise SchedulingError."""
         for _, plugin, state, _ in self.filters:
             if (refused := filtered(plugin, self.pod, state, node)) is not None:
                 return refused
         return None
 
     def ask_with(self, node: NodeInfo, others: Sequence[PodInfo]) -> Rejection | None:
-        """The same with other pods on the node."""
+        """Run all filters with other pods added to the node. Raise SchedulingError."""
         crowded = node.copy()
         for other in others:
             crowded.add_pod(other)
@@ -204,17 +202,17 @@ class Cycle:
                 self.count(other, crowded, -1)
 
     def active(self, name: str) -> Any:
-        """The state of a plugin that has something to do for the pod; None otherwise."""
+        """Return the state of a plugin that has something to do for the pod; None otherwise."""
         state = self.states.get(name, SKIP)
         return None if state is SKIP else state
 
 
 class PluginError(Exception):
-    """A plugin cannot answer; the attempt fails with this text."""
+    """A failure of a plugin; the attempt fails with this text."""
 
 
 def filtered(plugin: Plugin, pod: PodInfo, state: Any, node: NodeInfo) -> Rejection | None:
-    """What the filter of a plugin says. Raises SchedulingError."""
+    """Run the filter of a plugin. Raise SchedulingError."""
     assert plugin.filter is not None
     try:
         return plugin.filter(pod, state, node)
@@ -224,7 +222,7 @@ def filtered(plugin: Plugin, pod: PodInfo, state: Any, node: NodeInfo) -> Reject
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The pods of a group that fit into a part of the cluster, and its nodes, where they do not count yet."""
+    """The pods of a group that fit into a part of the cluster, not counted there yet, and its nodes."""
 
     pods: tuple[PodInfo, ...]
     nodes: tuple[NodeInfo, ...]
@@ -232,18 +230,18 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What was done for a pod that fits nowhere."""
+    """The result of PostFilter for a pod without a node."""
 
     text: str = ""
     nominated: str | None = None
-    """The node that is being made free; "" for none; None leaves the pod's nomination as it is."""
+    """The nominated node, "" for none; None keeps the pod's nomination."""
     final: bool = False
-    """Whether later plugins are not asked."""
+    """Whether to skip later plugins."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Plugin:
-    """One plugin. Errors are raised as PluginError."""
+    """One plugin. Its functions raise PluginError."""
 
     name: str
     reads: Reads = ANYTHING
@@ -251,43 +249,45 @@ class Plugin:
     """Events that may change a rejection; None: derived from `reads`."""
     pre_enqueue: Callable[[PodInfo], bool] | None = None
     pre_filter: Callable[[PodInfo], Any] | None = None
-    """A state, SKIP or a Rejection. Without it the filter is always asked, with the state None."""
+    """Return a state, SKIP or a Rejection. Without it the filter always runs, with the state None."""
     nodes: Callable[[PodInfo, Any], frozenset[str] | None] | None = None
-    """The only nodes that can take the pod, where that is known beforehand (pod, state)."""
+    """Return the only possible nodes (pod, state), or None without a restriction."""
     shape: Callable[[Any], bytes | None] | None = None
-    """What of the state (SKIP too), apart from the declared fields of the pod, verdicts and scores depend on; it gives
-    None where they must not be remembered."""
+    """Return what verdicts and scores depend on besides the declared pod fields; None: they are not cacheable.
+
+    The argument is the state, which may be SKIP.
+    """
     filter: Callable[[PodInfo, Any, NodeInfo], Rejection | None] | None = None
     count: Callable[[Any, PodInfo, NodeInfo, int], None] | None = None
-    """Keeps the state right while a pod is considered on a node (1) or off it (-1)."""
+    """Update the state for a pod added to a node (1) or removed from it (-1)."""
     pre_score: Callable[[PodInfo, Any], Any] | None = None
-    """The state of scoring, or SKIP, from the pod and the state of filtering."""
+    """Return the state of scoring, or SKIP (pod, state of filtering)."""
     score: Callable[[PodInfo, Any, NodeInfo], int] | None = None
     scores: Callable[[PodInfo, Any, list[NodeInfo]], list[int] | None] | None = None
-    """All nodes together, instead of `score`; None where all are alike."""
+    """Score all nodes together, instead of `score`; None for equal scores."""
     normalize: Callable[[list[int]], list[int]] | None = None
     weight: int = 1
     reserve: Callable[[PodInfo, Any, NodeInfo], Rejection | None] | None = None
     assumed: Callable[[PodInfo, Any], PodInfo] | None = None
-    """The pod as it counts on its node once `reserve` went well, where that is more than it says itself."""
+    """Return the pod as it counts on its node after `reserve`, where its resources grow."""
     unreserve: Callable[[PodInfo, Any], Awaitable[None]] | None = None
     revert: Callable[[Any], None] | None = None
-    """Undoes `reserve` in memory (state), where the attempt was made to see what would be: nobody is told."""
+    """Undo `reserve` in memory after a simulated attempt, without notifications."""
     pre_bind: Callable[[PodInfo, Any, str], Awaitable[None]] | None = None
-    """With the name of the node."""
+    """Write what must precede the binding (pod, state, name of the node)."""
     writes: Callable[[Any], bool] | None = None
-    """Whether `pre_bind` has something to do (state); None: always."""
+    """Return whether `pre_bind` has something to write (state); None: always."""
     post_filter: Callable[[Cycle, Diagnosis], Awaitable[PostFilterResult]] | None = None
     placements: Callable[[str], Mapping[str, frozenset[str]] | None] | None = None
-    """The parts of the cluster, names of nodes by name, of which a group (its key) has to be in one; None: anywhere."""
+    """Return the parts of the cluster for a group (its key), as node names by part; None: no restriction."""
     placement_score: Callable[[str, Placement], int] | None = None
-    """How good a part is for a group (its key)."""
+    """Score a part of the cluster for a group. The argument is the group's key."""
     placement_normalize: Callable[[list[int]], list[int]] | None = None
-    """Makes scores of all parts 0 to 100, where they are not."""
+    """Scale the scores of all parts to 0 to 100, if they are not."""
 
     @property
     def remembered(self) -> bool:
-        """Whether verdicts and scores hold until something declared changes."""
+        """Return whether verdicts and scores hold until something declared changes."""
         return not self.reads.elsewhere
 
     @property
@@ -299,11 +299,13 @@ EVERY_EVENT: Hints = dict.fromkeys(ClusterEvent)
 
 
 def hints_of(plugin: Plugin, asked: bool = True) -> Hints:
-    """The events that may change the plugin's mind: its own hints, or those that follow from what it reads.
+    """Return the events that may change the plugin's verdict.
 
-    `asked` is whether hints are asked at all (the gate SchedulerQueueingHints): if not, each of these events wakes.
-    Who wants to know of new nodes also hears of changed taints: a node may have been added while a taint of it was in
-    the way of an earlier plugin.
+    They are the plugin's own hints, or follow from what it reads. A plugin with NODE_ADD gets NODE_TAINT as well: a
+    taint may have led an earlier plugin to reject the node when it was added.
+
+    Args:
+        uses_queueing_hints: The gate SchedulerQueueingHints. If it is off, each of these events wakes the pod.
     """
     hints = plugin.hints if plugin.hints is not None else _derived(plugin.reads)
     if ClusterEvent.NODE_ADD in hints and ClusterEvent.NODE_TAINT not in hints:
@@ -344,5 +346,5 @@ def _own_differs(fields: tuple[PodField, ...]) -> Hint:
 
 
 def differ(fields: Iterable[NodeField], old: Json, new: Json) -> bool:
-    """Whether one of the fields of a node is another."""
+    """Return whether one of the fields differs."""
     return any(item.read(old) != item.read(new) for item in fields)

@@ -1,7 +1,7 @@
-"""What was found out about nodes, kept for pods that ask the same until the node changes.
+"""Cached filter results and scores of nodes, for pods of the same shape until the node changes.
 
-Pods ask the same if everything is equal that the plugins read of them; which fields those are, the plugins declare.
-What a plugin has to look up elsewhere is not kept.
+Pods have the same shape if all pod fields that the plugins declare are equal. Plugins that read anything else are not
+cached.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Key = tuple[bytes | None, ...]
 
 
 class Shape:
-    """Encodes what the plugins read of a pod."""
+    """An encoder of the pod fields that the plugins read."""
 
     def __init__(self, plugins: Iterable[Plugin]) -> None:
         fields: dict[PodField, None] = {}
@@ -34,7 +34,7 @@ class Shape:
 
 
 class Memory:
-    """Outcomes by what is asked and by node. The questions asked least recently are forgotten."""
+    """Outcomes by shape and node; the least recently used shapes are dropped."""
 
     _QUESTIONS = 256
 
@@ -44,7 +44,7 @@ class Memory:
         self._nodes_read = self._devices_read = 0
 
     def of(self, key: Key) -> Known:
-        """What is known for this question and still holds."""
+        """Return the outcomes for this shape that are still valid."""
         self._forget()
         known = self._known.get(key)
         if known is None:

@@ -1,8 +1,7 @@
-"""What a plugin says of a pod or of a node, and what an attempt ends with.
+"""Rejections by plugins and failures of attempts.
 
-A rejection that nothing on the node can cure (`UNRESOLVABLE`) is not worth preempting for; one that the removal of pods
-could cure is `UNSCHEDULABLE`. The texts of `FitError` are what users see in events and conditions; clients match on
-them.
+No removal of pods can cure an `UNRESOLVABLE` rejection, so preemption ignores it; it may cure `UNSCHEDULABLE`. The
+texts of `FitError` appear in events and conditions; clients match on them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from enum import Enum
 
 
 class Code(Enum):
-    """How a rejection is meant."""
+    """The status code of a rejection."""
 
     UNSCHEDULABLE = "Unschedulable"
     UNRESOLVABLE = "UnschedulableAndUnresolvable"
@@ -22,7 +21,7 @@ class Code(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One plugin's no; None stands for yes."""
+    """One plugin's rejection. Functions return None to admit."""
 
     plugin: str
     reasons: tuple[str, ...]
@@ -30,23 +29,23 @@ class Rejection:
 
 
 class SchedulingError(Exception):
-    """The attempt failed for a reason other than the state of the cluster; it is retried after a backoff."""
+    """A failure for a reason other than the state of the cluster; the attempt is retried after a backoff."""
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why no node took the pod."""
+    """The reasons why no node is feasible."""
 
     nodes: int
-    """How many nodes there are."""
+    """The number of nodes."""
     rejections: dict[str, Rejection] = field(default_factory=dict)
-    """By node."""
+    """Rejections by node."""
     absent: Rejection | None = None
-    """What holds for nodes that were not looked at."""
+    """The rejection of the nodes that were not evaluated."""
     plugins: set[str] = field(default_factory=set)
-    """Who rejected: only their events can change the answer."""
+    """The plugins that rejected: only their events can change the result."""
     prefilter: str = ""
-    """The text, when the pod was rejected before any node was looked at."""
+    """The text of a rejection in PreFilter, before any node was evaluated."""
     postfilter: str = ""
 
     def code_of(self, node: str) -> Code:
@@ -69,12 +68,12 @@ class Diagnosis:
 
 
 def histogram(reasons: Mapping[str, int]) -> str:
-    """`2 Insufficient cpu, 3 node(s) were unschedulable`: sorted as text."""
+    """Format `2 Insufficient cpu, 3 node(s) were unschedulable`, sorted as text."""
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
 
 
 class FitError(Exception):
-    """The pod fits nowhere for now."""
+    """No node is feasible for the pod now."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         super().__init__(diagnosis.text)
@@ -82,7 +81,7 @@ class FitError(Exception):
 
 
 def unexpected(error: Exception) -> str:
-    """The text for an error that nobody foresaw."""
+    """Return the text for an unforeseen error."""
     return f"unexpected {type(error).__name__}: {error}"
 
 
@@ -91,7 +90,7 @@ _NOTE_LIMIT, _CUT = 1024, " ..."
 
 
 def shortened(text: str) -> str:
-    """A text as the note of an event."""
+    """Shorten a text to the limit of an event's note."""
     raw = text.encode()
     if len(raw) <= _NOTE_LIMIT:
         return text

@@ -1,1 +1,1 @@
-"""Plugins, one subject a file; those of devices and volumes are in `dra` and `storage`."""
+"""Plugins, one subject per file; those of devices and volumes are in `dra` and `storage`."""

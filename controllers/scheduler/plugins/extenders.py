@@ -1,8 +1,7 @@
-"""Extenders: programs that the scheduler asks over HTTP, after its plugins, which nodes a pod may go to and which are
-better, and that may bind pods in its place.
+"""Extenders: HTTP services that filter and score nodes after the plugins, and may bind pods.
 
 A request is a POST of JSON to `urlPrefix/VERB`. Facts: Kubernetes 1.36, pkg/scheduler/extender.go, the types of
-k8s.io/kube-scheduler/extender/v1 (whose fields have capital letters).
+k8s.io/kube-scheduler/extender/v1 (with capitalized fields).
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
-#: Under this name pods wait that an extender refused.
+#: The name under which pods rejected by an extender wait.
 NAME: Final = "Extender"
-#: What one point of an extender counts, before its weight: it gives 0 to 10, plugins 0 to 100.
+#: The value of one point of an extender, before its weight: extenders score 0 to 10, plugins 0 to 100.
 _POINT: Final = 10
 
 
 class ExtenderError(Exception):
-    """An extender that does not answer as it should; the text says which and why."""
+    """A failed request to an extender or an invalid answer."""
 
 
 @dataclass(slots=True)
 class Extender:
-    """One that is asked."""
+    """One extender."""
 
     settings: ExtenderSettings
     _transport: HttpTransport = field(init=False)
@@ -45,7 +44,7 @@ class Extender:
         self._transport = HttpTransport(self.settings.server)
 
     def is_interested(self, pod: PodInfo) -> bool:
-        """Whether it is asked about the pod."""
+        """Return whether the extender is relevant for the pod."""
         managed = self.settings.managed
         containers = (*pod.spec["containers"], *(pod.spec.get("initContainers") or ()))
         return not managed or any(
@@ -56,7 +55,7 @@ class Extender:
         )
 
     async def filter(self, pod: PodInfo, nodes: list[NodeInfo], rejections: dict[str, Rejection]) -> list[NodeInfo]:
-        """The nodes that the pod may go to; why not to others is noted. Raises ExtenderError."""
+        """Return the feasible nodes; add the reasons for the others to `rejections`. Raise ExtenderError."""
         if not self.settings.filter:
             return nodes
         answer = await self._ask(self.settings.filter, self._args(pod, nodes))
@@ -78,7 +77,7 @@ class Extender:
         return [known[name] for name in names]
 
     async def scores(self, pod: PodInfo, nodes: list[NodeInfo]) -> dict[str, int]:
-        """Weighted scores by node; none where it cannot tell."""
+        """Return weighted scores by node; empty after a failure."""
         if not self.settings.prioritize:
             return {}
         try:
@@ -92,14 +91,14 @@ class Extender:
             return {}
 
     async def bind(self, pod: PodInfo, node: str) -> None:
-        """Makes it bind the pod. Raises ExtenderError."""
+        """Let the extender bind the pod. Raise ExtenderError."""
         body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node}
         answer = await self._ask(self.settings.bind, body)
         if answer.get("error"):
             raise ExtenderError(str(answer["error"]))
 
     async def close(self) -> None:
-        """Ends its connections."""
+        """Close its connections."""
         await self._transport.close()
 
     def _args(self, pod: PodInfo, nodes: list[NodeInfo]) -> Json:
@@ -108,7 +107,7 @@ class Extender:
         return {"Pod": pod.pod, "Nodes": listed, "NodeNames": names}
 
     async def _ask(self, verb: str, body: Json) -> Json:
-        """The answer, its fields in small letters; a list under "list". Raises ExtenderError."""
+        """Return the answer with lower-case fields; a list is under "list". Raise ExtenderError."""
         url = f"{self.settings.server.server}/{verb}"
         headers = {"content-type": "application/json"}
         try:
@@ -128,14 +127,14 @@ class Extender:
 
 
 def _plain(answer: Any) -> Json:
-    """Fields are matched whatever their case."""
+    """Return the answer with lower-case fields: their case does not matter."""
     if not isinstance(answer, dict):
         raise ExtenderError("the answer of an extender is not an object")
     return {str(name).lower(): value for name, value in answer.items()}
 
 
 class Extenders:
-    """All of a scheduler, asked one after the other."""
+    """All extenders of a scheduler, in order."""
 
     def __init__(self, settings: Sequence[ExtenderSettings] = ()) -> None:
         self._all = [Extender(each) for each in settings]
@@ -144,7 +143,7 @@ class Extenders:
         return bool(self._all)
 
     async def filter(self, pod: PodInfo, nodes: list[NodeInfo], rejections: dict[str, Rejection]) -> list[NodeInfo]:
-        """The nodes that all let the pod go to. Raises ExtenderError."""
+        """Return the nodes that all extenders admit. Raise ExtenderError."""
         for extender in self._all:
             if not nodes:
                 break
@@ -158,18 +157,18 @@ class Extenders:
         return nodes
 
     async def scores(self, pod: PodInfo, nodes: list[NodeInfo]) -> list[int]:
-        """What they add to the score of each node."""
+        """Return the sum of the extenders' scores for each node."""
         asked = [extender.scores(pod, nodes) for extender in self._all if extender.is_interested(pod)]
         found = await asyncio.gather(*asked)
         return [sum(scores.get(node.name, 0) for scores in found) for node in nodes]
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Close all connections."""
         for extender in self._all:
             await extender.close()
 
     async def bind(self, pod: PodInfo, node: str) -> bool:
-        """Whether one of them has bound the pod. Raises ExtenderError."""
+        """Let an extender bind the pod; return whether one did. Raise ExtenderError."""
         for extender in self._all:
             if not extender.settings.bind or not extender.is_interested(pod):
                 continue

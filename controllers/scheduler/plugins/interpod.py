@@ -1,7 +1,7 @@
-"""InterPodAffinity: pods that want to be near other pods, or far from them.
+"""InterPodAffinity: pods with affinity or anti-affinity to other pods.
 
-Terms are counted by topology: (label key, label value) of the node that a matching pod runs on. Work is done only for
-pods that have terms, and against nodes that run pods with terms.
+Terms are counted by topology: (label key, label value) of the matching pod's node. Only pods with terms, and nodes that
+run pods with terms, cost work.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
 class InterPodState:
-    """The counts that decide for one pod."""
+    """The term counts that filter for one pod."""
 
     def __init__(self, pod: PodInfo, cache: Cache, namespace_labels: NamespaceLabels) -> None:
         self._pod = pod
@@ -49,11 +49,11 @@ class InterPodState:
 
     @property
     def empty(self) -> bool:
-        """Nothing to check on any node."""
+        """Return whether no node needs a check."""
         return not (self._unwanted or self._pod.required_affinity or self._pod.required_anti_affinity)
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
-        """A pod comes to a node (1) or leaves it (-1)."""
+        """Count a pod added to a node (1) or removed from it (-1)."""
         self._count_unwanted(other, node, sign)
         self._count_wanted(other, node, sign)
 
@@ -71,7 +71,7 @@ class InterPodState:
         return None
 
     def in_the_way(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[PodInfo]:
-        """The pods of these nodes from which the pod wants to be far on that node, or that want it to be far."""
+        """Return the pods of `nodes` whose anti-affinity, or the pod's own, rules out `node`."""
         found = []
         for other_node in nodes:
             labels = other_node.labels
@@ -88,7 +88,7 @@ class InterPodState:
         return found
 
     def words(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[str]:
-        """What the terms make of a node that they refuse."""
+        """Describe the violated terms for a rejected node."""
         if not self._is_near(node):
             return [why for term in self._pod.required_affinity if (why := self._lacks(term, node))]
         return [
@@ -116,7 +116,7 @@ class InterPodState:
                 return False
             if self._near.get((term.topology_key, value), 0) <= 0:
                 found = False
-        # The first pod of a group that wants to be near itself would never be placed otherwise.
+        # Otherwise the first pod of a group with affinity to itself would never be scheduled.
         return found or (not self._near and self._matches_all(terms, self._pod))
 
     def _matches_all(self, terms: Iterable[Term], other: PodInfo) -> bool:
@@ -154,7 +154,7 @@ def _prefers(pod: PodInfo) -> bool:
 def scores(
     pod: PodInfo, nodes: list[NodeInfo], cache: Cache, namespace_labels: NamespaceLabels, arguments: Arguments
 ) -> list[int] | None:
-    """The score of each node from preferred terms of the pod and of others; None if no term matters."""
+    """Return the scores of the nodes from preferred terms of the pod and of others; None if no term matches."""
     preferring = _prefers(pod)
     weights: Counter[Pair] = Counter()
     own = namespace_labels(pod.namespace)
@@ -197,8 +197,10 @@ def _weigh(
 
 
 def _pod_matters(pod: PodInfo, event: Event) -> bool:
-    """A pod came that the waiting one wants to be near, one that it keeps away from is gone or is another kind of pod
-    now, or one went that kept the waiting one away.
+    """Return whether a pod's change may satisfy a term.
+
+    That is a new pod with a match of the affinity, the loss of a match of the anti-affinity, or a deleted pod with
+    anti-affinity to the waiting one.
     """
     if is_own(pod, event):
         return True
@@ -221,12 +223,12 @@ def _pod_matters(pod: PodInfo, event: Event) -> bool:
 
 
 def _all_mean(terms: Sequence[Term], pod: Json) -> bool:
-    """One pod has to be what all terms of the affinity want."""
+    """Return whether the pod may match all terms of the affinity."""
     return bool(terms) and all(_means(term, pod) for term in terms)
 
 
 def _means(term: Term, pod: Json) -> bool:
-    """Whether the term may be about the pod: labels of its namespace are not known here."""
+    """Return whether the term may match the pod; the labels of its namespace are not known here."""
     metadata = pod["metadata"]
     if metadata["namespace"] not in term.namespaces and term.namespace_selector.nothing:
         return False
@@ -234,8 +236,9 @@ def _means(term: Term, pod: Json) -> bool:
 
 
 def _node_matters(pod: PodInfo, event: Event) -> bool:
-    """The node came into a domain that counts for the pod, or left one. A pod that keeps away from others may go to any
-    new node, and to one that is in no domain any more.
+    """Return whether a node entered or left a domain that counts for the pod.
+
+    A pod with anti-affinity may fit on any new node, and on a node that left its domain.
     """
     before = (event.old or {}).get("metadata", {}).get("labels") or {}
     after = (event.new or {}).get("metadata", {}).get("labels") or {}
@@ -249,7 +252,7 @@ def _node_matters(pod: PodInfo, event: Event) -> bool:
 
 
 def inter_pod_affinity(cache: Cache, namespace_labels: NamespaceLabels, arguments: Arguments) -> Plugin:
-    """The plugin."""
+    """Build the plugin."""
 
     def pre_filter(pod: PodInfo) -> Any:
         if not pod.has_pod_affinity and not cache.with_anti_affinity:

@@ -1,5 +1,7 @@
-"""Plugins that compare a pod with one node's own fields: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity,
-NodePorts, NodeDeclaredFeatures."""
+"""Plugins that compare a pod with fields of one node.
+
+NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, NodeDeclaredFeatures.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ NODE_NAME = Plugin(
 
 
 def taint_toleration(comparing: bool) -> Plugin:
-    """The plugin; `comparing`: whether tolerations compare numbers."""
+    """Build the plugin; `comparing`: whether tolerations compare numbers."""
 
     def tainted(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
         return TAINTED if node.taints and untolerated(node.taints, pod.tolerations, comparing) else None
@@ -126,7 +128,7 @@ def _soft_tolerations(pod: PodInfo, _: None) -> list[Json]:
 
 
 def node_affinity(arguments: Arguments = DEFAULTS) -> Plugin:
-    """The plugin. A profile may add a node affinity to that of all its pods."""
+    """Build the plugin. A profile may add a node affinity to all its pods."""
     added = arguments.added_affinity or {}
     required = added.get("requiredDuringSchedulingIgnoredDuringExecution")
     enforced = NodeSelector.strict(required) if required else None
@@ -216,7 +218,7 @@ LACKS_FEATURES = Rejection("NodeDeclaredFeatures", ("node(s) didn't match Pod's 
 
 
 def required_features(pod: PodInfo) -> list[str]:
-    """The features that a kubelet has to declare for the pod."""
+    """Return the features that a kubelet must declare for the pod."""
     spec = pod.spec
     found = []
     containers = (*spec["containers"], *(spec.get("initContainers") or ()))

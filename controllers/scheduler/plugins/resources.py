@@ -1,4 +1,4 @@
-"""NodeResourcesFit, NodeResourcesBalancedAllocation and ImageLocality: what the pod asks for and what the node has."""
+"""NodeResourcesFit, NodeResourcesBalancedAllocation and ImageLocality: requests and capacities."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALLOCATABLE = node_field("status", "allocatable")
 def unfit(
     pod: PodInfo, node: NodeInfo, classes: ClassNames | None, ignored: frozenset[str] = frozenset()
 ) -> Rejection | None:
-    """Every resource that is short is named. What the node does not list may be served by devices of a class."""
+    """Return a rejection with all insufficient resources. Devices of a class may serve those that the node lacks."""
     short: list[str] = []
     unresolvable = False
     if len(node.pods) + 1 > node.max_pods:
@@ -96,7 +96,7 @@ def _fits_empty(classes: ClassNames | None) -> Hint:
 
 
 def _names_class(pod: PodInfo, event: Event) -> bool:
-    """Whether a class came, or got a name, for a resource that the pod asks for."""
+    """Return whether a new or renamed class serves a resource that the pod requests."""
     if event.new is None:
         return False
     explicit = event.new["spec"].get("extendedResourceName")
@@ -117,7 +117,7 @@ def _least_allocated(pod: PodInfo, _: Any, node: NodeInfo) -> int:
 
 
 def _strategy(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
-    """How the node's room is scored: by default as the mean of what is left of cpu and memory."""
+    """Return the scoring strategy for nodes; by default the mean of the free shares of cpu and memory."""
     if arguments.shape:
         return _by_shape(arguments)
     if arguments.scored == CPU_AND_MEMORY and not arguments.prefers_full_nodes:
@@ -140,7 +140,7 @@ def _strategy(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
 
 
 def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
-    """RequestedToCapacityRatio: what the shape says of each resource; those of which it says 0 do not count."""
+    """Return the strategy RequestedToCapacityRatio; resources with a score of 0 do not count."""
 
     def score(pod: PodInfo, _: Any, node: NodeInfo) -> int:
         total = weights = 0
@@ -152,14 +152,14 @@ def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
             if found > 0:
                 total += weight * found
                 weights += weight
-        # To the nearest, halves up.
+        # Rounded to the nearest, halves up.
         return (2 * total + weights) // (2 * weights) if weights else 0
 
     return score
 
 
 def _taken(arguments: Arguments) -> Callable[[str, Placement], int]:
-    """How much of a part of the cluster is in use with the group, whatever the strategy for nodes is."""
+    """Return the score of a part of the cluster: its utilization with the group, whatever the strategy for nodes."""
 
     def score(_: str, placement: Placement) -> int:
         total = weights = 0
@@ -178,7 +178,7 @@ def _taken(arguments: Arguments) -> Callable[[str, Placement], int]:
 
 
 def _asked(pod: PodInfo, name: str) -> int:
-    """What scoring takes the pod to ask for."""
+    """Return the pod's request as scoring counts it."""
     if name == "cpu":
         return pod.assumed_requests[0]
     if name == "memory":
@@ -187,7 +187,7 @@ def _asked(pod: PodInfo, name: str) -> int:
 
 
 def _room(node: NodeInfo, name: str) -> tuple[int, int]:
-    """What scoring takes to be in use of a resource of the node, and how much there is."""
+    """Return the requested amount and the capacity of a node's resource as scoring counts them."""
     if name == "cpu":
         return node.assumed_cpu, node.cpu
     if name == "memory":
@@ -196,7 +196,7 @@ def _room(node: NodeInfo, name: str) -> tuple[int, int]:
 
 
 def _used(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:
-    """What would be in use of a resource of the node, and how much there is; 0 where it does not count."""
+    """Return the requested amount with the pod and the capacity; 0 for resources that do not count."""
     wanted = _asked(pod, name)
     if not wanted and name not in ("cpu", "memory", "ephemeral-storage"):
         return 0, 0
@@ -205,7 +205,7 @@ def _used(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:
 
 
 def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments = DEFAULTS) -> Plugin:
-    """The plugin. `classes` None: devices serve no extended resources."""
+    """Build the plugin. Without `classes` devices serve no extended resources."""
     hints: dict[ClusterEvent, Hint | None] = {
         ClusterEvent.NODE_ADD: _fits_empty(classes),
         ClusterEvent.NODE_ALLOCATABLE: _fits_empty(classes),
@@ -216,7 +216,7 @@ def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments =
         hints |= {ClusterEvent.CLASS_ADD: _names_class, ClusterEvent.CLASS_UPDATE: _names_class}
     return Plugin(
         name=FIT,
-        # Which class serves what counts as devices: it changes with the classes.
+        # The mapping of resources to classes counts as devices: it changes with the classes.
         reads=Reads(
             pod=(REQUESTS, ASSUMED_REQUESTS), node=(_ALLOCATABLE,), pods_on_node=True, devices=classes is not None
         ),
@@ -231,7 +231,7 @@ def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments =
 
 
 def _balance(resources: list[tuple[int, int]]) -> int:
-    """100 where the same part of all resources is in use, less the more their parts differ."""
+    """Return 100 for equal utilization of all resources, less for a larger deviation."""
     fractions = [min(1.0, used / capacity) for used, capacity in resources if capacity]
     if len(fractions) > 2:
         mean = sum(fractions) / len(fractions)
@@ -242,11 +242,11 @@ def _balance(resources: list[tuple[int, int]]) -> int:
 
 
 def balanced_allocation(arguments: Arguments = DEFAULTS) -> Plugin:
-    """The plugin: nodes are better on which the pod makes the use of resources more alike."""
+    """Build the plugin: the pod should balance the utilization of a node's resources."""
     names = arguments.balanced
 
     def requests(pod: PodInfo, _: Any) -> Any:
-        """Pods that ask for none of them are not scored."""
+        """Return the pod's requests of these resources; skip pods without any."""
         wanted = tuple(pod.requests.get(name, 0) for name in names)
         return wanted if any(wanted) else SKIP
 
@@ -268,7 +268,7 @@ def balanced_allocation(arguments: Arguments = DEFAULTS) -> Plugin:
     )
 
 
-#: They count also where the pod does not ask for them.
+#: Resources that count even without a request of the pod.
 _ALWAYS = frozenset(("cpu", "memory", "ephemeral-storage"))
 
 
@@ -279,8 +279,10 @@ _FEWEST_BYTES, _MOST_BYTES = 23 * _MB, 1000 * _MB
 
 
 def image_locality(cache: Cache) -> Plugin:
-    """Draws pods to nodes that have their images; an image that few nodes have counts less, so that a single node
-    that has it is not flooded."""
+    """Build the plugin: nodes with the pod's images score higher.
+
+    An image on few nodes counts less, so that a single node with it does not get all pods.
+    """
 
     def pre_score(pod: PodInfo, _: Any) -> Any:
         return None if any(name in cache.image_nodes for name in pod.images) else SKIP

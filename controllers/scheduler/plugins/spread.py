@@ -1,7 +1,7 @@
-"""PodTopologySpread: no topology domain gets more than `maxSkew` pods more than the emptiest one.
+"""PodTopologySpread: a topology domain may have at most `maxSkew` more pods than the emptiest domain.
 
-`DoNotSchedule` constraints filter, `ScheduleAnyway` ones score. Without constraints of its own a pod is spread by the
-cluster's defaults, only if a service or workload object selects it; `default_selector` finds these.
+`DoNotSchedule` constraints filter, `ScheduleAnyway` ones score. A pod without constraints gets the cluster's defaults
+if a service or controller selects it; `default_selector` returns their selector.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Constraint:
     """Whether tolerations compare numbers."""
 
     def counts_node(self, pod: PodInfo, node: NodeInfo) -> bool:
-        """Whether a node is part of the pod's world."""
+        """Return whether the constraint counts a node for the pod."""
         if self.honors_affinity and not _affine(pod, node):
             return False
         return not (self.honors_taints and node.taints and untolerated(node.taints, pod.tolerations, self.comparing))
 
     def counted(self, pod: PodInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:
-        """Those that are part of the pod's world."""
+        """Return the nodes that the constraint counts for the pod."""
         affinity = pod.node_affinity
         free = not self.honors_affinity or (not affinity.labels and affinity.selector is None)
         return nodes if free and not self.honors_taints else [n for n in nodes if self.counts_node(pod, n)]
@@ -73,8 +73,14 @@ def constraints(
     *,
     comparing: bool = False,
 ) -> list[Constraint]:
-    """The pod's constraints of one kind, or the defaults (None: the system's); `comparing`: tolerations compare
-    numbers. Raises SelectorError.
+    """Return the pod's constraints of one kind, or the defaults. Raise SelectorError.
+
+    Args:
+        pod: The pod.
+        action: The value of `whenUnsatisfiable`.
+        default_selector: The selector of default constraints; they do not apply without one.
+        defaults: The default constraints; None: the system's.
+        comparing: Whether tolerations compare numbers.
     """
     own = pod.spec.get("topologySpreadConstraints")
     if own:
@@ -104,7 +110,7 @@ def _constraint(pod: PodInfo, raw: Json, selector: LabelSelector | None, compari
 
 
 class SpreadState:
-    """The counts that filter for one pod."""
+    """The pod counts that filter for one pod."""
 
     def __init__(self, pod: PodInfo, wanted: list[Constraint], cache: Cache, pods: PodCounts) -> None:
         self._pod, self._constraints = pod, wanted
@@ -118,7 +124,7 @@ class SpreadState:
             self._counts.append(counts)
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
-        """A pod comes to a node (1) or leaves it (-1)."""
+        """Count a pod added to a node (1) or removed from it (-1)."""
         if other.namespace != self._pod.namespace or not all(c.key in node.labels for c in self._constraints):
             return
         labels = other.pod["metadata"].get("labels")
@@ -138,7 +144,7 @@ class SpreadState:
         return None
 
     def words(self, node: NodeInfo) -> list[str]:
-        """What the constraints make of a node that they refuse."""
+        """Describe the violated constraints for a rejected node."""
         found = []
         own = self._pod.pod["metadata"].get("labels")
         for constraint, counts in zip(self._constraints, self._counts, strict=True):
@@ -159,14 +165,14 @@ class SpreadState:
 
 
 def _lowest(constraint: Constraint, counts: Counter[str]) -> int:
-    """How many pods the emptiest domain has; 0 while there are too few domains."""
+    """Return the number of pods in the emptiest domain; 0 while there are fewer than `minDomains` domains."""
     return min(counts.values(), default=2**31 - 1) if len(counts) >= constraint.min_domains else 0
 
 
 def scores(
     pod: PodInfo, wanted: list[Constraint], nodes: list[NodeInfo], cache: Cache, pods: PodCounts, all_keys: bool
 ) -> list[int]:
-    """The score of each node from constraints that only prefer. `all_keys`: a node must have the labels of all."""
+    """Return the scores of the nodes from ScheduleAnyway constraints. `all_keys`: a node needs the labels of all."""
     scored = [n for n in nodes if all(c.key in n.labels for c in wanted)] if all_keys else nodes
     raw = {node.name: 0.0 for node in scored}
     for constraint in wanted:
@@ -201,7 +207,7 @@ def _domain_totals(
     by_node: Mapping[str, int],
     required: list[Constraint],
 ) -> Counter[str]:
-    """Matching pods by domain, for the domains of the nodes that are scored."""
+    """Count the matching pods in the domains of the scored nodes."""
     key = constraint.key
     counts: Counter[str] = Counter(dict.fromkeys((node.labels.get(key, "") for node in scored), 0))
     nodes = [n for n in cache.list() if all(c.key in n.labels for c in required)] if required else cache.list()
@@ -216,10 +222,10 @@ def _domain_totals(
 
 
 def _hints(wanted: Callable[[PodInfo], list[Constraint]]) -> Hints:
-    """`wanted` gives the constraints that can reject a pod."""
+    """Build the hints. `filtering` returns the constraints that can reject a pod."""
 
     def pod_matters(pod: PodInfo, event: Event) -> bool:
-        """A pod that counts came or went, or counts where it did not, or the other way round."""
+        """Return whether a pod's change affects the counts of a constraint."""
         seen = [other for other in (event.old, event.new) if other is not None]
         if not is_own(pod, event) and not all(
             is_placed(other) and other["metadata"]["namespace"] == pod.namespace for other in seen
@@ -232,7 +238,7 @@ def _hints(wanted: Callable[[PodInfo], list[Constraint]]) -> Hints:
         return is_own(pod, event) and any(constraint.honors_taints for constraint in wanted(pod))
 
     def node_matters(pod: PodInfo, event: Event) -> bool:
-        """Nodes that have all labels came, went, changed their domain or, as long as they have them, their taints."""
+        """Return whether a node with all topology labels was added, deleted, or changed its domain or taints."""
         keys = [constraint.key for constraint in wanted(pod)]
 
         def domains(node: Json | None) -> Any:
@@ -261,8 +267,13 @@ def pod_topology_spread(
     defaults: Sequence[Json] | None = None,
     comparing: bool = False,
 ) -> Plugin:
-    """The plugin. `default_selector` says which pods a pod without constraints is spread among, `defaults` how;
-    `comparing`: whether tolerations compare numbers.
+    """Build the plugin.
+
+    Args:
+        cache: The cached nodes and pods.
+        default_selector: Returns the selector for a pod without constraints.
+        defaults: The default constraints; None: the system's.
+        comparing: Whether tolerations compare numbers.
     """
     pods = PodCounts(cache)
     filters = any(raw["whenUnsatisfiable"] == "DoNotSchedule" for raw in defaults or ())
@@ -300,7 +311,7 @@ def pod_topology_spread(
         filter=lambda _, state, node: state.rejection(node),
         count=SpreadState.count,
         pre_score=pre_score,
-        # Only the system's defaults are for nodes without a zone as well.
+        # Only the system's defaults apply to nodes without a zone as well.
         scores=lambda pod, wanted, nodes: scores(
             pod, wanted, nodes, cache, pods, defaults is not None or bool(pod.spec.get("topologySpreadConstraints"))
         ),

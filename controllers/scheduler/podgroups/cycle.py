@@ -1,9 +1,11 @@
-"""Placing the pods of a group together: all that wait are tried one after the other, each as if those before it were
-bound; if as many find a node as the group needs, they are bound, otherwise everything is taken back.
+"""Scheduling the pods of a group together.
 
-Nothing else is decided meanwhile, so what was reserved for a group that fits simply stays. A group with a topology is
-tried in each part of the cluster, and goes where most of its pods fit and least is left. Members that failed are tried
-again after a backoff, whatever happens. Facts: Kubernetes 1.36, pkg/scheduler/schedule_one_podgroup.go.
+All waiting members are tried one after the other, each with the earlier ones reserved. If enough members for the group
+get nodes, they are bound; otherwise all reservations are undone.
+
+No other decision is made meanwhile, so the reservations of a feasible group stay. A group with a topology is tried in
+each part of the cluster and gets the part with the highest score. Failed members are retried after a backoff and not
+before. Facts: Kubernetes 1.36, pkg/scheduler/schedule_one_podgroup.go.
 """
 
 from __future__ import annotations
@@ -41,25 +43,25 @@ _NO_PREEMPTION: Final = "default preemption plugin is not registered, workload a
 
 @dataclass(slots=True)
 class Attempt:
-    """One member's."""
+    """The attempt for one member."""
 
     queued: QueuedPod
     cycle: Cycle
     node: NodeInfo | None = None
-    """Where it fits, or will fit once others are gone; it is reserved there."""
+    """The reserved node; for a preemptor, the node that is being vacated."""
     text: str = ""
-    """Why it fits nowhere."""
+    """The reason why no node is feasible."""
     plugins: set[str] = field(default_factory=set)
     nominated: str | None = None
     error: bool = False
     """Whether the attempt failed for another reason than the state of the cluster."""
     preempts: bool = False
     enough: bool = False
-    """Whether with it as many have a node as the group needs."""
+    """Whether, with this member, enough members for the group have nodes."""
 
 
 class Fate(Enum):
-    """What becomes of a group."""
+    """The decision about a group."""
 
     FITS = auto()
     PREEMPTS = auto()
@@ -67,7 +69,7 @@ class Fate(Enum):
     ERROR = auto()
 
 
-#: How they are counted.
+#: The labels in metrics.
 _RESULTS = {
     Fate.FITS: "scheduled",
     Fate.PREEMPTS: "waiting_on_preemption",
@@ -78,7 +80,7 @@ _RESULTS = {
 
 @dataclass(slots=True)
 class Outcome:
-    """Of one try to place a group."""
+    """The result of one attempt to schedule a group."""
 
     attempts: list[Attempt]
     fate: Fate = Fate.WAITS
@@ -86,21 +88,21 @@ class Outcome:
 
     @property
     def placed(self) -> tuple[PodInfo, ...]:
-        """Who found a node."""
+        """Return the members with a node."""
         return tuple(attempt.queued.info for attempt in self.attempts if attempt.node is not None)
 
 
-#: Which pods found a node, and in which part of the cluster.
+#: The members with a node, and the nodes of their part of the cluster.
 Fitting = tuple[tuple[PodInfo, ...], frozenset[str]]
 
 
 def in_order(members: Iterable[QueuedPod]) -> list[QueuedPod]:
-    """As they are tried."""
+    """Sort members in the order of attempts: by priority, then by time in the queue."""
     return sorted(members, key=lambda member: (-member.info.priority, member.since))
 
 
 class Steps(Protocol):
-    """The steps by which the scheduler places one pod."""
+    """The scheduler's steps for one pod."""
 
     def profile_of(self, info: PodInfo) -> Profile: ...
 
@@ -129,7 +131,7 @@ class Steps(Protocol):
 
 
 class GroupCycle:
-    """The groups of one scheduler, whose `steps` are those of their pods."""
+    """The scheduling cycle for the groups of one scheduler."""
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class GroupCycle:
         self._topology, self._preempts = gates.enabled(TOPOLOGY_GATE), gates.enabled(PREEMPTION_GATE)
 
     async def run(self, first: QueuedPod, tasks: asyncio.TaskGroup) -> None:
-        """Places the group of a pod that came out of the queue."""
+        """Schedule the group of a pod that was popped from the queue."""
         key = group_key(first.info.pod)
         members = self._gather(first, key)
         names = sorted({str(member.info.spec.get("schedulerName")) for member in members})
@@ -171,9 +173,7 @@ class GroupCycle:
         self._metrics.group_ended(first, _RESULTS[outcome.fate])
 
     def _gather(self, first: QueuedPod, key: str) -> list[QueuedPod]:
-        """The members that wait, wherever in the queue: the important ones first, then in the order in which they
-        came.
-        """
+        """Pop the waiting members, wherever they are in the queue, in the order of attempts."""
         members = [first]
         for pod in self._gangs.members(key):
             uid = pod["metadata"]["uid"]
@@ -184,8 +184,12 @@ class GroupCycle:
         return in_order(members)
 
     async def decide(self, key: str, members: list[QueuedPod], *, only_look: bool = False) -> Outcome:
-        """What was found; what is reserved for a group that fits stays so, all else is taken back. `only_look`: all is
-        taken back, and no pod is preempted for a single member.
+        """Try the group in all of its parts of the cluster. Only the reservations of a feasible group stay.
+
+        Args:
+            key: The group's key.
+            members: The waiting members, in the order of attempts.
+            dry_run: Undo all reservations and preempt no pods for single members.
         """
         if not self._topology:
             return await self.attempt(key, members, only_look=only_look)
@@ -200,16 +204,14 @@ class GroupCycle:
         return await self._try_parts(key, members, list(parts.values()), only_look)
 
     def parts(self, key: str, member: PodInfo) -> Mapping[str, frozenset[str]] | None:
-        """The parts of the cluster of which the group has to be in one; None: it may be anywhere. Raises
-        PlacementError.
-        """
+        """Return the possible parts of the cluster for the group; None: anywhere. Raise PlacementError."""
         for plugin in self._steps.profile_of(member).plugins if self._topology else ():
             if plugin.placements is not None:
                 return plugin.placements(key)
         return None
 
     def _best_part(self, key: str, member: PodInfo, fitting: Sequence[Fitting]) -> frozenset[str]:
-        """The one with the highest score; chance decides among equals."""
+        """Return the part with the highest score; equal ones are chosen at random."""
         totals = [0] * len(fitting)
         nodes = self._cache.nodes
         placements = [
@@ -224,7 +226,7 @@ class GroupCycle:
         return self._choice.choice(best)
 
     async def _preempt(self, key: str, members: list[QueuedPod], outcome: Outcome) -> None:
-        """Makes room for a group that fits nowhere, where that helps."""
+        """Preempt pods for a group that does not fit, if that helps."""
         preemption = self._steps.profile_of(members[0].info).group_preemption
         group = self._gangs.get(key)
         if group is None:
@@ -281,7 +283,15 @@ class GroupCycle:
         keep: bool = True,
         only_look: bool = False,
     ) -> Outcome:
-        """In a part of the cluster, or all of it. `keep`: what is reserved for a group that fits stays."""
+        """Try the group in one part of the cluster, or in all of it.
+
+        Args:
+            key: The group's key.
+            members: The members, in the order of attempts.
+            part: The nodes of the part; None: all nodes.
+            keep: Whether the reservations of a feasible group stay.
+            dry_run: As for `decide`.
+        """
         outcome = Outcome([])
         for member in members:
             attempt = await self.attempt_member(member, part, only_look=only_look)
@@ -311,7 +321,7 @@ class GroupCycle:
     async def attempt_member(
         self, member: QueuedPod, part: frozenset[str] | None, *, only_look: bool = False
     ) -> Attempt:
-        """One of them after those before it; where it fits it is reserved."""
+        """Try one member after the earlier ones; reserve its node."""
         attempt = Attempt(member, self._steps.cycle(member.info, part))
         try:
             node = await self._find(attempt, only_look)
@@ -331,7 +341,7 @@ class GroupCycle:
         return attempt
 
     async def _find(self, attempt: Attempt, only_look: bool) -> NodeInfo | None:
-        """A node that takes the pod, or is being made free for it; None, with why, where there is none."""
+        """Return a node for the pod, feasible or being vacated; without one set the attempt's text and return None."""
         cycle = attempt.cycle
         try:
             return await self._steps.profile_of(cycle.pod).evaluator.place(cycle)

@@ -1,8 +1,7 @@
-"""Groups of pods as the scheduler places them (gate GenericWorkload): who belongs together, how many there have to be,
-and in which parts of the cluster they may be.
+"""Groups of pods in the scheduler (gate GenericWorkload): members, minimum counts and parts of the cluster.
 
-The plugin GangScheduling (its own gate) keeps the pods of a gang out of the queue until there are `minCount` of them.
-Facts: Kubernetes 1.36, plugins gangscheduling, topologyaware.
+The plugin GangScheduling (its own gate) gates the pods of a gang until there are `minCount` of them. Facts: Kubernetes
+1.36, plugins gangscheduling, topologyaware.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ PREEMPTION_GATE: Final = "WorkloadAwarePreemption"
 
 
 class PlacementError(Exception):
-    """The parts of the cluster that a group may be in cannot be told."""
+    """The possible parts of the cluster for a group cannot be determined."""
 
 
 class Gangs:
-    """The groups of one scheduler. `together`: whether gangs start together or not at all (the gate GangScheduling)."""
+    """The groups of one scheduler. `together`: whether gangs start as a whole (the gate GangScheduling)."""
 
     def __init__(self, informers: Informers, cache: Cache, *, together: bool = True) -> None:
         self._cache, self._together = cache, together
@@ -42,24 +41,24 @@ class Gangs:
         self._members = informers.of(PODS).index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
 
     def get(self, key: str) -> Json | None:
-        """The group of a key; None where it is missing."""
+        """Return the group of a key; None if it is missing."""
         return self.informer.get(key)
 
     def members(self, key: str) -> list[Json]:
-        """The pods of a group that have not ended."""
+        """Return the unfinished pods of a group."""
         return [pod for pod in self._members.get(key) if not is_finished(pod)]
 
     def node_of(self, pod: Json) -> str | None:
-        """Where a member is, or is going to be."""
+        """Return the node that a member is bound to or assumed on."""
         node: str | None = pod["spec"].get("nodeName") or self._cache.node_of(pod["metadata"]["uid"])
         return node
 
     def placed(self, key: str) -> list[Json]:
-        """The members that have a node."""
+        """Return the members that have a node."""
         return [pod for pod in self.members(key) if self.node_of(pod)]
 
     def wanted(self, key: str) -> int:
-        """How many members must have a node before any of them starts."""
+        """Return the number of members that must have a node before any of them starts."""
         if not self._together:
             return 0
         group = self.get(key)
@@ -67,7 +66,7 @@ class Gangs:
         return int(gang.get("minCount", 0))
 
     def problem(self, pod: PodInfo) -> str | None:
-        """PreEnqueue: why a pod is not tried yet."""
+        """Return the reason why PreEnqueue gates a pod; None admits it."""
         key = group_key(pod.pod)
         if not key:
             return None
@@ -78,8 +77,9 @@ class Gangs:
         return None
 
     def placements(self, key: str) -> dict[str, frozenset[str]] | None:
-        """The parts of the cluster, as names of nodes by the value of the group's label, of which it has to be in one;
-        None: it may be anywhere. Raises PlacementError.
+        """Return the possible parts of the cluster for the group, as node names by the value of its topology label.
+
+        None means no restriction. Raise PlacementError.
         """
         constraints = ((self.get(key) or {"spec": {}})["spec"].get("schedulingConstraints") or {}).get("topology") or ()
         if not constraints:
@@ -94,7 +94,7 @@ class Gangs:
         return {value: frozenset(names) for value, names in parts.items()}
 
     def _domain(self, key: str, label: str) -> str | None:
-        """Where the members that have a node are."""
+        """Return the topology domain of the members that have a node."""
         found = None
         for pod in self.placed(key):
             node: NodeInfo | None = self._cache.nodes.get(self.node_of(pod) or "")
@@ -110,7 +110,7 @@ class Gangs:
 
 
 def gang_scheduling(problem: Callable[[PodInfo], str | None] = lambda _: None) -> Plugin:
-    """The plugin; `problem` says why a pod is not tried yet."""
+    """Build the plugin; `problem` returns the reason why PreEnqueue gates a pod."""
     return Plugin(
         name=NAME,
         pre_enqueue=lambda pod: problem(pod) is None,
@@ -119,14 +119,14 @@ def gang_scheduling(problem: Callable[[PodInfo], str | None] = lambda _: None) -
 
 
 def topology_placement(gangs: Gangs | None) -> Plugin:
-    """TopologyPlacementGenerator: a group with a topology has to be in one domain of it."""
+    """Build TopologyPlacementGenerator: a group with a topology must be in one domain of it."""
     return Plugin(
         name=PLACEMENTS, reads=Reads(), hints={}, placements=gangs.placements if gangs is not None else lambda _: None
     )
 
 
 def pods_count(gangs: Gangs | None) -> Plugin:
-    """PodGroupPodsCount: the part of the cluster is best in which most pods of the group are."""
+    """Build PodGroupPodsCount: a part of the cluster scores by the number of the group's pods in it."""
 
     def score(key: str, placement: Placement) -> int:
         return len(placement.pods) + (len(gangs.placed(key)) if gangs is not None else 0)

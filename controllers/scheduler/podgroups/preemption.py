@@ -1,9 +1,9 @@
-"""Making room for a group of pods as a whole (gate WorkloadAwarePreemption).
+"""Preemption for a group of pods as a whole (gate WorkloadAwarePreemption).
 
-All pods and groups of lower priority are thought away, wherever they are. If the group fits then, as many as possible
-are put back, those that a disruption budget protects first and the important before the others; the rest end. A group
-whose `disruptionMode` is PodGroup ends as a whole or not at all. The group is tried again when its
-backoff is over. Facts: Kubernetes 1.36, framework/preemption (podgrouppreemption, types).
+All pods and groups of lower priority are hidden in the cache. If the group fits then, as many as possible are unhidden:
+first those that a disruption budget protects, the important before the others. The rest are evicted. A group whose
+`disruptionMode` is PodGroup is evicted as a whole or not at all. The preemptor is retried when its backoff is over.
+Facts: Kubernetes 1.36, framework/preemption (podgrouppreemption, types).
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _TOPOLOGY: Final = "workload aware preemption is not supported for pod groups wi
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _NOBODY: Final = "No preemption victims found for incoming preemptor"
 
-#: Whether the group fits into the cluster as it is thought: "" if it does, else why not.
+#: Return "" if the group fits into the cluster without the hidden pods, else the reason.
 Trial = Callable[[], Awaitable[str]]
 
 
 @dataclass(slots=True)
 class Victim:
-    """What ends together: one pod, or the pods of a group."""
+    """A unit of eviction: one pod, or the pods of a group."""
 
     pods: list[PodInfo]
     priority: int
     violated: list[str] = field(default_factory=list)
-    """Disruption budgets that would be violated."""
+    """The violated disruption budgets."""
 
     @property
     def importance(self) -> tuple[int, bool, int, str]:
-        """Sorts the most important first: higher priority, then pods of groups, larger ones, an earlier start."""
+        """Return the sort key, the most important first: priority, pods of groups, larger groups, earlier start."""
         grouped = bool(self.pods[0].spec.get("schedulingGroup"))
         return -self.priority, not grouped, -len(self.pods) if grouped else 0, min(started(pod) for pod in self.pods)
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How room could be made: the victims, or why there are none."""
+    """A plan of evictions: the victims, or the reason why there are none."""
 
     text: str = ""
     victims: tuple[Victim, ...] = ()
@@ -61,16 +61,16 @@ class Room:
 
 
 class GroupPreemption:
-    """For the groups of one profile."""
+    """Preemption for the groups of one profile."""
 
     def __init__(
         self, gangs: Gangs, cache: Cache, budgets: Callable[[], Sequence[Json]], evictions: Evictions | None
     ) -> None:
-        """Without `evictions` it can only plan."""
+        """Create it; without `evictions` it can only plan."""
         self._gangs, self._cache, self._budgets, self._evictions = gangs, cache, budgets, evictions
 
     async def make_room(self, group: Json, members: Sequence[PodInfo], fits: Trial) -> Room:
-        """Ends the pods that have to. Raises SchedulingError."""
+        """Plan and evict. Raise SchedulingError."""
         room = await self.plan(group, members, fits)
         if room.victims and self._evictions is not None:
             scheduler = members[0].spec.get("schedulerName", "")
@@ -81,7 +81,7 @@ class GroupPreemption:
         return room
 
     async def plan(self, group: Json, members: Sequence[PodInfo], fits: Trial) -> Room:
-        """The fewest that have to end for the group to fit; nothing is written. Raises SchedulingError."""
+        """Choose the fewest victims for the group to fit, without writing. Raise SchedulingError."""
         if (group["spec"].get("schedulingConstraints") or {}).get("topology"):
             return Room(_TOPOLOGY)
         if any(member.spec.get("preemptionPolicy") == "Never" for member in members):
@@ -103,7 +103,7 @@ class GroupPreemption:
         return Room(victims=tuple(sorted(ending, key=lambda v: v.importance)))
 
     def _victims(self) -> list[Victim]:
-        """Everything that has a node."""
+        """Return all pods and groups on nodes."""
         groups: dict[str, Victim] = {}
         found: list[Victim] = []
         for node in self._cache.list():
@@ -119,7 +119,7 @@ class GroupPreemption:
         return [*found, *groups.values()]
 
     def _judge(self, victims: Sequence[Victim]) -> None:
-        """Notes whose end violates disruption budgets."""
+        """Record the disruption budgets that each victim would violate."""
         left = Budgets(self._budgets())
         for victim in victims:
             for pod in victim.pods:
@@ -128,7 +128,7 @@ class GroupPreemption:
                     break
 
     async def _spare(self, victim: Victim, fits: Trial) -> bool:
-        """Puts it back if there is room for both."""
+        """Unhide a victim if the group still fits; return whether it does."""
         self._show(victim)
         if not await fits():
             return True

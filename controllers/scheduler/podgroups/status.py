@@ -1,7 +1,7 @@
-"""What a PodGroup says of its scheduling: the condition PodGroupScheduled, with the gate GenericWorkload.
+"""The condition PodGroupScheduled of PodGroups, with the gate GenericWorkload.
 
-True once as many members found a node as the group needs, and then for good; before that False, with what the last try
-said. Facts: Kubernetes 1.36, pkg/scheduler.
+It becomes True once enough members for the group have nodes, and stays True. Before that it is False with the reason of
+the last attempt. Facts: Kubernetes 1.36, pkg/scheduler.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 
 class GroupStatus:
-    """Writes the condition while the scheduler goes on."""
+    """A writer of the condition in the background."""
 
     def __init__(self, client: Client, groups: Informer, writes: InOrder) -> None:
         self._client, self._groups, self._writes = client, groups, writes
 
     def say(self, key: str, *, scheduled: bool, reason: str, message: str) -> None:
-        """How the last try ended."""
+        """Write the result of the last attempt."""
         condition = {"type": CONDITION, "status": str(scheduled), "reason": reason, "message": message}
         self._writes.run(f"group {key}", lambda: self._write(key, condition), f"the condition of pod group {key}")
 

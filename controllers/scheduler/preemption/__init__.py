@@ -1,1 +1,1 @@
-"""DefaultPreemption: room for a pod by evicting less important ones."""
+"""DefaultPreemption: evicting less important pods for a pod."""

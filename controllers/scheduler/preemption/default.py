@@ -1,10 +1,10 @@
-"""DefaultPreemption: making room for a pod by removing pods of lower priority from one node.
+"""DefaultPreemption: evicting pods of lower priority from one node.
 
-Only nodes whose rejection the removal of pods could cure are looked at. From a copy of each, all lower pods are taken
-away; if the pod fits then, as many as possible are put back, the most important first; the rest are the victims. The
-node that violates the fewest disruption budgets is chosen, then the one with the least important victims; these are
-deleted, and the pod waits for that node (nominated). Devices are never a reason.
-Facts: Kubernetes 1.36, framework/preemption, plugins/defaultpreemption.
+Only nodes with a rejection that evictions could cure are candidates. All lower pods are removed from a copy of each
+node. If the pod fits then, as many as possible are added again, the most important first; the rest are the victims.
+Preemption chooses the node with the fewest violated disruption budgets, then the one with the least important victims.
+It deletes the victims and nominates the pod to that node. Devices are never a reason to preempt. Facts: Kubernetes
+1.36, framework/preemption, plugins/defaultpreemption.
 """
 
 from __future__ import annotations
@@ -30,57 +30,59 @@ NOT_HELPFUL = Rejection(NAME, ("Preemption is not helpful for scheduling",))
 NO_VICTIMS = Rejection(NAME, ("No preemption victims found for incoming pod",))
 
 
-#: Pods would be removed in one part of the cluster after the other.
+#: Pods would be evicted in one part of the cluster after the other.
 _PLACED = "not eligible due to placement-based pod group scheduling limitation"
-#: Room is made for all of its group together.
+#: Preemption works for the whole group.
 _GROUPED = "not eligible due to workload aware preemption enabled"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node and the pods that would have to go, the most important first."""
+    """A node and its victims, the most important first."""
 
     node: str
     victims: tuple[PodInfo, ...]
     violations: int = 0
-    """How many of them a disruption budget would keep."""
+    """The number of victims that violate a disruption budget."""
 
     @property
     def cost(self) -> tuple[int, int, int, int]:
-        """The smaller, the better: violations of budgets, the highest priority, the sum of priorities (each made
-        positive), the number.
+        """Return the sort key of the candidate; lower is better.
+
+        It has the violations of budgets, the highest priority, the sum of priorities (each made positive), and the
+        number of victims.
         """
         total = sum(v.priority + 2**31 for v in self.victims)
         return self.violations, self.victims[0].priority, total, len(self.victims)
 
     @property
     def started(self) -> str:
-        """When the first of the most important victims started."""
+        """Return the earliest start time of the most important victims."""
         highest = self.victims[0].priority
         return min(started(victim) for victim in self.victims if victim.priority == highest)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What preemption would do for a pod."""
+    """The result of planning preemption for a pod."""
 
     text: str = ""
-    """Why it does nothing."""
+    """The reason for doing nothing."""
     eligible: bool = True
-    """Whether it looked for pods at all."""
+    """Whether the pod may preempt at all."""
     chosen: Candidate | None = None
     rejections: Mapping[str, Rejection] = field(default_factory=dict)
-    """Why it does not help on nodes that were looked at."""
+    """The reasons why preemption does not help on a candidate node."""
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate:
-    """Least important victims; among equals the one whose victims started last; among those the first."""
+    """Return the candidate with the lowest cost, then the latest start of its victims, then the first."""
     lowest = min(candidate.cost for candidate in candidates)
     return max((c for c in candidates if c.cost == lowest), key=lambda candidate: candidate.started)
 
 
 class Preemption:
-    """The plugin."""
+    """The plugin's implementation."""
 
     def __init__(
         self,
@@ -93,14 +95,18 @@ class Preemption:
         *,
         for_groups: bool = False,
     ) -> None:
-        """`for_groups`: room for a pod of a group is made for its group alone (gate WorkloadAwarePreemption)."""
+        """Create the plugin.
+
+        Args:
+            for_groups: Preemption for a pod of a group is left to its whole group (gate WorkloadAwarePreemption).
+        """
         self._for_groups = for_groups
         self._percentage, self._at_least = arguments.candidates_percentage, arguments.candidates_at_least
         self._evictions, self._cache, self._nominator = evictions, cache, nominator
         self._budgets, self._choice = budgets, choice
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Looks for a node and makes it free. Raises PluginError."""
+        """Plan preemption and evict the victims. Raise PluginError."""
         try:
             return await self._run(cycle, diagnosis)
         except (StatusError, TransportError, SchedulingError) as error:
@@ -114,7 +120,7 @@ class Preemption:
         return PostFilterResult(nominated=plan.chosen.node, final=True)
 
     async def plan(self, cycle: Cycle, diagnosis: Diagnosis) -> Plan:
-        """Who would have to go, and from where; nothing is written. Raises SchedulingError."""
+        """Choose the victims and their node, without writing. Raise SchedulingError."""
         if cycle.within is not None:
             return Plan(_PLACED, eligible=False)
         if self._for_groups and cycle.pod.spec.get("schedulingGroup"):
@@ -159,7 +165,7 @@ class Preemption:
         return [*harmless, *violating]
 
     def _candidate(self, cycle: Cycle, node: NodeInfo, budgets: Sequence[Json]) -> Candidate | Rejection:
-        """The fewest pods of lower priority that have to go, or why that does not help."""
+        """Return the fewest victims on the node, or the reason why preemption does not help."""
         lower = [other for other in node.pods.values() if other.priority < cycle.pod.priority]
         if not lower:
             return NO_VICTIMS
@@ -180,7 +186,7 @@ class Preemption:
 
 
 class _Trial:
-    """A copy of a node whose pods are taken away and put back, to see what the filters say then."""
+    """A copy of a node from which pods are removed to run the filters again."""
 
     def __init__(self, cycle: Cycle, node: NodeInfo, nominator: Nominator) -> None:
         self._cycle, self._node = cycle, node
@@ -202,7 +208,7 @@ class _Trial:
         return refused if refused is not None else self._cycle.ask(self._node)
 
     def spare(self, pod: PodInfo) -> bool:
-        """Puts a pod back if there is room for both."""
+        """Add a pod again if the node stays feasible; return whether it does."""
         self.add(pod)
         if self.rejection() is None:
             return True
@@ -215,12 +221,12 @@ class _Trial:
 
 
 def _importance(pod: PodInfo) -> tuple[int, str]:
-    """The order of pods, the most important first: higher priority, then an earlier start."""
+    """Return the sort key of pods, the most important first: higher priority, then an earlier start."""
     return -pod.priority, started(pod)
 
 
 def _by_budgets(pods: Sequence[PodInfo], budgets: Sequence[Json]) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Pods whose end would violate a disruption budget, the earlier ones gone, and the others."""
+    """Split pods into those whose eviction violates a disruption budget, the earlier ones counted, and others."""
     left = Budgets(budgets)
     violating: list[PodInfo] = []
     free: list[PodInfo] = []
@@ -230,7 +236,7 @@ def _by_budgets(pods: Sequence[PodInfo], budgets: Sequence[Json]) -> tuple[list[
 
 
 def started(pod: PodInfo) -> str:
-    """When the pod started; one that has not counts as just started."""
+    """Return the start time of the pod; a pod without one sorts last."""
     return (pod.pod.get("status") or {}).get("startTime") or "9999"
 
 
@@ -244,6 +250,6 @@ def _is_being_preempted(pod: Json) -> bool:
 
 
 def default_preemption(preemption: Preemption | None) -> Plugin:
-    """The plugin; without `preemption` it does nothing."""
+    """Build the plugin; without `preemption` it does nothing."""
     post_filter = preemption.post_filter if preemption is not None else None
     return Plugin(name=NAME, reads=Reads(), post_filter=post_filter, hints={})

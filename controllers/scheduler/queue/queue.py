@@ -1,13 +1,12 @@
 """Pods that wait to be scheduled.
 
-    active          to be tried now: higher priority first, then who entered the queue earlier
-    backing off     may be tried again, but not yet; rejected ones before their time if nothing else is to do, failed
-                    ones not
-    unschedulable   rejected; wait for an event that concerns a plugin that rejected them, or five minutes
-    gated           not let in: a plugin's PreEnqueue said no; wait for an event that concerns this plugin
+    active          tried next: higher priority first, then earlier entry into the queue
+    backing off     retried after a backoff. Rejected pods are retried earlier if no pod is active, failed ones are not
+    unschedulable   rejected; retried after an event that concerns a rejecting plugin, or after five minutes
+    gated           rejected by a plugin's PreEnqueue; checked again after an event that concerns this plugin
 
-An event that comes while a pod is being tried is remembered and asked about when the pod comes back, so none is lost.
-Backoff is 1 s, doubling to 10 s, counted in whole seconds. Facts: Kubernetes 1.36, pkg/scheduler/backend/queue.
+Events during an attempt are kept and checked when the pod is requeued, so none is lost. Backoff is 1 s, doubling to 10
+s, counted in whole seconds. Facts: Kubernetes 1.36, pkg/scheduler/backend/queue.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from controllers.scheduler.state.pod_info import PodInfo
 log = logging.getLogger(__name__)
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(seconds=10)
 _SECOND = timedelta(seconds=1)
-#: Why a pod is where it is, where it was no event; upstream's words, for who counts.
+#: Upstream's labels, in metrics, of moves between queues without an event.
 _NEW, _FAILED, _EARLY = "UnschedulablePodAdd", "ScheduleAttemptFailure", "PopFromBackoffQ"
 _BACKOFF_OVER, _TOO_LONG = "BackoffComplete", "UnschedulableTimeout"
 _UNSCHEDULABLE_CHECK, _UNSCHEDULABLE_LIMIT = timedelta(seconds=30), timedelta(minutes=5)
 
 
 PreEnqueue = Callable[[PodInfo], str | None]
-"""The plugin that keeps a pod out, or None."""
+"""Return the plugin that gates a pod, or None."""
 _Heap = list[tuple[Any, int, QueuedPod]]
 
 
@@ -70,37 +69,36 @@ class SchedulingQueue:
         self._wakeup: asyncio.Future[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_expiry = datetime.max
-        """For whom the timer is set."""
+        """The expiry for which the timer is set."""
         self._check_timer: asyncio.TimerHandle | None = None
 
-    # What is asked of it
-    # ------------------------------------------------------------------------------------------------
+    # Queries and updates
 
     def get(self, uid: str) -> QueuedPod | None:
         return self._pods.get(uid)
 
     @property
     def idle(self) -> bool:
-        """No pod can be tried now and none is being tried."""
+        """Return whether no pod can be tried now and none is being tried."""
         return not self._in_flight and self._top() is None
 
     @property
     def pods(self) -> dict[str, QueuedPod]:
-        """All of them by uid, as they are now."""
+        """Return a copy of all pods by uid."""
         return dict(self._pods)
 
     @property
     def due(self) -> float | None:
-        """When the first of the pods that back off may be tried again, in the loop's time; None where none does."""
+        """Return the loop time at which the first backoff ends; None without one."""
         return None if self._flush_timer is None else self._flush_timer.when()
 
     @property
     def listening(self) -> bool:
-        """Whether an event could concern any pod at all."""
+        """Return whether an event could concern any pod at all."""
         return bool(self._in_flight) or any(self._waiting.values())
 
     def take(self, uid: str) -> QueuedPod | None:
-        """A pod out of its turn, as if it had been woken; None for one that is not here or not let in."""
+        """Pop a given pod out of order; return None if it is missing, in flight or gated."""
         pod = self._pods.get(uid)
         if pod is None or pod.place is Place.IN_FLIGHT:
             return None
@@ -111,7 +109,7 @@ class SchedulingQueue:
         return pod
 
     async def pop(self) -> QueuedPod:
-        """The next pod to try; it is in flight until `done` or `put_back`."""
+        """Pop the next pod. It is in flight until `done` or `put_back`."""
         while (found := self._top()) is None:
             self._wakeup = asyncio.get_running_loop().create_future()
             await self._wakeup
@@ -129,13 +127,13 @@ class SchedulingQueue:
         self._in_flight[pod.info.uid] = self._first_event + len(self._events)
 
     def add(self, info: PodInfo) -> None:
-        """A new pod."""
+        """Add a new pod."""
         if info.uid not in self._pods:
             pod = self._pods[info.uid] = QueuedPod(info, clock.now())
             self._enqueue(pod, _NEW)
 
     def update(self, old: Json, info: PodInfo) -> None:
-        """A pod that is not bound has changed."""
+        """Update a pod that is not bound."""
         pod = self._pods.get(info.uid)
         if pod is None:
             self.add(info)
@@ -150,21 +148,25 @@ class SchedulingQueue:
                 self._move(Event(kind, old, info.pod), (pod,))
 
     def delete(self, uid: str) -> None:
-        """The pod is gone, bound or finished."""
+        """Remove a pod that is deleted, bound or finished."""
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self._leave(pod)
 
     def done(self, uid: str) -> None:
-        """The pod is being bound: it will not come back as rejected."""
+        """End the attempt for a pod that is being bound."""
         self._in_flight.pop(uid, None)
         if not self._in_flight:
             self._first_event += len(self._events)
             self._events.clear()
 
     def put_back(self, pod: QueuedPod, plugins: Iterable[str], *, backoff: bool = False) -> None:
-        """An attempt failed: rejected by plugins, or (none named) by an error. `backoff`: it is tried again after a
-        while, and not before, whatever happens.
+        """Requeue a pod after a failed attempt.
+
+        Args:
+            pod: The pod, which must be in flight.
+            plugins: The plugins that rejected it; none after an error.
+            backoff: Retry after the backoff and not before, whatever happens.
         """
         uid = pod.info.uid
         missed = self._events[max(0, self._in_flight.get(uid, self._first_event) - self._first_event) :]
@@ -189,7 +191,7 @@ class SchedulingQueue:
             self._wait(pod, Place.UNSCHEDULABLE)
 
     def notify(self, event: Event) -> None:
-        """Something happened in the cluster."""
+        """Move the pods that an event of the cluster may make schedulable."""
         self._remember(event)
         if event.only is not None:
             pods = [pod for uid in event.only if (pod := self._pods.get(uid)) is not None]
@@ -199,8 +201,7 @@ class SchedulingQueue:
             if event.kind in hints and (waiting := self._waiting.get(plugin)):
                 self._move(event, list(waiting.values()))
 
-    # The way through it
-    # -------------------------------------------------------------------------------------------------
+    # Moves between queues
 
     def _move(self, event: Event, pods: Iterable[QueuedPod]) -> None:
         for pod in pods:
@@ -213,7 +214,7 @@ class SchedulingQueue:
                     self._requeue(pod, label_of(event))
 
     def _concerns(self, event: Event, pod: QueuedPod) -> bool:
-        """Whether a plugin that the pod waits for wants it to be tried again."""
+        """Return whether the event may make the pod schedulable for a plugin that it waits for."""
         if event.only is not None and pod.info.uid not in event.only:
             return False
         for plugin in pod.plugins:
@@ -229,7 +230,7 @@ class SchedulingQueue:
             self._events.append(event)
 
     def _enqueue(self, pod: QueuedPod, why: str) -> None:
-        """To the active pods, if it is let in."""
+        """Move the pod to the active queue, if PreEnqueue admits it."""
         plugin = self._pre_enqueue(pod.info)
         if plugin is None:
             self._activate(pod, why)
@@ -248,8 +249,8 @@ class SchedulingQueue:
         self._wake()
 
     def _requeue(self, pod: QueuedPod, why: str) -> None:
-        """A rejected pod may be tried again."""
-        # Who can be taken out early must be let in beforehand.
+        """Move a rejected pod to the backoff or active queue."""
+        # The backoff queue may be popped early, so its pods must pass PreEnqueue beforehand.
         if self._backing_off(pod) and (not self._early or self._pre_enqueue(pod.info) is None):
             self._back_off(pod, Place.BACKOFF, why)
         else:
@@ -272,7 +273,7 @@ class SchedulingQueue:
             self._check_timer = self._call_later(_UNSCHEDULABLE_CHECK, self._check)
 
     def _leave(self, pod: QueuedPod) -> None:
-        """Out of wherever it is."""
+        """Remove the pod from its current queue."""
         pod.ticket = 0
         if pod.place in (Place.UNSCHEDULABLE, Place.GATED):
             for plugin in pod.plugins:
@@ -283,7 +284,7 @@ class SchedulingQueue:
             self._trim()
 
     def _trim(self) -> None:
-        """Void entries leave the tops of the heaps of pods that back off; where nothing is left, no timer is."""
+        """Pop outdated entries of the backoff heaps; cancel the timer if both are empty."""
         for heap in (self._backoff, self._errors):
             while heap and heap[0][2].ticket != heap[0][1]:
                 heapq.heappop(heap)
@@ -297,7 +298,7 @@ class SchedulingQueue:
         heapq.heappush(heap, (order, pod.ticket, pod))
 
     def _top(self) -> _Heap | None:
-        """The heap whose first pod is next."""
+        """Return the heap with the next pod."""
         for heap in (self._active, self._backoff) if self._early else (self._active,):
             while heap and heap[0][2].ticket != heap[0][1]:
                 heapq.heappop(heap)
@@ -330,7 +331,7 @@ class SchedulingQueue:
         return self._expiry(pod) >= clock.now().replace(microsecond=0)
 
     def _flush_after(self, expiry: datetime) -> None:
-        """A backoff that ends in a second is over with the next one. No timer is set for the seconds before."""
+        """Set the timer to the second after the expiry, unless it is set earlier."""
         if self._flush_timer is None or expiry < self._flush_expiry:
             if self._flush_timer is not None:
                 self._flush_timer.cancel()
@@ -338,7 +339,7 @@ class SchedulingQueue:
             self._flush_timer = self._call_later(max(expiry + _SECOND - clock.now(), timedelta()), self._flush)
 
     def _flush(self) -> None:
-        """Those whose backoff is over become active; at whole seconds."""
+        """Activate the pods with an ended backoff, at whole seconds."""
         self._flush_timer = None
         for heap in (self._backoff, self._errors):
             while heap:
@@ -360,7 +361,7 @@ class SchedulingQueue:
 
     @clock.purpose(clock.Timer.UPKEEP)
     def _check(self) -> None:
-        """Every 30 seconds: who has waited too long is tried again, whatever happened."""
+        """Requeue pods that were unschedulable for too long, every 30 seconds."""
         self._check_timer = None
         now = clock.now()
         left = False
@@ -376,7 +377,7 @@ class SchedulingQueue:
 
 
 def _answer(hint: Hint, pod: QueuedPod, event: Event) -> bool:
-    """What a hint says; one that fails wakes the pod, so that no defect keeps it waiting."""
+    """Call a hint; a failing hint wakes the pod, so that no defect keeps it waiting."""
     try:
         return hint(pod.info, event)
     except Exception:

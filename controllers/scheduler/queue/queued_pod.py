@@ -1,4 +1,4 @@
-"""A pod that waits to be scheduled: where, and what became of it so far."""
+"""A pod that waits to be scheduled, with its queue and history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 
 
 class Place(Enum):
-    """Where a pod of the queue is."""
+    """The queue that a pod is in."""
 
     ACTIVE = auto()
     BACKOFF = auto()
@@ -42,13 +42,13 @@ class QueuedPod:
         self.place = Place.GATED
         self.attempts = 0
         self.entered: datetime | None = None
-        """When it was first let in."""
+        """The time at which it first became active."""
         self.begun = 0.0
-        """When its last attempt began, by a stopwatch."""
+        """The stopwatch reading at the start of its last attempt."""
         self.rejections = 0
         self.errors = 0
-        """Consecutive ones."""
+        """Consecutive errors."""
         self.plugins: frozenset[str] = frozenset()
-        """Who rejected it, or keeps it gated."""
+        """The plugins that rejected or gated it."""
         self.ticket = 0
-        """Its entry in a heap; older entries are void."""
+        """Its current entry in a heap; older entries are void."""

@@ -1,1 +1,1 @@
-"""The cluster as the scheduler knows it: nodes, pods, budgets, kept by watch events."""
+"""The scheduler's cached state of the cluster, updated by watch events: nodes, pods, budgets."""

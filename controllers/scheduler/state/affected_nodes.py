@@ -1,7 +1,7 @@
-"""Which nodes a change concerns, so that what is known of the others stays valid.
+"""The nodes affected by changes, so that cached results for the others stay valid.
 
-A log names nodes in the order in which something about them changed; None stands for all of them. Readers remember how
-far they have read. Devices concern the nodes that can reach their pool: one, if every slice of the pool belongs to it.
+A log has the names of changed nodes in order; None stands for all nodes. Each reader keeps its position. A change of
+devices affects the nodes that can reach their pool: one node, if every slice of the pool belongs to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LIMIT = 20_000
 
 
 class TouchLog:
-    """Names of nodes, the newest last."""
+    """Names of changed nodes, the newest last."""
 
     def __init__(self) -> None:
         self._names: list[str | None] = []
@@ -35,14 +35,14 @@ class TouchLog:
             self._start += cut
 
     def since(self, position: int) -> Iterable[str | None]:
-        """What was touched after a position; all nodes if that is too long ago."""
+        """Return the nodes changed since a position; all nodes (None) if the log no longer reaches back."""
         if position < self._start:
             return (None,)
         return self._names[position - self._start :]
 
 
 class DeviceReach:
-    """Follows slices and allocations; `log` says for which nodes the devices are not as they were."""
+    """A tracker of slices and allocations; `log` has the nodes with changed devices."""
 
     def __init__(self, allocated: Allocated) -> None:
         self.log = TouchLog()
@@ -52,11 +52,11 @@ class DeviceReach:
         self._pools: dict[Pool, Counter[str | None]] = {}
 
     def set_slice(self, item: Json) -> None:
-        """A slice was added or changed."""
+        """Add or update a slice."""
         self.remove_slice(item["metadata"]["name"])
         spec = item["spec"]
         pool = (spec["driver"], spec["pool"]["name"])
-        # Counters concern every node, whatever the slice says.
+        # Shared counters affect every node, whatever the slice's node.
         node = None if spec.get("sharedCounters") else spec.get("nodeName") or None
         self._slices[item["metadata"]["name"]] = (pool, node)
         self._pools.setdefault(pool, Counter())[node] += 1
@@ -76,11 +76,11 @@ class DeviceReach:
             del self._pools[pool]
 
     def touch_all(self) -> None:
-        """Something that holds for all nodes changed (a class)."""
+        """Log a change for all nodes (a class)."""
         self.log.touch(None)
 
     def sync(self) -> None:
-        """Takes in what was allocated and freed since the last time."""
+        """Log the nodes of allocations and deallocations since the last call."""
         allocated = self._allocated
         position = allocated.position
         if position == self._read:

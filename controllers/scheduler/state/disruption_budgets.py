@@ -1,4 +1,4 @@
-"""Disruption budgets as preemption counts them: who could end without violating one, the earlier ones gone."""
+"""Disruption budgets for preemption: victims are checked one after the other, with the earlier ones counted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from controllers.scheduler.state.pod_info import PodInfo
 
 
 class Budgets:
-    """What each budget still allows; asking for a pod uses it up."""
+    """The disruptions that each budget still allows; each check uses one up."""
 
     def __init__(self, budgets: Iterable[Json]) -> None:
         self._budgets = [(budget, from_object(budget["spec"].get("selector"))) for budget in budgets]
         self._left = [(budget.get("status") or {}).get("disruptionsAllowed", 0) for budget, _ in self._budgets]
 
     def violated_by(self, pod: PodInfo) -> Iterator[str]:
-        """The budgets that the end of the pod violates. Who stops at the first leaves the later ones as they are."""
+        """Yield the budgets that the pod's eviction violates. Stopping early leaves the later budgets unchanged."""
         for position, (budget, selector) in enumerate(self._budgets) if pod.labels else ():
             metadata = budget["metadata"]
             if metadata["namespace"] != pod.namespace or selector.empty or not selector.matches(pod.labels):

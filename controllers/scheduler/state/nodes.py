@@ -1,7 +1,7 @@
-"""Nodes with what runs on them, kept by events; pods that are about to be bound count already (assumed).
+"""Nodes and the pods on them, updated by events; pods that are about to be bound count already (assumed).
 
-Every change of a node is logged, so that what is known about the others can be kept. A node's order in the list is
-round-robin over zones, within a zone in order of addition, as upstream's snapshot has it.
+Every change of a node is logged, so that cached results for the other nodes stay valid. The list of nodes is
+round-robin over zones, and in order of addition within a zone, as in upstream's snapshot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wire's word for every address
 
 
 class NodeInfo:
-    """One node. `node` is None while only pods are known of it."""
+    """One node. `node` is None while only pods of it are known."""
 
     __slots__ = (
         "_ports", "allocatable", "assumed_cpu", "assumed_memory", "cpu", "images", "labels", "max_pods",
@@ -92,7 +92,7 @@ class NodeInfo:
                 self._ports.pop(port, None)
 
     def conflicts(self, ports: tuple[Port, ...]) -> bool:
-        """Whether a host port is taken; the address 0.0.0.0 stands for all."""
+        """Return whether a host port is in use; the address 0.0.0.0 overlaps with all."""
         if not self._ports:
             return False
         for address, protocol, port in ports:
@@ -103,7 +103,7 @@ class NodeInfo:
         return False
 
     def copy(self) -> NodeInfo:
-        """A copy whose pods can be taken away to see what then."""
+        """Return a copy, from which pods can be removed in a simulation."""
         other = NodeInfo(self.name)
         if self.node is not None:
             other.set_node(self.node)
@@ -128,18 +128,18 @@ class Cache:
         """Nodes that run a pod with any inter-pod term."""
         self.with_anti_affinity: dict[str, NodeInfo] = {}
         self.image_nodes: dict[str, int] = {}
-        """How many nodes have an image."""
+        """The number of nodes with an image."""
         self.image_sizes: dict[str, int] = {}
-        """Its size in bytes, as the first of these nodes reported it."""
+        """The size of an image in bytes, as the first of these nodes reported it."""
         self.log = TouchLog()
-        """Which nodes changed."""
+        """The changed nodes."""
         self._placed: dict[str, _Placed] = {}
         self._hidden: set[str] = set()
         self._order: list[NodeInfo] | None = None
         self._positions: dict[str, int] = {}
 
     def list(self) -> list[NodeInfo]:
-        """The nodes in the order in which they are tried. Not to be changed."""
+        """Return the nodes in the order of evaluation. Callers must not change the list."""
         if self._order is None:
             zones: dict[str, list[NodeInfo]] = {}
             for info in self.nodes.values():
@@ -151,11 +151,11 @@ class Cache:
         return self._order
 
     def position(self, name: str) -> int | None:
-        """The place of a node in the list that was asked for last."""
+        """Return the index of a node in the last list that `list` returned."""
         return self._positions.get(name)
 
     def set_node(self, node: Json) -> None:
-        """A node was added or changed."""
+        """Add or update a node."""
         name = node["metadata"]["name"]
         info = self.nodes.get(name) or self._make(name)
         zone, known = info.zone, info.node is not None
@@ -182,16 +182,16 @@ class Cache:
         return placed is not None and placed.assumed
 
     def assume(self, info: PodInfo, node: str) -> None:
-        """The pod is going to be bound to the node."""
+        """Add a pod that is about to be bound to the node."""
         self._place(info, node, assumed=True)
 
     def forget(self, uid: str) -> None:
-        """The pod will not be bound after all."""
+        """Remove a pod that will not be bound after all."""
         if self.is_assumed(uid):
             self._take(uid)
 
     def set_pod(self, info: PodInfo, node: str) -> None:
-        """A bound pod was added or changed; confirms an assumed one."""
+        """Add or update a bound pod; confirm an assumed one."""
         self._place(info, node, assumed=False)
 
     def remove_pod(self, uid: str) -> None:
@@ -199,7 +199,7 @@ class Cache:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many pods are on nodes, and how many of these are only about to be bound."""
+        """Return the number of pods on nodes, and how many of them are assumed."""
         return len(self._placed), sum(placed.assumed for placed in self._placed.values())
 
     def node_of(self, uid: str) -> str | None:
@@ -210,14 +210,14 @@ class Cache:
         return (placed.info for uid, placed in self._placed.items() if uid not in self._hidden)
 
     def hide(self, uid: str) -> None:
-        """The pod does not count on its node, to see what would be without it; until `show`."""
+        """Remove a pod from its node in a simulation, until `unhide`."""
         placed = self._placed.get(uid)
         if placed is not None and uid not in self._hidden:
             self._withdraw(placed)
         self._hidden.add(uid)
 
     def show(self, uid: str) -> None:
-        """It counts again, if it is still there."""
+        """Add a hidden pod again, if it still exists."""
         placed = self._placed.get(uid)
         if placed is not None and uid in self._hidden:
             self._put(placed)
@@ -226,7 +226,7 @@ class Cache:
     def _place(self, info: PodInfo, node: str, assumed: bool) -> None:
         before = self._placed.get(info.uid)
         if before is not None and not assumed and before.node == node:
-            # Confirmed, or its status is another one: what counts on the node is mostly as before.
+            # The pod is confirmed or its status changed: mostly its resources stay the same.
             self._placed[info.uid] = _Placed(info, node, assumed=False)
             if info.uid in self._hidden:
                 return
@@ -287,33 +287,34 @@ class Cache:
 
 
 class Nominator:
-    """Pods that others were removed for, by node: they count there for pods of no higher priority."""
+    """Nominated pods by node: they count there for pods of no higher priority."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, dict[str, PodInfo]] = {}
         self._nodes: dict[str, str] = {}
 
     def add(self, pod: PodInfo, node: str) -> None:
-        """The pod waits for a node ("": for none)."""
+        """Nominate the pod to a node; "" removes the nomination."""
         self.remove(pod.uid)
         if node:
             self.waiting.setdefault(node, {})[pod.uid] = pod
             self._nodes[pod.uid] = node
 
     def node_of(self, pod: PodInfo) -> str:
-        """The node that the pod waits for, "" for none. Its status says so only once that has been written and read
-        again, and those that were removed for it may be gone before.
+        """Return the node that the pod is nominated to, "" for none.
+
+        The pod's status has it only after a write and a watch event. Its victims may be gone before.
         """
         known = self._nodes.get(pod.uid) if self._nodes else None
         return known or (pod.pod.get("status") or {}).get("nominatedNodeName") or ""
 
     def before(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """Those that wait for a node and are not less important than a pod."""
+        """Return the pods nominated to the node that have at least the pod's priority."""
         others = self.waiting.get(node) if self.waiting else None
         return [p for p in others.values() if p.uid != pod.uid and p.priority >= pod.priority] if others else []
 
     def remove(self, uid: str) -> None:
-        """The pod waits for no node any more."""
+        """Remove the pod's nomination."""
         node = self._nodes.pop(uid, None)
         if node is not None:
             del self.waiting[node][uid]

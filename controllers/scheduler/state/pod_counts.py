@@ -1,4 +1,4 @@
-"""How many pods on each node a selector selects, kept until a node changes: pods of one workload ask the same."""
+"""The number of selected pods per node, cached until a node changes: pods of one workload share their selectors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 from apiserver.api.selectors.selectors import LabelSelector
 from controllers.scheduler.state.nodes import Cache, NodeInfo
 
-#: Selectors that are remembered.
+#: The maximum number of cached selectors.
 _SELECTORS: Final = 64
 _Key = tuple[object, ...]
 
 
 class _Known:
-    """The counts of one selector; those of `stale` nodes are to be made again."""
+    """The counts of one selector; the counts of `stale` nodes are outdated."""
 
     __slots__ = ("counts", "stale")
 
@@ -25,14 +25,14 @@ class _Known:
 
 
 class PodCounts:
-    """Counts of a cache's pods. Pods that are being deleted do not count."""
+    """Counts of the cached pods. Pods that are being deleted do not count."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache, self._read = cache, cache.log.position
         self._known: OrderedDict[_Key, _Known] = OrderedDict()
 
     def of(self, selector: LabelSelector, namespace: str) -> Mapping[str, int]:
-        """Selected pods of a namespace by the names of nodes; a node that has none may be left out."""
+        """Return the number of selected pods in a namespace by node; nodes without any may be missing."""
         if selector.empty:
             return {}
         self._sync()
@@ -63,7 +63,7 @@ class PodCounts:
 
 
 def selected(node: NodeInfo, selector: LabelSelector, namespace: str) -> int:
-    """The pods of a namespace on a node that a selector selects."""
+    """Return the number of selected pods of a namespace on a node."""
     return sum(
         1
         for other in node.pods.values()

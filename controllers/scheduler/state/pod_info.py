@@ -1,4 +1,4 @@
-"""A pod as the scheduler sees it: what is asked again and again, parsed once."""
+"""A pod with its parsed fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Port = tuple[str, str, int]
 
 
 class PodInfo:
-    """One version of a pod. `counts`: which of the things count that have feature gates."""
+    """One version of a pod. `counts` decides which gated resources count."""
 
     def __init__(self, pod: Json, counts: Counts = EVERYTHING) -> None:
         metadata = pod["metadata"]
@@ -33,12 +33,12 @@ class PodInfo:
 
     @cached_property
     def requests(self) -> Amounts:
-        """What it asks for, zeros left out."""
+        """Return the resource requests without zeros."""
         return {name: value for name, value in pod_requests(self.pod, counts=self.counts).items() if value}
 
     @cached_property
     def assumed_requests(self) -> tuple[int, int]:
-        """Cpu and memory with the defaults that scoring assumes."""
+        """Return cpu and memory requests with the defaults that scoring assumes."""
         requests = pod_requests(self.pod, ASSUMED, self.counts)
         return requests.get("cpu", 0), requests.get("memory", 0)
 
@@ -48,7 +48,7 @@ class PodInfo:
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
-        """The host ports it uses."""
+        """Return the host ports."""
         found = []
         init = (c for c in self.spec.get("initContainers") or () if c.get("restartPolicy") == "Always")
         for container in (*self.spec["containers"], *init):
@@ -59,7 +59,7 @@ class PodInfo:
 
     @cached_property
     def images(self) -> tuple[str, ...]:
-        """Images by their full names, in the order in which they are scored."""
+        """Return the full names of the images, in the order of scoring."""
         spec = self.spec
         names = [c.get("image", "") for c in (*(spec.get("initContainers") or ()), *spec["containers"])]
         names += [v["image"].get("reference", "") for v in spec.get("volumes") or () if v.get("image")]
@@ -71,14 +71,14 @@ class PodInfo:
 
     @cached_property
     def preferred_nodes(self) -> PreferredTerms | None:
-        """Preferred node affinity. Raises InvalidNodeSelector."""
+        """Return the preferred node affinity. Raise InvalidNodeSelector."""
         affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
         terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution")
         return PreferredTerms.parse(terms) if terms else None
 
     @cached_property
     def named_nodes(self) -> frozenset[str] | None:
-        """The nodes that required node affinity names, if every term of it names some."""
+        """Return the nodes named by required node affinity, if every term of it names some."""
         affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
         if not required or not required.get("nodeSelectorTerms"):
@@ -118,11 +118,11 @@ class PodInfo:
 
     @cached_property
     def volume_claims(self) -> tuple[tuple[str, bool], ...]:
-        """Names of the claims of its volumes, and whether the claim is made for the pod."""
+        """Return the names of the volumes' claims and whether each claim is generated for the pod."""
         return tuple(pod_claims(self.pod))
 
     def counts_as(self, other: PodInfo) -> bool:
-        """Whether nodes and other pods see no difference between two states of a pod."""
+        """Return whether two versions of a pod count equally for nodes and other pods."""
         ending = ("deletionTimestamp" in each.pod["metadata"] for each in (self, other))
         return self.requests == other.requests and self.labels == other.labels and len(set(ending)) == 1
 

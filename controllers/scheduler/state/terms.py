@@ -1,4 +1,4 @@
-"""Taints and inter-pod terms: parsed once per pod, asked for every node or pod."""
+"""Taints and inter-pod terms, parsed once per pod."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _BLOCKING = ("NoSchedule", "NoExecute")
 
 
 def blocking(taints: Iterable[Json]) -> tuple[Json, ...]:
-    """The taints that keep a pod off a node."""
+    """Return the taints that keep a pod off a node."""
     return tuple(taint for taint in taints if taint.get("effect") in _BLOCKING)
 
 
 def preferring(taints: Iterable[Json]) -> tuple[Json, ...]:
-    """The taints that only count against a node."""
+    """Return the taints that only lower a node's score."""
     return tuple(taint for taint in taints if taint.get("effect") == "PreferNoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One pod affinity term: pods of some namespaces with some labels, counted by a label of their nodes."""
+    """One pod affinity term: pods by namespace and labels, counted by a label of their nodes."""
 
     topology_key: str
     selector: LabelSelector
@@ -32,7 +32,7 @@ class Term:
     weight: int = 0
 
     def matches(self, pod: Json, namespace_labels: Mapping[str, str] | None) -> bool:
-        """Whether a pod (of a namespace with these labels) is meant."""
+        """Return whether the term selects a pod in a namespace with these labels."""
         metadata = pod["metadata"]
         if metadata["namespace"] not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
@@ -40,7 +40,7 @@ class Term:
 
 
 def parse_terms(pod: Json, field: str, preferred: bool) -> tuple[Term, ...]:
-    """The terms of `podAffinity` or `podAntiAffinity`. Raises SelectorError."""
+    """Parse the terms of `podAffinity` or `podAntiAffinity`. Raise SelectorError."""
     affinity = (pod["spec"].get("affinity") or {}).get(field) or {}
     name = f"{'preferred' if preferred else 'required'}DuringSchedulingIgnoredDuringExecution"
     terms = []

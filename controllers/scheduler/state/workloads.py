@@ -1,4 +1,4 @@
-"""What other objects say of pods: which belong together, and how many of them may be disrupted."""
+"""Objects about pods: services, controllers, disruption budgets."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ from controllers.runtime.kinds import (
 )
 from controllers.scheduler.state.pod_info import PodInfo
 
-#: Selectors that are remembered.
+Json = dict[str, Any]
+#: The maximum number of cached selectors.
 _SELECTORS: Final = 256
 
 
 class Workloads:
-    """Services, the controllers of pods that spreading knows, and disruption budgets."""
+    """Services, the controllers that pod spreading considers, and disruption budgets."""
 
     def __init__(self, informers: Informers) -> None:
         self._services, self._budgets = informers.of(SERVICES), informers.of(DISRUPTION_BUDGETS)
         kinds = (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
         self._controllers = {(kind.api_version, kind.kind): informers.of(kind) for kind in kinds}
-        #: By the text of what they were made of: pods of one workload ask the same.
+        #: Selectors by the JSON of their sources: pods of one workload share them.
         self._selectors: dict[bytes, LabelSelector | None] = {}
         self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
 
     async def wait_read(self) -> None:
-        """Until the collections have been read, but for those that the server does not serve."""
+        """Wait until the collections have synced or are known not to be served."""
         for informer in (self._services, self._budgets, *self._controllers.values()):
             await informer.wait_answered()
 
     def selector_of(self, pod: PodInfo) -> LabelSelector | None:
-        """What selects the pods that belong together with this one: the services that select it, and its controller.
-        None where nothing does.
+        """Return the selector for the pods that belong together with this one; None without one.
+
+        It combines the services that select the pod and its controller.
         """
         labels = pod.labels
         wanted: dict[str, str] = {}
@@ -60,7 +62,7 @@ class Workloads:
         return self._selectors[text]
 
     def _controller_selector(self, pod: PodInfo) -> tuple[str, Json]:
-        """Kind and selector of the object that controls the pod: plain labels for a ReplicationController."""
+        """Return kind and selector of the pod's controller; a ReplicationController has plain labels."""
         owner = controller_of(pod.pod)
         informer = self._controllers.get((owner["apiVersion"], owner["kind"])) if owner is not None else None
         if owner is None or informer is None:
@@ -73,7 +75,7 @@ class Workloads:
 
 
 def _together(kind: str, wanted: dict[str, str], selector: Json) -> LabelSelector | None:
-    """The labels that services want and the selector of a controller as one."""
+    """Combine the labels of services and the selector of a controller."""
     if kind == "ReplicationController":
         return from_labels({**wanted, **selector}) if wanted or selector else None
     found = from_labels(wanted).requirements

@@ -1,9 +1,9 @@
-"""VolumeBinding: a node has to reach the volumes of a pod, and claims that wait for their consumer get theirs with it.
+"""VolumeBinding: a node must reach the pod's volumes, and waiting claims get volumes with the node.
 
     PreFilter   the claims exist; those that do not wait are bound
     Filter      bound volumes reach the node; each waiting claim finds a volume that does, or can be provisioned there
-    Reserve     what was found is taken, in memory
-    PreBind     volumes and claims are written; then the binder and the provisioner have until the time-out
+    Reserve     assumes the chosen volumes, in memory
+    PreBind     writes volumes and claims, then waits for the binder and the provisioner until the timeout
 
 Facts: Kubernetes 1.36, plugin volumebinding.
 """
@@ -45,7 +45,8 @@ from controllers.volumes import (
     waits,
 )
 
-#: Writes what was chosen before a pod is bound to a node.
+Json = dict[str, Any]
+#: Writes the chosen volumes before a pod is bound to a node.
 PreBind = Callable[[PodInfo, Any, str], Awaitable[None]]
 NAME: Final = "VolumeBinding"
 OUT_OF_REACH = Rejection(NAME, ("node(s) didn't match PersistentVolume's node affinity",))
@@ -57,26 +58,26 @@ UNBOUND = Rejection(NAME, ("pod has unbound immediate PersistentVolumeClaims",))
 
 @dataclass(slots=True)
 class Found:
-    """What the pod's waiting claims get on one node."""
+    """The volumes for the pod's waiting claims on one node."""
 
     bindings: list[tuple[Json, Json]] = field(default_factory=list)
     """Volumes with their claims."""
     provisions: list[Json] = field(default_factory=list)
-    """Claims whose volumes are to be made."""
+    """Claims whose volumes are to be provisioned."""
     rooms: dict[str, int] = field(default_factory=dict)
-    """Of those for whose class there is a limit: the bytes that there are, by the key of the claim."""
+    """The available bytes by claim key, for classes with limited capacity."""
 
 
 @dataclass(slots=True)
 class VolumeState:
-    """One attempt for one pod with claims on volumes."""
+    """One attempt for one pod with volume claims."""
 
     bound: list[Json] = field(default_factory=list)
     waiting: list[Json] = field(default_factory=list)
     found: dict[str, Found] = field(default_factory=dict)
     """By node."""
     chosen: Found | None = None
-    """That of the node, since Reserve; None: there is nothing to do."""
+    """The volumes for the chosen node, since Reserve; None: nothing to do."""
 
 
 class VolumeBinding:
@@ -86,7 +87,7 @@ class VolumeBinding:
         self._volumes, self._attributes = volumes, attributes
 
     def prefilter(self, pod: PodInfo) -> VolumeState | Rejection | Skip:
-        """Raises PluginError."""
+        """Run PreFilter. Raise PluginError."""
         if not pod.volume_claims:
             return SKIP
         state, unbound = VolumeState(), False
@@ -100,7 +101,7 @@ class VolumeBinding:
                 state.waiting.append(claim)
             else:
                 unbound = True
-        # Small claims first, so that each gets the smallest volume that fits.
+        # Small claims first, so that each gets the smallest sufficient volume.
         state.waiting.sort(key=_Size)
         return UNBOUND if unbound else state
 
@@ -111,7 +112,7 @@ class VolumeBinding:
             raise PluginError(str(error)) from error
 
     def rejection(self, _: PodInfo, state: VolumeState, node: NodeInfo) -> Rejection | None:
-        """Filter. Raises PluginError."""
+        """Run Filter. Raise PluginError."""
         raw = node.node or {}
         refused = self._bound_elsewhere(state, raw)
         found = Found()
@@ -131,7 +132,7 @@ class VolumeBinding:
         return None
 
     def _provide(self, state: VolumeState, raw: Json, node: NodeInfo, found: Found) -> Rejection | None:
-        """Volumes for the claims that wait."""
+        """Find or provision volumes for the waiting claims."""
         to_make, taken = [], set[str]()
         selected = [(annotations_of(claim).get(SELECTED_NODE), claim) for claim in state.waiting]
         if any(name not in (None, node.name) for name, _ in selected):
@@ -182,7 +183,7 @@ class VolumeBinding:
         return NO_SPACE
 
     def reserve(self, pod: PodInfo, state: VolumeState, node: NodeInfo) -> None:
-        """Takes what was found for the node."""
+        """Assume the volumes and claims for the node."""
         if not state.waiting:
             return
         found = state.found[node.name]
@@ -198,7 +199,7 @@ class VolumeBinding:
         state.chosen = Found(bindings, provisions)
 
     def unreserve(self, state: VolumeState) -> None:
-        """Gives it back."""
+        """Restore the assumed volumes and claims."""
         if state.chosen is not None:
             for volume, _ in state.chosen.bindings:
                 self._volumes.volumes.restore(volume)
@@ -207,7 +208,7 @@ class VolumeBinding:
 
 
 class _Size:
-    """Sorts claims by what they ask for."""
+    """The sort key of claims by requested size."""
 
     def __init__(self, claim: Json) -> None:
         self._size = requested(claim)
@@ -223,7 +224,7 @@ def _missing(name: str, made_for_pod: bool) -> str:
 
 
 def _unusable(pod: PodInfo, claim: Json, made_for_pod: bool) -> str:
-    """Why a claim cannot be used; "" if it can."""
+    """Return the reason why a claim cannot be used; "" if it can."""
     metadata = claim["metadata"]
     if (claim.get("status") or {}).get("phase") == "Lost":
         volume = claim["spec"].get("volumeName", "")
@@ -234,7 +235,7 @@ def _unusable(pod: PodInfo, claim: Json, made_for_pod: bool) -> str:
 
 
 def volume_reaches(volume: Json, node: Json) -> bool:
-    """Whether the node affinity of a volume lets it be used on the node."""
+    """Return whether the node affinity of a volume allows the node."""
     try:
         return reaches(volume, node)
     except InvalidNodeSelector:
@@ -242,7 +243,7 @@ def volume_reaches(volume: Json, node: Json) -> bool:
 
 
 def room(capacity: Json) -> Quantity | None:
-    """How large a volume may be; None where that is not known."""
+    """Return the maximum size of a volume; None if unknown."""
     said = capacity.get("maximumVolumeSize") or capacity.get("capacity")
     return Quantity.parse(said) if said is not None else None
 
@@ -258,8 +259,12 @@ def _has_access(capacity: Json, node: NodeInfo) -> bool:
 
 
 def volume_binding(decisions: VolumeBinding, pre_bind: PreBind | None = None, shape: Shape = ()) -> Plugin:
-    """The plugin; without `pre_bind` it decides and writes nothing. `shape`: how nodes are scored by the room that they
-    have for volumes; () for not at all.
+    """Build the plugin; without `pre_bind` it only decides.
+
+    Args:
+        decisions: The plugin's decisions.
+        pre_bind: Writes the chosen volumes before the binding.
+        shape: Scores by the used share of storage capacity; () disables them.
     """
 
     async def unreserve(_: PodInfo, state: VolumeState) -> None:
@@ -282,8 +287,9 @@ def volume_binding(decisions: VolumeBinding, pre_bind: PreBind | None = None, sh
 
 
 def room_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], int]:
-    """What the shape says of how much of the room for volumes of a class the claims would take: the mean of all
-    classes, of volumes that there are or, where none is bound, of those to be made (gate StorageCapacityScoring).
+    """Return a function that scores the used share of storage capacity (gate StorageCapacityScoring).
+
+    It is the mean over storage classes, for existing volumes or, if none is bound, for those to provision.
     """
 
     def score(_: PodInfo, state: VolumeState, node: NodeInfo) -> int:
@@ -329,7 +335,7 @@ def _counts_no_more(_: PodInfo, event: Event) -> bool:
 
 
 def _migrates_others(_: PodInfo, event: Event) -> bool:
-    """Which volumes of the tree are CSI's on the node."""
+    """Return whether the node's set of migrated in-tree plugins changed."""
     old, new = ((each or {}).get("metadata", {}).get("annotations") or {} for each in (event.old, event.new))
     return bool(old.get(_MIGRATED) != new.get(_MIGRATED))
 

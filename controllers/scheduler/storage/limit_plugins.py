@@ -1,8 +1,9 @@
-"""Volumes that keep pods off nodes: VolumeRestrictions (disks and claims of one user), NodeVolumeLimits (how many a
-driver can attach) and VolumeZone (labels of volumes).
+"""Plugins about volumes: VolumeRestrictions, NodeVolumeLimits and VolumeZone.
 
-What a claim is bound to is looked up anew in every attempt: nothing is remembered. Volumes of kinds that CSI drivers
-took over count as what they are. Facts: Kubernetes 1.36, plugins volumerestrictions, nodevolumelimits, volumezone.
+VolumeRestrictions rejects disks and claims in use, NodeVolumeLimits rejects nodes with too many volumes of a driver,
+and VolumeZone compares the labels of volumes. The binding of a claim is looked up again in every attempt: nothing is
+cached. Volumes of in-tree kinds that CSI drivers replaced keep their kind. Facts: Kubernetes 1.36, plugins
+volumerestrictions, nodevolumelimits, volumezone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ READS_VOLUMES: Final = Reads(node=(node_field("metadata", "labels"),), elsewhere
 
 
 def names_claim(pod: PodInfo, event: Event) -> bool:
-    """Whether the event is about a claim of one of the pod's volumes."""
+    """Return whether the event is about a claim of one of the pod's volumes."""
     new = event.new
     if new is None or new["metadata"]["namespace"] != pod.namespace:
         return False
@@ -47,14 +48,14 @@ ONE_POD_ONLY = Rejection(RESTRICTIONS, (_IN_USE,), Code.UNSCHEDULABLE)
 
 @dataclass(slots=True)
 class Exclusive:
-    """What of a pod nobody else may use at the same time."""
+    """The pod's disks and claims that no other pod may use at the same time."""
 
     disks: list[Json]
     claims: frozenset[str]
-    """Those for one pod alone (ReadWriteOncePod)."""
+    """Claims for a single pod (ReadWriteOncePod)."""
     namespace: str
     users: int = 0
-    """How often pods with a node use them."""
+    """The number of uses by pods with a node."""
 
 
 _DISKS: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
@@ -65,7 +66,7 @@ def _disks(pod: Json) -> list[Json]:
 
 
 def _same_disk(one: Json, other: Json) -> bool:
-    """Whether two volumes are one disk that cannot be used twice: some may, where all only read."""
+    """Return whether two volumes are one disk that cannot be used twice; some can if both are read-only."""
     for kind in _DISKS:
         left, right = one.get(kind), other.get(kind)
         if not left or not right or not _is_same(kind, left, right):
@@ -84,7 +85,7 @@ def _is_same(kind: str, left: Json, right: Json) -> bool:
 
 
 def volume_restrictions(cache: Cache, volumes: VolumeCache) -> Plugin:
-    """The plugin."""
+    """Build the plugin."""
 
     def pre_filter(pod: PodInfo) -> Exclusive | Rejection | Skip:
         if not pod.spec.get("volumes"):
@@ -152,7 +153,7 @@ TOO_MANY = Rejection(LIMITS, ("node(s) exceed max volume count",), Code.UNSCHEDU
 
 
 def node_volume_limits(volumes: VolumeCache, *, needs_driver: bool) -> Plugin:
-    """The plugin; `needs_driver`: drivers may say that pods stay off nodes without them (gate VolumeLimitScaling)."""
+    """Build the plugin; `needs_driver`: drivers may exclude nodes without them (gate VolumeLimitScaling)."""
 
     def refused(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
         new: dict[tuple[str, str], str] = {}
@@ -183,9 +184,7 @@ def node_volume_limits(volumes: VolumeCache, *, needs_driver: bool) -> Plugin:
 
 
 def _attachable(volumes: VolumeCache, pod: PodInfo, found: dict[tuple[str, str], str]) -> str | None:
-    """Adds the volumes of a pod that drivers attach, by driver and handle, to those found. Says why a claim cannot be
-    looked at.
-    """
+    """Add the pod's attachable volumes to `volumes_by_handle`; return the problem with a claim."""
     for name, made_for_pod in pod.volume_claims:
         claim = volumes.claims.get(f"{pod.namespace}/{name}")
         if claim is None:
@@ -199,7 +198,7 @@ def _attachable(volumes: VolumeCache, pod: PodInfo, found: dict[tuple[str, str],
 
 
 def _driver_of(volumes: VolumeCache, claim: Json) -> tuple[str, str]:
-    """Driver and handle of a claim's volume; before there is one, of the one to come."""
+    """Return driver and handle of a claim's volume; without a volume, those of the one to provision."""
     volume = volumes.volumes.get(claim["spec"].get("volumeName") or "")
     if volume is not None:
         source = volume["spec"].get("csi") or {}
@@ -212,7 +211,7 @@ def _driver_of(volumes: VolumeCache, claim: Json) -> tuple[str, str]:
 
 
 def _limits(csi_node: Json | None) -> dict[str, int]:
-    """How many volumes of each driver a node can attach, where that is limited."""
+    """Return the maximum number of volumes by driver on a node, where limited."""
     drivers = csi_node["spec"].get("drivers") or () if csi_node is not None else ()
     counts = ((driver["name"], (driver.get("allocatable") or {}).get("count")) for driver in drivers)
     return {name: count for name, count in counts if count is not None}
@@ -224,10 +223,10 @@ def _exceeds(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], st
 
 
 def _counted(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], str]) -> tuple[list[str], list[str]]:
-    """The drivers of the volumes that are attached to a node, or going to be, and of those that would come."""
+    """Return the drivers of the volumes attached to a node, including pending ones, and those of the new volumes."""
     attached: dict[tuple[str, str], str] = {}
     for other in node.pods.values():
-        # What cannot be looked up is nobody's volume.
+        # Volumes that cannot be looked up do not count.
         for name, _ in other.volume_claims:
             claim = volumes.claims.get(f"{other.namespace}/{name}")
             driver, handle = _driver_of(volumes, claim) if claim is not None else ("", "")
@@ -244,7 +243,7 @@ def _counted(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], st
 
 
 def attach_counts(volumes: VolumeCache, pod: PodInfo, node: NodeInfo) -> dict[str, tuple[int, int, int | None]]:
-    """By driver of the pod's volumes: how many the node has, how many would come, and how many there can be."""
+    """Return by driver of the pod's volumes: the used, the additional and the maximum number on the node."""
     new: dict[tuple[str, str], str] = {}
     _attachable(volumes, pod, new)
     used, more = _counted(volumes, node, new)
@@ -285,7 +284,7 @@ _ZONES: Final = {
 
 
 def zones_of(volume: Json) -> list[tuple[str, frozenset[str]]]:
-    """The labels of a volume that say where it is, with their values."""
+    """Return the zone and region labels of a volume with their values."""
     labels = volume["metadata"].get("labels") or {}
     found = []
     for label in _ZONES:
@@ -296,7 +295,7 @@ def zones_of(volume: Json) -> list[tuple[str, frozenset[str]]]:
 
 
 def volume_zone(volumes: VolumeCache) -> Plugin:
-    """The plugin."""
+    """Build the plugin."""
     hints: Hints = {
         ClusterEvent.STORAGE_CLASS_ADD: lambda _, event: (event.new or {}).get("volumeBindingMode") == WAITS,
         ClusterEvent.NODE_ADD: None,
@@ -323,7 +322,7 @@ def _zones(volumes: VolumeCache) -> Callable[[PodInfo], Any]:
 
 
 def _add_zones(volumes: VolumeCache, pod: PodInfo, name: str, found: list[tuple[str, frozenset[str]]]) -> Iterator[str]:
-    """Adds where the claim's volume is, or says why that is not known."""
+    """Add the zones of the claim's volume, or yield the reason why they are unknown."""
     claim = volumes.claims.get(f"{pod.namespace}/{name}")
     if claim is None:
         yield not_found(name)
@@ -351,7 +350,7 @@ def _add_zones(volumes: VolumeCache, pod: PodInfo, name: str, found: list[tuple[
 def _in_other_zone(_: PodInfo, zones: list[tuple[str, frozenset[str]]], node: NodeInfo) -> Rejection | None:
     labels = node.labels
     if not any(label in labels for label in _ZONES):
-        # A cluster of one zone whose nodes do not say so.
+        # The nodes of a cluster with one zone may have no labels for it.
         return None
     return None if all(labels.get(key, labels.get(_ZONES[key])) in values for key, values in zones) else OTHER_ZONE
 

@@ -1,4 +1,4 @@
-"""What VolumeBinding writes before the binding: volumes for claims, claims for provisioners; then it waits for both."""
+"""The writes of VolumeBinding before the binding: volumes and claims; then it waits for their binding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BIND_TIMEOUT: Final = timedelta(seconds=600)
 
 
 class VolumeWriter:
-    """The writes of one scheduler. `pods` and `nodes` say what there still is, by key."""
+    """The writes of one scheduler. `pods` and `nodes` return existing objects by key."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class VolumeWriter:
         self._pods, self._nodes = pods, nodes
 
     async def pre_bind(self, pod: PodInfo, state: VolumeState, node: str) -> None:
-        """Writes what was chosen and waits until all of it is bound. Raises PluginError."""
+        """Write the chosen volumes and claims and wait until all are bound. Raise PluginError."""
         chosen = state.chosen
         if chosen is None:
             return
@@ -59,7 +59,7 @@ class VolumeWriter:
             raise PluginError("binding volumes: context deadline exceeded") from error
 
     def _is_bound(self, pod: PodInfo, chosen: Found, node: str) -> bool:
-        """Whether all is bound. Raises PluginError for what will not be any more."""
+        """Return whether all are bound. Raise PluginError for one that can no longer be bound."""
         raw = self._nodes(node)
         if raw is None:
             raise PluginError(f'binding volumes: failed to get node "{node}": node "{node}" not found')
@@ -93,7 +93,7 @@ class VolumeWriter:
             return False
         name = claim["metadata"]["name"]
         if annotations_of(claim).get(SELECTED_NODE) != node["metadata"]["name"]:
-            # The provisioner could not, and says so by taking the annotation off.
+            # The provisioner reports its failure by removing the annotation.
             raise PluginError(f'binding volumes: provisioning failed for PVC "{name}"')
         if volume_name := claim["spec"].get("volumeName"):
             volume = self._volumes.volumes.informer.get(volume_name)

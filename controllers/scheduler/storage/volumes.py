@@ -1,7 +1,7 @@
-"""Volumes as the scheduler knows them: what the server says, and what was decided for pods on their way to a node.
+"""The scheduler's view of volumes: the watched objects, and decisions for pods that are being bound.
 
-A volume that is to be bound, and a claim that is to be provisioned on a node, count as such from the decision on
-(assumed), until the watch shows something newer or the decision is given up.
+A chosen volume, and a claim to provision on a node, count as assumed from the decision on. That ends when the watch
+shows a newer version or the decision is undone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from controllers.runtime.kinds import (
 from controllers.runtime.transport import NoTransport
 from controllers.scheduler.framework.events import ClusterEvent, Event
 
-#: What a change of a kind is to pods that wait: added, changed, deleted; None where none of them cares.
+Json = dict[str, Any]
+#: The events for waiting pods by kind: added, changed, deleted; None if no pod waits for it.
 _EVENTS = {
     VOLUME_CLAIMS: (ClusterEvent.VOLUME_CLAIM_ADD, ClusterEvent.VOLUME_CLAIM_UPDATE, None),
     VOLUMES: (ClusterEvent.VOLUME_ADD, ClusterEvent.VOLUME_UPDATE, None),
@@ -39,14 +40,14 @@ _EVENTS = {
 
 
 class Assumed:
-    """One collection with what was decided on top of it."""
+    """One collection with the assumed objects on top of it."""
 
     def __init__(self, informer: Informer) -> None:
         self.informer = informer
         self._decided: dict[str, Json] = {}
 
     def get(self, key: str) -> Json | None:
-        """By `namespace/name` or `name`."""
+        """Return the object of a key, `namespace/name` or `name`."""
         decided = self._decided.get(key)
         if decided is None:
             return self.informer.get(key)
@@ -57,16 +58,16 @@ class Assumed:
         return decided
 
     def assume(self, obj: Json) -> None:
-        """From now on the object counts like this."""
+        """Let the object count in this version from now on."""
         self._decided[key_of(obj)] = obj
 
     def restore(self, obj: Json) -> None:
-        """It counts as the server has it."""
+        """Drop the assumed version."""
         self._decided.pop(key_of(obj), None)
 
 
 class VolumeCache:
-    """All that decides about volumes."""
+    """All objects about volumes."""
 
     def __init__(self, informers: Informers) -> None:
         self._informers = {kind: informers.of(kind) for kind in _EVENTS}
@@ -78,11 +79,11 @@ class VolumeCache:
 
     @classmethod
     def empty(cls) -> VolumeCache:
-        """One of a cluster without volumes."""
+        """Return the cache of a cluster without volumes."""
         return cls(Informers(Client(NoTransport())))
 
     def follow(self, notify: Callable[[Event], None]) -> None:
-        """Tells of what changes, with the kind that it has for pods that wait."""
+        """Call `notify` for changes, with the kind of event for waiting pods."""
         for kind, (added, updated, deleted) in _EVENTS.items():
             self._informers[kind].on(
                 self._teller(notify, added, lambda obj: (None, obj)),
@@ -118,18 +119,18 @@ class VolumeCache:
                 each.set_result(None)
 
     async def change(self) -> None:
-        """Returns after the next change of anything here."""
+        """Wait for the next change of any of these objects."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
 
     async def wait_read(self) -> None:
-        """Until the collections have been read, but for those that the server does not serve."""
+        """Wait until the collections have synced or are known not to be served."""
         for informer in self._informers.values():
             await informer.wait_answered()
 
     def of_class(self, name: str) -> list[Json]:
-        """The volumes of a storage class."""
+        """Return the volumes of a storage class."""
         found = (self.volumes.get(key_of(volume)) for volume in self._of_class.get(name))
         return [volume for volume in found if volume is not None]
 
@@ -143,11 +144,11 @@ class VolumeCache:
         return self._informers[CSI_DRIVERS].get(name)
 
     def capacities(self) -> Iterable[Json]:
-        """What drivers say of the room that they have."""
+        """Return the storage capacities that drivers publish."""
         return self._informers[STORAGE_CAPACITIES].objects.values()
 
     def attachments(self, node: str) -> list[Json]:
-        """What is attached to a node, or going to be."""
+        """Return the attachments to a node, including pending ones."""
         return self._attached.get(node)
 
 

@@ -1,1 +1,1 @@
-"""What the scheduler writes to pods, and pods that wait for their binding."""
+"""The scheduler's writes to pods, and pods that wait for their binding."""

@@ -1,5 +1,7 @@
-"""What preemption writes: victims are marked and deleted; less important pods that waited for the node wait no more.
-Those that are not bound yet, because they wait for volumes or devices, look for another node instead.
+"""The writes of preemption.
+
+Victims get a condition and are deleted. Less important pods that were nominated to the node lose their nomination.
+Victims that are not bound yet, because they wait for volumes or devices, return to the queue instead.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from controllers.scheduler.writes.waiting_pods import Waits
 
 REASON = "PreemptionByScheduler"
 _GONE = (404, 409)
-"""The pod is not there, or another one has its name."""
+"""The pod is gone, or another pod has its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preemptor:
-    """For whom pods are removed: `kind` is "pod" or "podgroup"."""
+    """The pod or group that pods are evicted for: `kind` is "pod" or "podgroup"."""
 
     kind: str
     obj: Json
@@ -36,7 +38,7 @@ class Preemptor:
 
 
 class Evictions:
-    """Writes for one scheduler."""
+    """The evictions of one scheduler."""
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class Evictions:
         self._waits = waits or Waits()
 
     async def make_room(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
-        """Removes the victims from the node. Raises StatusError, TransportError."""
+        """Evict the victims from the node. Raise StatusError or TransportError."""
         scheduler = preemptor.spec.get("schedulerName", "")
         await self._evict_all(victims, Preemptor("pod", preemptor.pod, scheduler), node)
         for other in list(self._nominator.waiting.get(node, {}).values()):
@@ -60,7 +62,7 @@ class Evictions:
                 await self._clear_nomination(other)
 
     async def make_room_for_group(self, group: Json, scheduler: str, victims: Sequence[PodInfo]) -> None:
-        """Removes the victims, wherever they are. Raises StatusError, TransportError."""
+        """Evict the victims from the whole cluster. Raise StatusError or TransportError."""
         await self._evict_all(victims, Preemptor("podgroup", group, scheduler), "cluster")
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemptor: Preemptor, place: str) -> None:
@@ -79,7 +81,7 @@ class Evictions:
         self._recorder.record(pod, "Normal", "Preempted", "Preempting", note, related=preemptor.obj)
 
     async def _delete(self, pod: Json, preemptor: Preemptor) -> bool:
-        """Says why the pod ends and deletes it; whether it was there. Raises StatusError, TransportError."""
+        """Set the condition and delete the pod; return whether it existed. Raise StatusError or TransportError."""
         metadata = pod["metadata"]
         name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
         condition = {

@@ -1,4 +1,4 @@
-"""Writes that go on while the scheduler decides; those about one object in order."""
+"""Background writes, in order per object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class InOrder:
-    """A write that fails is logged: nobody waits for it."""
+    """Background writes. Failures are logged: no caller waits for them."""
 
     def __init__(self) -> None:
         self._writing: dict[str, asyncio.Task[None]] = {}
@@ -20,7 +20,7 @@ class InOrder:
         return not self._writing
 
     def run(self, key: str, write: Callable[[], Awaitable[None]], what: str) -> None:
-        """Begins when what was begun before for that key has ended. `what` is written, for the log."""
+        """Start a write after earlier writes for that key. `description` names it in the log."""
         before = self._writing.get(key)
 
         async def run() -> None:
@@ -35,7 +35,7 @@ class InOrder:
         task.add_done_callback(lambda done: self._writing.pop(key) if self._writing.get(key) is done else None)
 
     async def close(self) -> None:
-        """Ends what is still going on."""
+        """Cancel the pending writes."""
         tasks = list(self._writing.values())
         for task in tasks:
             task.cancel()

@@ -1,6 +1,6 @@
-"""What the scheduler writes to pods: the PodScheduled condition, the nominated node, the binding.
+"""The scheduler's writes to pods: the PodScheduled condition, the nominated node, the binding.
 
-Nothing is sent when nothing changed.
+Unchanged fields are not written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TRIES, _PAUSE, _FACTOR = 4, timedelta(milliseconds=10), 5
 
 
 def not_scheduled(pod: Json, reason: str, message: str, now: str) -> Json:
-    """The condition that states that the pod is not scheduled."""
+    """Build the PodScheduled condition with status False."""
     generation = pod["metadata"].get("generation")
     observed = {"observedGeneration": generation} if generation else {}
     times = {"lastProbeTime": None, "lastTransitionTime": now}
@@ -33,14 +33,16 @@ def not_scheduled(pod: Json, reason: str, message: str, now: str) -> Json:
 
 
 class PodWriter:
-    """Writes for one scheduler."""
+    """The writes of one scheduler."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def unscheduled(self, pod: Json, reason: str, message: str, nominated: str | None) -> None:
-        """States why the pod is not scheduled. `nominated`: the node that it waits for ("" for none; None: leave
-        it).
+        """Write why the pod is not scheduled.
+
+        Args:
+            nominated: The nominated node, "" for none; None leaves it unchanged.
         """
         status = condition_patch(pod, not_scheduled(pod, reason, message, go_time(clock.now())))
         if nominated is not None and nominated != (pod.get("status") or {}).get("nominatedNodeName", ""):
@@ -48,12 +50,12 @@ class PodWriter:
         await self._patch(pod, status)
 
     async def nominate(self, pod: Json, node: str) -> None:
-        """States where the pod is about to go."""
+        """Write the node that the pod is about to be bound to."""
         if (pod.get("status") or {}).get("nominatedNodeName") != node:
             await self._patch(pod, {"nominatedNodeName": node})
 
     async def state_extended(self, pod: Json, claim: str, mappings: list[Json]) -> None:
-        """States which claim serves the extended resources of which containers. Raises PluginError."""
+        """Write the mapping of extended resources to the claim's requests. Raise PluginError."""
         if not mappings:
             raise PluginError(
                 f"nil or empty request mappings, no update of pod {key_of(pod)} ExtendedResourceClaimStatus"
@@ -65,14 +67,14 @@ class PodWriter:
             raise PluginError(f"update pod {key_of(pod)} ExtendedResourceClaimStatus: {error}") from error
 
     async def state_node_resources(self, pod: Json, statuses: list[Json]) -> None:
-        """States what the pod's claims take of its node's resources. Raises PluginError."""
+        """Write the node resources that the pod's claims use. Raise PluginError."""
         try:
             await self._send(pod, {CLAIM_STATUSES: statuses})
         except (StatusError, TransportError) as error:
             raise PluginError(f"updating pod {key_of(pod)} NodeAllocatableResourceClaimStatuses: {error}") from error
 
     async def clear_node_resources(self, pod: Json) -> None:
-        """States that they take nothing after all."""
+        """Clear the node resources of the pod's claims."""
         await self._patch(pod, {CLAIM_STATUSES: None})
 
     async def _patch(self, pod: Json, status: Json) -> None:
@@ -82,11 +84,11 @@ class PodWriter:
             log.info("cannot update pod %s: %s", key_of(pod), error)
 
     async def _send(self, pod: Json, status: Json) -> None:
-        """Patches the status, again if that may help. Raises StatusError, TransportError."""
+        """Patch the status, with retries for temporary errors. Raise StatusError or TransportError."""
         if not status:
             return
         metadata = pod["metadata"]
-        # Of another pod of that name the server says Conflict.
+        # The uid makes the server answer Conflict for another pod of that name.
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
         pause = _PAUSE
         for left in reversed(range(_TRIES)):

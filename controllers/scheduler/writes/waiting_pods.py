@@ -1,4 +1,4 @@
-"""Pods that have a node and wait before they are bound to it, until their volumes are bound or their devices ready."""
+"""Pods that wait before the binding until their volumes are bound or their devices are ready."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controllers.scheduler.framework.framework import PluginError
 
 
 class Waits:
-    """Of one scheduler. Who waits can be called back, so that preemption need not end a pod that never ran."""
+    """The waiting pods of one scheduler. Preemption can cancel a wait instead of deleting a pod that never ran."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
@@ -19,7 +19,7 @@ class Waits:
 
     @contextmanager
     def of(self, uid: str, what: str = "") -> Iterator[None]:
-        """While a pod waits; `what` begins the text. Raises PluginError when it is called back."""
+        """Mark the pod as waiting during the block. Raise PluginError after `cancel`, with `prefix` before its text."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks[uid] = task
@@ -34,7 +34,7 @@ class Waits:
             self._called_back.discard(uid)
 
     def call_back(self, uid: str) -> bool:
-        """Whether the pod waits, and now does not any more: it looks for a node again."""
+        """Cancel the pod's wait, so that it returns to the queue; return whether it waited."""
         task = self._tasks.get(uid)
         if task is None:
             return False
