@@ -27,11 +27,18 @@ from controllers.scheduler.config.configuration import SCHEDULER_NAME, Configura
 from controllers.scheduler.cycle.assembly import Shared
 from controllers.scheduler.cycle.metrics import SchedulerMetrics
 from controllers.scheduler.cycle.profiles import Profile
-from controllers.scheduler.cycle.watching import Watching
+from controllers.scheduler.cycle.watching import EventHandlers
 from controllers.scheduler.dra.node_allocatable import GATE as NODE_RESOURCES_GATE
 from controllers.scheduler.framework.attempt_metrics import REFUSED
 from controllers.scheduler.framework.framework import EVERY_EVENT, Cycle, Plugin, PluginError, hints_of
-from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened, unexpected
+from controllers.scheduler.framework.status import (
+    NO_NODES,
+    Diagnosis,
+    FitError,
+    SchedulingError,
+    shorten_note,
+    unexpected_error_text,
+)
 from controllers.scheduler.plugins.extenders import NAME as EXTENDER
 from controllers.scheduler.plugins.extenders import ExtenderError
 from controllers.scheduler.podgroups.cycle import GroupCycle
@@ -41,7 +48,7 @@ from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.queue.queued_pod import QueuedPod
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
-from controllers.scheduler.writes.ordered import InOrder
+from controllers.scheduler.writes.ordered import OrderedWrites
 from controllers.scheduler.writes.pods import PodWriter
 
 log = logging.getLogger(__name__)
@@ -56,42 +63,42 @@ class Scheduler:
     def __init__(self, client: Client, informers: Informers, options: Options, extra: Sequence[Plugin] = ()) -> None:
         client = client.named("kube-scheduler")
         gates = options.features
-        self._expects = gates.enabled("NominatedNodeNameForExpectation")
-        self._counts = Counts(gates.enabled("PodLevelResources"), gates.enabled(NODE_RESOURCES_GATE))
+        self._expects_nominated_node = gates.enabled("NominatedNodeNameForExpectation")
+        self._resource_counts = Counts(gates.enabled("PodLevelResources"), gates.enabled(NODE_RESOURCES_GATE))
         configuration = options.scheduler or Configuration()
-        shared = Shared.make(client, informers, options, configuration)
+        shared = Shared.create(client, informers, options, configuration)
         self.allocator, self.cache, self.nominator = shared.allocator, shared.cache, shared.nominator
         self.reach, self.claims, self.classes = shared.reach, shared.claims, shared.classes
         self.gangs, self.volumes = shared.gangs, shared.volumes
         self._pods, self.workloads, self._extenders = shared.pods, shared.workloads, shared.extenders
         self._pod_writer = PodWriter(client)
         self.profiles = {settings.name: shared.profile(settings, extra) for settings in configuration.profiles}
-        asked = gates.enabled("SchedulerQueueingHints")
+        uses_queueing_hints = gates.enabled("SchedulerQueueingHints")
         self.queue = SchedulingQueue(
-            self._keeps_out,
+            self._pre_enqueue,
             {
-                **{plugin.name: hints_of(plugin, asked) for plugin in self.plugins},
+                **{plugin.name: hints_of(plugin, uses_queueing_hints) for plugin in self.plugins},
                 **({EXTENDER: EVERY_EVENT} if self._extenders else {}),
             },
             pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             backoff=(configuration.first_backoff, configuration.last_backoff),
         )
         self._binding: set[asyncio.Task[None]] = set()
-        self._measures = shared.measures
-        self.counted = SchedulerMetrics(
-            self.queue, self.cache, self._binding, shared.measures, lambda info: self.profile_of(info).name
+        self._attempt_metrics = shared.attempt_metrics
+        self.scheduler_metrics = SchedulerMetrics(
+            self.queue, self.cache, self._binding, shared.attempt_metrics, lambda info: self.profile_of(info).name
         )
         self._cycles = 0
-        self._watching = Watching(informers, shared, self.queue, self.profiles, self.info)
+        self._event_handlers = EventHandlers(informers, shared, self.queue, self.profiles, self.info)
         self.volumes.follow(self.queue.notify)
-        self._writes = InOrder()
+        self._writes = OrderedWrites()
         if self.gangs is not None:
             status = GroupStatus(client, self.gangs.informer, self._writes)
-            self.group_cycle = GroupCycle(self, shared, self.gangs, self.queue, self.counted, status)
+            self.group_cycle = GroupCycle(self, shared, self.gangs, self.queue, self.scheduler_metrics, status)
 
     def info(self, pod: Json) -> PodInfo:
         """Return the parsed pod, with its resources counted as the feature gates require."""
-        return PodInfo(pod, self._counts)
+        return PodInfo(pod, self._resource_counts)
 
     def profile_of(self, info: PodInfo) -> Profile:
         """Return the profile of the pod's scheduler name."""
@@ -112,12 +119,12 @@ class Scheduler:
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return self.counted.families
+        return self.scheduler_metrics.families
 
     async def run(self) -> None:
         await self.workloads.wait_read()
         await self.volumes.wait_read()
-        await self._watching.wait_synced()
+        await self._event_handlers.wait_synced()
         try:
             async with asyncio.TaskGroup() as group:
                 for profile in self.profiles.values():
@@ -128,7 +135,7 @@ class Scheduler:
             await self._writes.close()
             await self._extenders.close()
 
-    def _keeps_out(self, info: PodInfo) -> str | None:
+    def _pre_enqueue(self, info: PodInfo) -> str | None:
         """Run PreEnqueue. Return the name of the plugin that gates the pod; None admits it."""
         profile = self.profile_of(info)
         # Upstream counts all of them as successes.
@@ -141,7 +148,7 @@ class Scheduler:
     def cycle(self, info: PodInfo, within: frozenset[str] | None = None) -> Cycle:
         """Create the state of an attempt for a pod; one of ten attempts is timed per plugin."""
         self._cycles += 1
-        return Cycle(info, within=within, timed=self._cycles % _TIMED_CYCLES == 0)
+        return Cycle(info, within=within, is_timed=self._cycles % _TIMED_CYCLES == 0)
 
     # Attempts
 
@@ -150,26 +157,26 @@ class Scheduler:
         if self.gangs is not None and info.spec.get("schedulingGroup"):
             await self.group_cycle.run(queued, group)
             return
-        if self.skipped(queued):
+        if self.skip(queued):
             return
         cycle = self.cycle(info)
         try:
             node = await self.profile_of(info).evaluator.place(cycle)
-            await self.take(cycle, node)
+            await self.reserve(cycle, node)
         except FitError as error:
-            await self._rejected(queued, cycle, error.diagnosis)
+            await self._handle_rejection(queued, cycle, error.diagnosis)
             return
         except SchedulingError as error:
-            self.failed(queued, str(error), (), nominated="", rejected=str(error) == NO_NODES)
+            self.handle_failure(queued, str(error), (), nominated="", rejected=str(error) == NO_NODES)
             return
         except Exception as error:  # noqa: BLE001 - one pod's attempt fails, the others' go on
-            self._failed_unexpectedly(queued, error)
+            self._handle_unexpected_error(queued, error)
             return
         finally:
-            self.counted.decided(queued)
-        self.begin_binding(queued, cycle, node, group)
+            self.scheduler_metrics.observe_decision(queued)
+        self.start_binding(queued, cycle, node, group)
 
-    def skipped(self, queued: QueuedPod) -> bool:
+    def skip(self, queued: QueuedPod) -> bool:
         """Skip a pod that needs no attempt; return whether it was skipped."""
         info = queued.info
         if info.pod["metadata"].get("deletionTimestamp"):
@@ -180,33 +187,33 @@ class Scheduler:
         self.queue.done(info.uid)
         return True
 
-    def begin_binding(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo, group: asyncio.TaskGroup) -> None:
+    def start_binding(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo, group: asyncio.TaskGroup) -> None:
         """Start the task that binds the pod to its node."""
         self.queue.done(queued.info.uid)
         task = group.create_task(self._bind(queued, cycle, node), name=f"bind {queued.info.key}")
         self._binding.add(task)
         task.add_done_callback(self._binding.discard)
 
-    async def take(self, cycle: Cycle, node: NodeInfo) -> None:
+    async def reserve(self, cycle: Cycle, node: NodeInfo) -> None:
         """Assume the pod on the node and run Reserve. Raise FitError or SchedulingError."""
         self.cache.assume(cycle.pod, node.name)
         # An assumed pod must not count as nominated as well.
         self.nominator.remove(cycle.pod.uid)
-        taken: list[Plugin] = []
+        reserved: list[Plugin] = []
         try:
             with self.profile_of(cycle.pod).points.at("Reserve"):
-                self._reserve(cycle, node, taken)
+                self._run_reserve(cycle, node, reserved)
         except BaseException:
             self.cache.forget(cycle.pod.uid)
-            await self._unreserve(cycle, taken)
+            await self._unreserve(cycle, reserved)
             raise
 
-    def _reserve(self, cycle: Cycle, node: NodeInfo, taken: list[Plugin]) -> None:
+    def _run_reserve(self, cycle: Cycle, node: NodeInfo, reserved: list[Plugin]) -> None:
         """Run the Reserve plugins, collecting them in `reserved`. Raise FitError or SchedulingError."""
         for plugin in self.profile_of(cycle.pod).plugins_for(cycle):
             if plugin.reserve is None or (state := cycle.active(plugin.name)) is None:
                 continue
-            taken.append(plugin)
+            reserved.append(plugin)
             try:
                 refused = plugin.reserve(cycle.pod, state, node)
             except PluginError as error:
@@ -245,21 +252,23 @@ class Scheduler:
                 if not (self._extenders and await self._extenders.bind(info, node.name)):
                     await self._pod_writer.bind(info.pod, node.name)
         except (SchedulingError, ExtenderError) as error:
-            await self._give_back(queued, cycle, str(error))
+            await self._abort_binding(queued, cycle, str(error))
         except (StatusError, TransportError) as error:
-            await self._give_back(queued, cycle, f'running Bind plugin "DefaultBinder": {error}')
+            await self._abort_binding(queued, cycle, f'running Bind plugin "DefaultBinder": {error}')
         except Exception as error:
             log.exception("binding pod %s failed unexpectedly", info.key)
-            await self._give_back(queued, cycle, unexpected(error))
+            await self._abort_binding(queued, cycle, unexpected_error_text(error))
         else:
-            self.counted.ended(queued, "scheduled")
+            self.scheduler_metrics.count_attempt(queued, "scheduled")
             note = f"Successfully assigned {info.key} to {node.name}"
             self.profile_of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
 
     async def _pre_bind(self, cycle: Cycle, node: NodeInfo) -> None:
         """Write what must precede the binding. Raise SchedulingError."""
-        plugins = [p for p in self.profile_of(cycle.pod).plugins_for(cycle) if _writes(p, cycle.active(p.name))]
-        if plugins and self._expects:
+        plugins = [
+            p for p in self.profile_of(cycle.pod).plugins_for(cycle) if _has_pre_bind_writes(p, cycle.active(p.name))
+        ]
+        if plugins and self._expects_nominated_node:
             await self._pod_writer.nominate(cycle.pod.pod, node.name)
         for plugin in plugins:
             assert plugin.pre_bind is not None
@@ -268,24 +277,24 @@ class Scheduler:
             except PluginError as error:
                 raise SchedulingError(f'running PreBind plugin "{plugin.name}": {error}') from error
 
-    async def _give_back(self, queued: QueuedPod, cycle: Cycle, text: str) -> None:
+    async def _abort_binding(self, queued: QueuedPod, cycle: Cycle, text: str) -> None:
         self.cache.forget(cycle.pod.uid)
         await self._unreserve(cycle, self.profile_of(cycle.pod).plugins_for(cycle))
-        self._watching.place_became_free(cycle.pod)
-        self.failed(queued, text, (), nominated="")
+        self._event_handlers.notify_freed_node(cycle.pod)
+        self.handle_failure(queued, text, (), nominated="")
 
     # Failures
 
-    async def _rejected(self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis) -> None:
+    async def _handle_rejection(self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis) -> None:
         nominated: str | None = None
         try:
             diagnosis.postfilter, nominated = await self.postfilter(cycle, diagnosis)
         except PluginError as error:
             diagnosis.postfilter = str(error)
         except Exception as error:  # noqa: BLE001 - one pod's attempt fails, the others' go on
-            self._failed_unexpectedly(queued, error)
+            self._handle_unexpected_error(queued, error)
             return
-        self.failed(queued, diagnosis.text, diagnosis.plugins, nominated=nominated, rejected=True)
+        self.handle_failure(queued, diagnosis.text, diagnosis.plugins, nominated=nominated, rejected=True)
 
     async def postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]:
         """Run PostFilter. Return its text and the nominated node, as in PostFilterResult. Raise PluginError."""
@@ -302,7 +311,7 @@ class Scheduler:
             if plugin.post_filter is None:
                 continue
             if plugin.name == PREEMPTION:
-                self._measures.preemptions.inc()
+                self._attempt_metrics.preemptions.inc()
             result = await plugin.post_filter(cycle, diagnosis)
             if result.nominated:
                 return "", result.nominated
@@ -312,12 +321,12 @@ class Scheduler:
                 break
         return ", ".join(texts), nominated
 
-    def _failed_unexpectedly(self, queued: QueuedPod, error: Exception) -> None:
+    def _handle_unexpected_error(self, queued: QueuedPod, error: Exception) -> None:
         """Requeue a pod with backoff after a defect of the code or an object that should not exist."""
         log.error("scheduling pod %s failed unexpectedly", queued.info.key, exc_info=error)
-        self.failed(queued, unexpected(error), (), nominated="")
+        self.handle_failure(queued, unexpected_error_text(error), (), nominated="")
 
-    def failed(
+    def handle_failure(
         self,
         queued: QueuedPod,
         text: str,
@@ -329,7 +338,7 @@ class Scheduler:
     ) -> None:
         """Requeue the pod, then emit the event, then write the condition."""
         info = queued.info
-        self.counted.ended(queued, "unschedulable" if rejected else "error")
+        self.scheduler_metrics.count_attempt(queued, "unschedulable" if rejected else "error")
         current = self._pods.get(info.key)
         pod = info.pod
         if current is None or current["spec"].get("nodeName"):
@@ -346,10 +355,10 @@ class Scheduler:
             self.nominator.add(queued.info, nominated)
         if text != NO_NODES:
             log.debug("pod %s: %s", info.key, text)
-        self.profile_of(info).recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", shortened(text))
-        self._report(pod, "Unschedulable" if rejected else "SchedulerError", text, nominated)
+        self.profile_of(info).recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", shorten_note(text))
+        self._write_condition(pod, "Unschedulable" if rejected else "SchedulerError", text, nominated)
 
-    def _report(self, pod: Json, reason: str, text: str, nominated: str | None) -> None:
+    def _write_condition(self, pod: Json, reason: str, text: str, nominated: str | None) -> None:
         """Write the condition in the background; writes for one pod stay in order."""
         uid = pod["metadata"]["uid"]
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -358,11 +367,11 @@ class Scheduler:
             current = self._pods.get(key)
             if current is None or current["metadata"]["uid"] != uid:
                 current = pod
-            await self._pod_writer.unscheduled(current, reason, text, nominated)
+            await self._pod_writer.write_unscheduled(current, reason, text, nominated)
 
         self._writes.run(f"pod {uid}", report, f"the condition of pod {key}")
 
 
-def _writes(plugin: Plugin, state: Any) -> bool:
+def _has_pre_bind_writes(plugin: Plugin, state: Any) -> bool:
     """Return whether the plugin has writes before the binding."""
     return plugin.pre_bind is not None and state is not None and (plugin.writes is None or plugin.writes(state))

@@ -34,7 +34,7 @@ class Known:
         self.allocated = Allocated()
         self.cache = ClaimCache(self.allocated)
         self.told: list[tuple[str | None, str | None]] = []
-        self.cache.when_changed(lambda *claims: self.told.append(tuple(map(self._version, claims))))  # type: ignore[arg-type]
+        self.cache.on_change(lambda *claims: self.told.append(tuple(map(self._version, claims))))  # type: ignore[arg-type]
 
     @staticmethod
     def _version(claim: Json | None) -> str | None:
@@ -49,20 +49,20 @@ def test_members_of_a_group_share_what_was_allocated_while_the_group_was_placed(
     cache, before, within = Known().cache, a_claim("c"), a_claim("d")
     allocation = version(before, 5, allocated=True)["status"]["allocation"]
     cache.allocate(before, allocation)
-    assert cache.shared(before) is None
+    assert cache.shared_allocation(before) is None
     cache.begin_group()
     cache.allocate(within, allocation)
-    assert (cache.shared(before), cache.shared(within)) == (None, allocation)
+    assert (cache.shared_allocation(before), cache.shared_allocation(within)) == (None, allocation)
     cache.confirm(within)
-    assert cache.shared(within) is None
+    assert cache.shared_allocation(within) is None
     cache.end_group()
-    assert cache.shared(within) is None
+    assert cache.shared_allocation(within) is None
 
 
 def test_a_write_counts_at_once_and_what_the_watch_says_of_older_versions_does_not() -> None:
     known, claim = Known(), a_claim("c")
     known.cache.added(version(claim, 5))
-    known.cache.wrote(version(claim, 8, allocated=True))
+    known.cache.record_write(version(claim, 8, allocated=True))
     assert known.shown == "8"
     assert known.allocated.is_used(DEVICE)
     known.cache.updated({}, version(claim, 6))
@@ -77,11 +77,11 @@ def test_a_write_counts_at_once_and_what_the_watch_says_of_older_versions_does_n
 
 def test_an_answer_that_the_watch_has_overtaken_or_that_is_of_another_claim_changes_nothing() -> None:
     known, claim = Known(), a_claim("c")
-    known.cache.wrote(version(claim, 4))
+    known.cache.record_write(version(claim, 4))
     assert known.shown is None
     known.cache.added(version(claim, 5))
     for late in (version(claim, 5, allocated=True), version(claim, 4), version(claim, 9, uid="other")):
-        known.cache.wrote(late)
+        known.cache.record_write(late)
     assert known.shown == "5"
     assert known.told == [(None, "5")]
 
@@ -89,7 +89,7 @@ def test_an_answer_that_the_watch_has_overtaken_or_that_is_of_another_claim_chan
 def test_a_claim_that_was_made_anew_replaces_what_was_written_to_the_old_one() -> None:
     known, claim = Known(), a_claim("c")
     known.cache.added(version(claim, 5))
-    known.cache.wrote(version(claim, 20, allocated=True))
+    known.cache.record_write(version(claim, 20, allocated=True))
     known.cache.updated({}, version(claim, 9, uid="new"))
     assert known.shown == "9"
 
@@ -97,7 +97,7 @@ def test_a_claim_that_was_made_anew_replaces_what_was_written_to_the_old_one() -
 def test_a_deleted_claim_gives_back_its_devices() -> None:
     known, claim = Known(), a_claim("c")
     known.cache.added(version(claim, 5))
-    known.cache.wrote(version(claim, 8, allocated=True))
+    known.cache.record_write(version(claim, 8, allocated=True))
     known.cache.deleted(version(claim, 9, allocated=True))
     assert known.shown is None
     assert not known.allocated.is_used(DEVICE)
@@ -107,14 +107,14 @@ def test_a_deleted_claim_gives_back_its_devices() -> None:
 def test_one_can_wait_until_the_watch_shows_a_claim_but_not_for_ever() -> None:
     async def scenario() -> None:
         known, claim = Known(), a_claim("c")
-        waiting = asyncio.ensure_future(known.cache.observed(claim, timedelta(seconds=5)))
+        waiting = asyncio.ensure_future(known.cache.wait_observed(claim, timedelta(seconds=5)))
         await passes(4)
         assert not waiting.done()
         known.cache.added(claim)
         await passes()
         assert waiting.done()
-        await known.cache.observed(claim, timedelta(seconds=5))
-        other = asyncio.ensure_future(known.cache.observed(a_claim("d"), timedelta(seconds=5)))
+        await known.cache.wait_observed(claim, timedelta(seconds=5))
+        other = asyncio.ensure_future(known.cache.wait_observed(a_claim("d"), timedelta(seconds=5)))
         await passes(5)
         assert other.done()
 

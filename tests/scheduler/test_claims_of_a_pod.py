@@ -332,7 +332,7 @@ def test_an_allocation_counts_until_the_last_pod_that_shares_it_gives_it_up() ->
     cluster, claim = devices(1), a_claim("claim")
     cluster.claims.added(claim)
     told: list[tuple[bool, bool]] = []
-    cluster.claims.when_changed(lambda *both: told.append(tuple(bool((c or {}).get("status")) for c in both)))  # type: ignore[arg-type]
+    cluster.claims.on_change(lambda *both: told.append(tuple(bool((c or {}).get("status")) for c in both)))  # type: ignore[arg-type]
     allocation = allocated(result())["allocation"]
     device = (DRIVER, "n0", "gpu-0")
     cluster.claims.allocate(claim, allocation)

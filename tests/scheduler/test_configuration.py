@@ -90,7 +90,7 @@ def test_a_disabled_plugin_is_out_everywhere_or_at_one_point() -> None:
     only = {"disabled": named("*"), "enabled": named("NodeResourcesFit", "PrioritySort", "DefaultBinder")}
     assert [p.name for p in arranged({"multiPoint": only})] == ["NodeResourcesFit"]
     scoring = {"disabled": named("*"), "enabled": named("ImageLocality")}
-    kept = [p.name for p in arranged({"score": scoring, "preScore": scoring}) if p.scoring]
+    kept = [p.name for p in arranged({"score": scoring, "preScore": scoring}) if p.has_score]
     assert kept == ["ImageLocality"]
 
 
@@ -100,14 +100,14 @@ def test_a_disabled_plugin_is_out_everywhere_or_at_one_point() -> None:
 def test_what_these_score_needs_no_point_before_it(name: str) -> None:
     everything = {"disabled": named("*")}
     (plugin,) = [
-        p for p in arranged({"score": {**everything, "enabled": named(name)}, "preScore": everything}) if p.scoring
+        p for p in arranged({"score": {**everything, "enabled": named(name)}, "preScore": everything}) if p.has_score
     ]
     (whole,) = [p for p in arranged({}) if p.name == name]
     assert plugin.name == name
     assert plugin.pre_score is not None
     assert whole.pre_score is not None
     silent = arranged({"score": {"disabled": named(name)}})
-    assert not [p for p in silent if p.name == name and (p.scoring or p.pre_score is not None)]
+    assert not [p for p in silent if p.name == name and (p.has_score or p.pre_score is not None)]
 
 
 def test_what_taints_score_needs_the_point_before_it() -> None:

@@ -281,9 +281,9 @@ def test_a_generated_claim_must_be_the_pods_own() -> None:
 def test_only_as_many_nodes_are_looked_at_as_are_needed_and_the_next_search_goes_on_behind_them() -> None:
     cluster = Cluster(*(a_node(f"n{number:03}") for number in range(500)))
     evaluator = cluster.evaluator
-    assert evaluator._wanted(99) == 99
-    assert evaluator._wanted(500) == 230
-    assert evaluator._wanted(5000) == 500
+    assert evaluator._nodes_to_find(99) == 99
+    assert evaluator._nodes_to_find(500) == 230
+    assert evaluator._nodes_to_find(5000) == 500
     cluster.place(info())
     assert evaluator._start == 230
     cluster.place(info())

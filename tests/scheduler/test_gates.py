@@ -163,7 +163,7 @@ def test_earlier_alternatives_are_preferred_if_the_gate_is_on() -> None:
 
 
 def test_without_queueing_hints_every_event_that_a_plugin_registered_wakes_its_pods() -> None:
-    assert hints_of(PLUGIN, asked=False) == dict.fromkeys(hints_of(PLUGIN))
+    assert hints_of(PLUGIN, uses_queueing_hints=False) == dict.fromkeys(hints_of(PLUGIN))
 
 
 def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() -> None:

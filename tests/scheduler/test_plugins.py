@@ -271,7 +271,7 @@ def reads_of(plugin: Plugin, pod: SpiedPod, nodes: Iterable[NodeInfo]) -> set[tu
 
 @pytest.mark.parametrize(
     "plugin",
-    [p for p in rich_cluster().evaluator.plugins if p.remembered and (p.filter or p.scoring) and p.shape is None],
+    [p for p in rich_cluster().evaluator.plugins if p.cacheable and (p.filter or p.has_score) and p.shape is None],
     ids=lambda plugin: plugin.name,
 )
 def test_verdicts_that_are_remembered_depend_on_declared_fields_of_the_pod_alone(plugin: Plugin) -> None:

@@ -9,7 +9,7 @@ import pytest
 from apiserver.api.selectors.selectors import from_labels
 from controllers.scheduler.state import pod_counts as podcounts
 from controllers.scheduler.state.nodes import Cache
-from controllers.scheduler.state.pod_counts import PodCounts, selected
+from controllers.scheduler.state.pod_counts import PodCounts, count_selected
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.objects import a_node, a_pod
 
@@ -41,7 +41,7 @@ def change(rng: random.Random, cache: Cache) -> None:
         case 6:
             cache.hide(uid)
         case 7:
-            cache.show(uid)
+            cache.unhide(uid)
 
 
 def test_kept_counts_are_those_of_counting_anew() -> None:
@@ -53,7 +53,7 @@ def test_kept_counts_are_those_of_counting_anew() -> None:
             selector = rng.choice(SELECTORS)
             found = counts.of(selector, "ns")
             for name, node in cache.nodes.items():
-                assert found.get(name, 0) == selected(node, selector, "ns"), (seed, step, name)
+                assert found.get(name, 0) == count_selected(node, selector, "ns"), (seed, step, name)
 
 
 def test_the_selectors_asked_for_least_recently_are_forgotten_and_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,9 @@ def test_the_selectors_asked_for_least_recently_are_forgotten_and_counted_anew(m
     cache.set_pod(PodInfo(a_pod("p", labels={"app": "a"})), "n0")
     counts = PodCounts(cache)
     counted: list[str] = []
-    monkeypatch.setattr(podcounts, "selected", lambda *given: (counted.append(given[2]), selected(*given))[1])
+    monkeypatch.setattr(
+        podcounts, "count_selected", lambda *given: (counted.append(given[2]), count_selected(*given))[1]
+    )
     for namespace in ("x", "ns", "x", "ns", "z", "x", "ns"):
         assert counts.of(SELECTORS[0], namespace)["n0"] == (namespace == "ns")
     assert counted == ["x", "ns", "z", "x", "ns"]

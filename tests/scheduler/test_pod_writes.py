@@ -30,7 +30,7 @@ def test_the_node_that_a_pod_waits_for_is_written_where_it_changes(
     before: str, nominated: str | None, written: str | None
 ) -> None:
     pod, client = a_pod("p", status={"nominatedNodeName": before} if before else {}), Noted()
-    run(lambda: PodWriter(client).unscheduled(pod, "Unschedulable", "no", nominated))  # type: ignore[arg-type]
+    run(lambda: PodWriter(client).write_unscheduled(pod, "Unschedulable", "no", nominated))  # type: ignore[arg-type]
     [(verb, _, (name, body))] = client.writes
     assert (verb, name, body["metadata"]) == ("patch/status", "p", {"uid": pod["metadata"]["uid"]})
     assert body["status"].get("nominatedNodeName", "left") == written

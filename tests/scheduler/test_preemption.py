@@ -28,7 +28,7 @@ class _Evictions:
     def __init__(self) -> None:
         self.gone: list[str] = []
 
-    async def make_room(self, pod: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
+    async def evict_for_pod(self, pod: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         self.gone = [victim.name for victim in victims]
 
 

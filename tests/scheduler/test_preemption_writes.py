@@ -64,7 +64,7 @@ def test_a_victim_is_marked_deleted_and_told_for_whom() -> None:
         async with World() as world:
             room = Room(world)
             victim, urgent = await room.pod("victim", **HELD), await room.pod("urgent", 10)
-            await room.evictions.make_room(urgent, "n1", [victim])
+            await room.evictions.evict_for_pod(urgent, "n1", [victim])
             left = await room.there("victim")
             assert left is not None
             assert left["metadata"]["deletionTimestamp"]
@@ -89,7 +89,7 @@ def test_a_group_ends_pods_wherever_they_are_and_says_so() -> None:
             waiting = await room.pod("waiting", 0, "n1")
             group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
                      "metadata": {"name": "g", "namespace": "ns", "uid": "of-the-group"}}  # fmt: skip
-            await room.evictions.make_room_for_group(group, "test-scheduler", victims)
+            await room.evictions.evict_for_group(group, "test-scheduler", victims)
             assert [await room.there(name) for name in ("a", "b")] == [None, None]
             notes = [event["note"] for event in await room.events()]
             assert notes == ["Preempted by podgroup of-the-group on node cluster"] * 2
@@ -105,7 +105,7 @@ def test_a_victim_that_is_going_already_is_left_alone() -> None:
             await room.pod("victim", **HELD)
             await world.client.delete(PODS, "victim", "ns")
             victim = PodInfo(await world.client.get(PODS, "victim", "ns"))
-            await room.evictions.make_room(await room.pod("urgent", 10), "n1", [victim])
+            await room.evictions.evict_for_pod(await room.pod("urgent", 10), "n1", [victim])
             left = await room.there("victim")
             assert left is not None
             assert not [c for c in left["status"].get("conditions", ()) if c["type"] == "DisruptionTarget"]
@@ -127,7 +127,7 @@ def test_a_victim_that_is_gone_meanwhile_counts_as_evicted(refusal: tuple[str, s
                 await world.client.delete(PODS, "gone", "ns")
             else:
                 faults(world, fails(*refusal, name="gone"))
-            await room.evictions.make_room(urgent, "n1", victims)
+            await room.evictions.evict_for_pod(urgent, "n1", victims)
             assert await room.there("other") is None
             assert [event["regarding"]["name"] for event in await room.events()] == ["other"]
 
@@ -150,7 +150,9 @@ def test_an_eviction_fails_with_what_the_server_says(verb: str, resource: str, s
         async with World() as world:
             room = Room(world)
             faults(world, fails(verb, resource, status))
-            assert await code_of(room.evictions.make_room(await room.pod("u", 9), "n1", [await room.pod("v")])) == code
+            assert (
+                await code_of(room.evictions.evict_for_pod(await room.pod("u", 9), "n1", [await room.pod("v")])) == code
+            )
 
     run(scenario)
 
@@ -163,7 +165,7 @@ def test_who_waited_for_the_node_and_is_less_important_waits_no_more() -> None:
             waiting = [("low", 1, "n1"), ("equal", 10, "n1"), ("high", 11, "n1"), ("elsewhere", 1, "n2")]
             for name, priority, node in waiting:
                 await room.pod(name, priority, node)
-            await room.evictions.make_room(await room.pod("urgent", 10), "n1", [])
+            await room.evictions.evict_for_pod(await room.pod("urgent", 10), "n1", [])
             left = {name: await room.nominated(name) for name, _, _ in waiting}
             assert left == {"low": None, "equal": "n1", "high": "n1", "elsewhere": "n2"}
             known = {node: sorted(pod.name for pod in pods.values()) for node, pods in room.nominator.waiting.items()}
@@ -182,7 +184,7 @@ def test_who_waited_and_is_gone_meanwhile_does_not_matter(status: int, code: int
                 faults(world, fails("patch", "pods/status", status, name="low"))
             else:
                 await world.client.delete(PODS, "low", "ns")
-            assert await code_of(room.evictions.make_room(await room.pod("urgent", 10), "n1", [])) == code
+            assert await code_of(room.evictions.evict_for_pod(await room.pod("urgent", 10), "n1", [])) == code
             assert not room.nominator.waiting
 
     run(scenario)

@@ -11,7 +11,7 @@ from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import text
 from controllers.runtime.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from controllers.scheduler.cycle.metrics import SchedulerMetrics
-from controllers.scheduler.framework.attempt_metrics import Measures, Points
+from controllers.scheduler.framework.attempt_metrics import AttemptMetrics, Points
 from controllers.scheduler.framework.events import ClusterEvent, Event, label_of
 from controllers.scheduler.framework.status import Diagnosis, FitError, SchedulingError
 from controllers.scheduler.queue.queue import SchedulingQueue
@@ -184,11 +184,11 @@ def test_a_pod_that_stays_where_it_waits_comes_to_no_queue() -> None:
 
 def test_pods_that_needed_many_attempts_are_counted_together() -> None:
     queue, cache = SchedulingQueue(lambda _: None, {}), Cache()
-    metrics = SchedulerMetrics(queue, cache, (), Measures(), lambda _: "p")
+    metrics = SchedulerMetrics(queue, cache, (), AttemptMetrics(), lambda _: "p")
     for attempts in (14, 15, 40):
         queued = QueuedPod(info(f"p{attempts}"), now())
         queued.attempts, queued.entered = attempts, now()
-        metrics.ended(queued, "scheduled")
+        metrics.count_attempt(queued, "scheduled")
     [whole] = [family for family in metrics.families if family.name.endswith("sli_duration_seconds")]
     counts = [line.partition("_count")[2] for line in whole.lines() if "_count{" in line]
     assert sorted(counts) == ['{attempts="14"} 1', '{attempts="15+"} 2']
@@ -254,13 +254,13 @@ def test_a_claim_that_is_refused_is_counted_as_well() -> None:
     [(None, "Success"), (FitError(Diagnosis(1)), "Unschedulable"), (SchedulingError("x"), "Error")],
 )
 def test_a_point_is_counted_by_how_it_ended(raised: Exception | None, status: str) -> None:
-    measures = Measures()
-    points = Points(measures, "p")
+    attempt_metrics = AttemptMetrics()
+    points = Points(attempt_metrics, "p")
     for _ in range(2):  # where a success is counted is known the second time
         with suppress(FitError, SchedulingError), points.at("Reserve"):
             if raised is not None:
                 raise raised
-    [count] = [line for line in measures.points.lines() if "_count" in line]
+    [count] = [line for line in attempt_metrics.points.lines() if "_count" in line]
     assert count.partition("{")[2] == f'extension_point="Reserve",status="{status}",profile="p"}} 2'
 
 

@@ -384,7 +384,7 @@ def test_what_was_found_out_about_a_pod_is_not_written_to_another_of_its_name() 
             await world.client.delete(PODS, "p", "ns", grace_period=0)
             second = await world.create(PODS, a_pod("p"))
             writer = PodWriter(world.client)
-            await writer.unscheduled(first, "Unschedulable", "0/0 nodes are available", "n1")
+            await writer.write_unscheduled(first, "Unschedulable", "0/0 nodes are available", "n1")
             await writer.nominate(first, "n1")
             assert (await world.client.get(PODS, "p", "ns"))["status"] == second["status"]
             await writer.nominate(second, "n1")

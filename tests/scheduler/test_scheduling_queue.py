@@ -85,17 +85,17 @@ def test_a_pod_is_taken_out_of_its_turn_unless_it_is_kept_out_or_being_tried() -
     async def scenario(queue: SchedulingQueue) -> None:
         for name, more in (("first", {}), ("second", {}), ("gated", {"schedulingGates": [{"name": "g"}]})):
             queue.add(info(name, uid=name, **more))
-        assert queue.take("unknown") is None
-        assert queue.take("gated") is None
-        taken = queue.take("second")
+        assert queue.pop_by_uid("unknown") is None
+        assert queue.pop_by_uid("gated") is None
+        taken = queue.pop_by_uid("second")
         assert taken is not None
         assert (taken.info.name, taken.place, taken.attempts) == ("second", Place.IN_FLIGHT, 1)
-        assert queue.take("second") is None
+        assert queue.pop_by_uid("second") is None
         queue.put_back(taken, ())
-        assert queue.take("second") is taken
+        assert queue.pop_by_uid("second") is taken
         queue.put_back(taken, FIT)
         assert queue.listening
-        assert queue.take("second") is taken
+        assert queue.pop_by_uid("second") is taken
         queue.done("second")
         assert (await queue.pop()).info.name == "first"
         assert not queue.idle

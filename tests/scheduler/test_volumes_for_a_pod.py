@@ -18,7 +18,7 @@ from controllers.scheduler.framework.framework import PluginError
 from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_info import PodInfo
-from controllers.scheduler.storage.binding_plugin import Found, VolumeBinding, VolumeState
+from controllers.scheduler.storage.binding_plugin import NodeVolumes, VolumeBinding, VolumeState
 from controllers.scheduler.storage.volume_writes import VolumeWriter
 from controllers.scheduler.storage.volumes import VolumeCache
 from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
@@ -164,7 +164,7 @@ def test_a_node_serves_a_pod_that_it_can_give_all_its_volumes(objects: list[Json
     assert isinstance(state, VolumeState)
     refused = binding.rejection(pod, state, node)
     assert list(refused.reasons if refused else ()) == why
-    assert ("n" in state.found) == (not why)
+    assert ("n" in state.by_node) == (not why)
 
 
 def test_a_class_that_is_gone_when_a_node_is_looked_at_is_an_error() -> None:
@@ -235,11 +235,11 @@ MADE = claim(on="n", metadata={"annotations": {SELECTED_NODE: "n", BIND_COMPLETE
 def test_a_volume_for_a_claim_is_waited_for_until_the_claim_says_so_or_it_cannot(
     there: list[Json], done: bool | str
 ) -> None:
-    assert outcome(there, Found(bindings=[(BOUND, claim())])) == done
+    assert outcome(there, NodeVolumes(bindings=[(BOUND, claim())])) == done
 
 
 def test_a_volume_whose_write_is_not_seen_yet_is_waited_for() -> None:
-    assert outcome([volume(), claim(volume="v")], Found(bindings=[(newer(BOUND), claim())])) is False
+    assert outcome([volume(), claim(volume="v")], NodeVolumes(bindings=[(newer(BOUND), claim())])) is False
 
 
 @pytest.mark.parametrize(
@@ -259,11 +259,11 @@ def test_a_volume_whose_write_is_not_seen_yet_is_waited_for() -> None:
 def test_a_volume_to_be_made_is_waited_for_until_it_is_bound_or_will_not_be(
     there: list[Json], done: bool | str
 ) -> None:
-    assert outcome(there, Found(provisions=[claim(on="n")])) == done
+    assert outcome(there, NodeVolumes(provisions=[claim(on="n")])) == done
 
 
 def test_a_claim_whose_write_is_not_seen_yet_is_waited_for() -> None:
-    assert outcome([claim()], Found(provisions=[newer(claim(on="n"))])) is False
+    assert outcome([claim()], NodeVolumes(provisions=[newer(claim(on="n"))])) is False
 
 
 def test_all_volumes_have_to_be_there() -> None:
@@ -272,21 +272,21 @@ def test_all_volumes_have_to_be_there() -> None:
         claim(volume="v"),
         claim("d", "w", metadata={"annotations": {SELECTED_NODE: "n", BIND_COMPLETED: ""}}),
     ]
-    both = Found([(BOUND, claim())], [claim("d", on="n")])
+    both = NodeVolumes([(BOUND, claim())], [claim("d", on="n")])
     assert outcome([*ready, volume("w")], both) is True
     assert outcome(ready, both) is False
     assert outcome([BOUND, claim(), *ready[2:], volume("w")], both) is False
 
 
 def test_a_pod_or_a_node_that_is_gone_waits_no_more() -> None:
-    assert outcome([], Found(), nodes=lambda _: None) == 'failed to get node "n": node "n" not found'
-    assert outcome([], Found(), pods=lambda _: None) == 'pod does not exist any more: pod "p" not found'
-    assert outcome([], Found()) is True
+    assert outcome([], NodeVolumes(), nodes=lambda _: None) == 'failed to get node "n": node "n" not found'
+    assert outcome([], NodeVolumes(), pods=lambda _: None) == 'pod does not exist any more: pod "p" not found'
+    assert outcome([], NodeVolumes()) is True
 
 
 def outcome(
     there: list[Json],
-    chosen: Found,
+    chosen: NodeVolumes,
     pods: Callable[[str], Json | None] = lambda key: a_pod("p") if key == "ns/p" else None,
     nodes: Callable[[str], Json | None] = lambda name: NODE if name == "n" else None,
 ) -> bool | str:

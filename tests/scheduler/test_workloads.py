@@ -12,7 +12,7 @@ from apiserver.api.objects import Json
 from controllers.runtime.kinds import PODS, SERVICES
 from controllers.scheduler.config.arguments import DEFAULTS
 from controllers.scheduler.framework.status import FitError
-from controllers.scheduler.preemption.default import Candidate, Preemption, best
+from controllers.scheduler.preemption.default import Candidate, Preemption, best_candidate
 from controllers.scheduler.state.nodes import Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
@@ -58,7 +58,7 @@ class Evicted:
     def __init__(self) -> None:
         self.victims: list[str] = []
 
-    async def make_room(self, _: PodInfo, __: str, victims: tuple[PodInfo, ...]) -> None:
+    async def evict_for_pod(self, _: PodInfo, __: str, victims: tuple[PodInfo, ...]) -> None:
         self.victims = [victim.name for victim in victims]
 
 
@@ -120,7 +120,7 @@ def test_a_node_without_violations_is_better_than_one_with_less_important_victim
     assert victims(cluster, wanted, []) == ("a", ["kept"])
     assert victims(cluster, wanted, [budget("b", "x", 0)]) == ("b", ["free"])
     costs = [Candidate("x", (info(priority=1),), 1), Candidate("y", (info(priority=2),))]
-    assert best(costs).node == "y"
+    assert best_candidate(costs).node == "y"
 
 
 def test_who_waits_for_the_node_already_counts_when_room_is_made() -> None:

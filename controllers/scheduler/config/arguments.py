@@ -53,11 +53,11 @@ _EMPTY_FIRST: Final = ((0, 100), (100, 0))
 
 def read_arguments(settings: ProfileSettings, enabled: Callable[[str], bool]) -> Arguments:
     """Parse the arguments of a profile. `enabled` returns the state of a feature gate. Raise ConfigurationError."""
-    found = Arguments()
+    arguments = Arguments()
     if not enabled("DRASchedulerFilterTimeout"):
-        found = replace(found, filter_timeout=None)
+        arguments = replace(arguments, filter_timeout=None)
     if enabled(STORAGE_SCORES):
-        found = replace(found, volume_shape=_EMPTY_FIRST)
+        arguments = replace(arguments, volume_shape=_EMPTY_FIRST)
     for plugin, args in settings.args.items():
         where = f"profile {settings.name}: {plugin}Args"
         reader = _READERS.get(plugin)
@@ -65,59 +65,59 @@ def read_arguments(settings: ProfileSettings, enabled: Callable[[str], bool]) ->
             if args:
                 raise ConfigurationError(f"{where}: {next(iter(args))} is not supported")
             continue
-        found = reader(found, args, where, enabled)
-    return found
+        arguments = reader(arguments, args, where, enabled)
+    return arguments
 
 
-def _dynamic_resources(found: Arguments, args: Json, where: str, enabled: Callable[[str], bool]) -> Arguments:
+def _dynamic_resources(arguments: Arguments, args: Json, where: str, enabled: Callable[[str], bool]) -> Arguments:
     fields(args, where, {"filterTimeout", "bindingTimeout"})
     if "filterTimeout" in args:
         if not enabled("DRASchedulerFilterTimeout"):
             raise ConfigurationError(f"{where}.filterTimeout: the gate DRASchedulerFilterTimeout is off")
         timeout = duration(args, "filterTimeout", where, timedelta())
-        found = replace(found, filter_timeout=timeout or None)
+        arguments = replace(arguments, filter_timeout=timeout or None)
     if "bindingTimeout" in args:
         if not (enabled("DRADeviceBindingConditions") and enabled("DRAResourceClaimDeviceStatus")):
             raise ConfigurationError(f"{where}.bindingTimeout: the gate DRADeviceBindingConditions is off")
         timeout = duration(args, "bindingTimeout", where, timedelta())
         if timeout < timedelta(seconds=1):
             raise ConfigurationError(f"{where}.bindingTimeout: must be at least 1s")
-        found = replace(found, binding_timeout=timeout)
-    return found
+        arguments = replace(arguments, binding_timeout=timeout)
+    return arguments
 
 
-def _preemption(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+def _preemption(arguments: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
     percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
     fields(args, where, {percentage, absolute})
-    found = replace(
-        found,
+    arguments = replace(
+        arguments,
         candidates_percentage=number(args, percentage, where, 10, highest=100),
         candidates_at_least=number(args, absolute, where, 100),
     )
-    if not found.candidates_percentage and not found.candidates_at_least:
+    if not arguments.candidates_percentage and not arguments.candidates_at_least:
         raise ConfigurationError(f"{where}: {percentage} and {absolute} cannot both be 0")
-    return found
+    return arguments
 
 
-def _inter_pod_affinity(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+def _inter_pod_affinity(arguments: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
     ignore = "ignorePreferredTermsOfExistingPods"
     fields(args, where, {"hardPodAffinityWeight", ignore})
     if not isinstance(args.get(ignore, False), bool):
         raise ConfigurationError(f"{where}.{ignore}: must be true or false")
     return replace(
-        found,
+        arguments,
         hard_affinity_weight=number(args, "hardPodAffinityWeight", where, 1, highest=100),
         ignores_preferred_terms_of_others=args.get(ignore, False),
     )
 
 
-def _spread(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+def _spread(arguments: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
     fields(args, where, {"defaultConstraints", "defaultingType"})
     constraints = items(args, "defaultConstraints", where)
     if one_of(args, "defaultingType", where, ("System", "List")) == "System":
         if constraints:
             raise ConfigurationError(f"{where}.defaultConstraints: needs defaultingType List")
-        return found
+        return arguments
     read = []
     for position, item in enumerate(constraints):
         at = f"{where}.defaultConstraints[{position}]"
@@ -126,10 +126,10 @@ def _spread(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) 
             raise ConfigurationError(f"{at}.topologyKey: must be given")
         action = one_of(raw, "whenUnsatisfiable", at, ("DoNotSchedule", "ScheduleAnyway"))
         read.append({**raw, "maxSkew": number(raw, "maxSkew", at, 1, lowest=1), "whenUnsatisfiable": action})
-    return replace(found, spread=tuple(read))
+    return replace(arguments, spread=tuple(read))
 
 
-def _fit(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+def _fit(arguments: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
     fields(args, where, {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"})
     ignored = [*items(args, "ignoredResources", where), *items(args, "ignoredResourceGroups", where)]
     if not all(isinstance(name, str) for name in ignored):
@@ -146,7 +146,7 @@ def _fit(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> 
             raise ConfigurationError(f"{place}.name: must be a resource")
         resources.append((raw["name"], number(raw, "weight", place, 1, lowest=1, highest=100)))
     return replace(
-        found,
+        arguments,
         ignored=frozenset(ignored),
         prefers_full_nodes=kind == "MostAllocated",
         shape=_shape(ratio, f"{at}.requestedToCapacityRatio") if kind == "RequestedToCapacityRatio" else (),
@@ -169,7 +169,7 @@ def _shape(ratio: Json, where: str) -> Shape:
     return tuple(points)
 
 
-def _balanced(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+def _balanced(arguments: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
     fields(args, where, {"resources"})
     names: list[str] = []
     for position, item in enumerate(items(args, "resources", where)):
@@ -180,10 +180,10 @@ def _balanced(found: Arguments, args: Json, where: str, _: Callable[[str], bool]
         if number(raw, "weight", at, 1) != 1:
             raise ConfigurationError(f"{at}.weight: must be 1")
         names.append(raw["name"])
-    return replace(found, balanced=tuple(names) or found.balanced)
+    return replace(arguments, balanced=tuple(names) or arguments.balanced)
 
 
-def _node_affinity(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+def _node_affinity(arguments: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
     required, preferred = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
     fields(args, where, {"addedAffinity"})
     added = fields(args.get("addedAffinity") or {}, f"{where}.addedAffinity", {required, preferred})
@@ -194,17 +194,17 @@ def _node_affinity(found: Arguments, args: Json, where: str, _: Callable[[str], 
             PreferredTerms.parse(added[preferred])
     except (InvalidNodeSelector, AttributeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{where}.addedAffinity: {error}") from error
-    return replace(found, added_affinity=added or None)
+    return replace(arguments, added_affinity=added or None)
 
 
-def _volume_binding(found: Arguments, args: Json, where: str, enabled: Callable[[str], bool]) -> Arguments:
+def _volume_binding(arguments: Arguments, args: Json, where: str, enabled: Callable[[str], bool]) -> Arguments:
     fields(args, where, {"bindTimeoutSeconds", "shape"})
-    found = replace(found, volume_timeout=timedelta(seconds=number(args, "bindTimeoutSeconds", where, 600)))
+    arguments = replace(arguments, volume_timeout=timedelta(seconds=number(args, "bindTimeoutSeconds", where, 600)))
     if args.get("shape") is None:
-        return found
+        return arguments
     if not enabled(STORAGE_SCORES):
         raise ConfigurationError(f"{where}.shape: the gate {STORAGE_SCORES} is off")
-    return replace(found, volume_shape=_shape(args, where))
+    return replace(arguments, volume_shape=_shape(args, where))
 
 
 _READERS: dict[str, Callable[[Arguments, Json, str, Callable[[str], bool]], Arguments]] = {

@@ -88,7 +88,7 @@ def parse(document: Any) -> Configuration:
         "podMaxBackoffSeconds", "delayCacheUntilActive", "extenders", "enableProfiling", "enableContentionProfiling",
         "clientConnection", "leaderElection",
     }  # fmt: skip
-    top = fields(_said(document), "", known)
+    top = fields(_without_nulls(document), "", known)
     if (top.get("apiVersion"), top.get("kind")) != (_API_VERSION, _KIND):
         raise ConfigurationError(f"must be a {_KIND} of {_API_VERSION}")
     number(top, "parallelism", "", 16, lowest=1)
@@ -113,14 +113,14 @@ def parse(document: Any) -> Configuration:
     )
 
 
-def _said(value: Any) -> Any:
+def _without_nulls(value: Any) -> Any:
     """Return the document without null fields, which mean the same as missing ones.
 
     kube-scheduler writes the arguments of disabled gates as null.
     """
     if isinstance(value, dict):
-        return {key: _said(each) for key, each in value.items() if each is not None}
-    return [_said(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _profile(item: Any, where: str) -> ProfileSettings:

@@ -43,14 +43,14 @@ class ExtenderSettings:
 
 def read_extenders(top: Json) -> tuple[ExtenderSettings, ...]:
     """Parse all extenders of a configuration. Raise ConfigurationError."""
-    found = tuple(_extender(item, f"extenders[{place}]") for place, item in enumerate(items(top, "extenders", "")))
-    binders = sum(1 for each in found if each.bind)
+    extenders = tuple(_extender(item, f"extenders[{place}]") for place, item in enumerate(items(top, "extenders", "")))
+    binders = sum(1 for each in extenders if each.bind)
     if binders > 1:
         raise ConfigurationError(f"extenders: only one extender can implement bind, found {binders}")
-    named = [name for each in found for name in each.managed]
-    if twice := next((name for name in named if named.count(name) > 1), ""):
+    managed = [name for each in extenders for name in each.managed]
+    if twice := next((name for name in managed if managed.count(name) > 1), ""):
         raise ConfigurationError(f"extenders: two manage the resource {twice}")
-    return found
+    return extenders
 
 
 def _extender(item: Any, where: str) -> ExtenderSettings:
@@ -101,8 +101,8 @@ def _server(url: str, value: Any, https: bool, where: str) -> Cluster:
     raw = fields(value or {}, where, {"insecure", "caFile", "caData", "certFile", "certData", "keyFile", "keyData"})
     parts = {part: _pem(raw, part, where) for part in ("ca", "cert", "key")}
     insecure = bool(raw.get("insecure")) or (https and not parts["ca"])
-    shown = Credentials(insecure=insecure, certificate=parts["cert"], key=parts["key"])
-    return Cluster(server=url, authority=parts["ca"], credentials=shown)
+    credentials = Credentials(insecure=insecure, certificate=parts["cert"], key=parts["key"])
+    return Cluster(server=url, authority=parts["ca"], credentials=credentials)
 
 
 def _pem(raw: Json, part: str, where: str) -> bytes:

@@ -50,9 +50,9 @@ def read_process(top: Json) -> ProcessSettings:
     where = "clientConnection"
     raw = fields(top.get(where) or {}, where, {"kubeconfig", "acceptContentTypes", "contentType", "qps", "burst"})
     for name in ("contentType", "acceptContentTypes"):
-        for named in filter(None, _text(raw, name, where).split(",")):
-            if named.partition(";")[0].strip() not in _ENCODINGS:
-                raise ConfigurationError(f"{where}.{name}: there is no encoding {named.strip()}")
+        for encoding in filter(None, _text(raw, name, where).split(",")):
+            if encoding.partition(";")[0].strip() not in _ENCODINGS:
+                raise ConfigurationError(f"{where}.{name}: there is no encoding {encoding.strip()}")
     qps = raw.get("qps") or 0
     if not isinstance(qps, int | float) or isinstance(qps, bool):
         raise ConfigurationError(f"{where}.qps: must be a number")
@@ -70,15 +70,15 @@ def _election(value: Any) -> dict[str, str]:
     elect = raw.get("leaderElect")
     if elect is not None and not isinstance(elect, bool):
         raise ConfigurationError(f"{where}.leaderElect: must be true or false")
-    said = {"leaderElect": "false" if elect is False else "true"}
+    values = {"leaderElect": "false" if elect is False else "true"}
     for name in _TIMES:
         if duration(raw, name, where, timedelta()):
-            said[name] = str(raw[name])
+            values[name] = str(raw[name])
     for name, default in _LEASE.items():
-        said[name] = _text(raw, name, where) or default
-    if said["leaderElect"] == "true" and said["resourceLock"] != "leases":
+        values[name] = _text(raw, name, where) or default
+    if values["leaderElect"] == "true" and values["resourceLock"] != "leases":
         raise ConfigurationError(f"{where}.resourceLock: must be leases")
-    return {_FLAGS[name]: text for name, text in said.items()}
+    return {_FLAGS[name]: text for name, text in values.items()}
 
 
 def _text(holder: Json, name: str, where: str) -> str:

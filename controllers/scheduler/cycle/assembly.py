@@ -26,7 +26,7 @@ from controllers.scheduler.dra.extended_resources import ClassNames
 from controllers.scheduler.dra.group_claims import PodGroups
 from controllers.scheduler.dra.node_allocatable import GATE as NODE_RESOURCES_GATE
 from controllers.scheduler.dra.plugin import ClaimBinding
-from controllers.scheduler.framework.attempt_metrics import Measures, Points
+from controllers.scheduler.framework.attempt_metrics import AttemptMetrics, Points
 from controllers.scheduler.framework.framework import Plugin
 from controllers.scheduler.plugins.extenders import Extenders
 from controllers.scheduler.podgroups.gangs import GATE as GROUPS_GATE
@@ -65,13 +65,13 @@ class Shared:
     workloads: Workloads
     extenders: Extenders
     waits: Waits
-    measures: Measures
+    attempt_metrics: AttemptMetrics
     pods: Informer
     nodes: Informer
     namespaces: Informer
 
     @classmethod
-    def make(cls, client: Client, informers: Informers, options: Options, configuration: Configuration) -> Self:
+    def create(cls, client: Client, informers: Informers, options: Options, configuration: Configuration) -> Self:
         """Create the shared state, empty."""
         gates = options.features
         features = Features.from_gates(gates.enabled)
@@ -107,7 +107,7 @@ class Shared:
             nodes=informers.of(NODES),
             extenders=Extenders(configuration.extenders),
             waits=Waits(),
-            measures=Measures(),
+            attempt_metrics=AttemptMetrics(),
         )
 
     def profile(self, settings: ProfileSettings, extra: Sequence[Plugin] = ()) -> Profile:
@@ -116,19 +116,27 @@ class Shared:
         hidden = frozenset(name for each in self.configuration.extenders for name in each.hidden)
         arguments = replace(arguments, ignored=arguments.ignored | hidden)
         recorder = EventRecorder(self.client, settings.name, self.options.host)
-        evictions = Evictions(self.client, self.nominator, recorder, self.waits, self.measures)
+        evictions = Evictions(self.client, self.nominator, recorder, self.waits, self.attempt_metrics)
         for_groups = self.gangs is not None and self.options.features.enabled(PREEMPTION_GATE)
         budgets = self.workloads.disruption_budgets
         preemption = Preemption(
             evictions, self.cache, self.nominator, budgets, self.choice, arguments, for_groups=for_groups
         )
-        parts = self._parts(arguments, recorder, preemption)
+        parts = self._build_parts(arguments, recorder, preemption)
         plugins = (*arrange(default_plugins(parts), settings), *extra)
-        looked_at = self.configuration.percentage if settings.percentage is None else settings.percentage
-        timed = tuple(self.measures.timed(plugin) for plugin in plugins)
-        points = Points(self.measures, settings.name)
+        percentage = self.configuration.percentage if settings.percentage is None else settings.percentage
+        timed_plugins = tuple(self.attempt_metrics.with_timers(plugin) for plugin in plugins)
+        points = Points(self.attempt_metrics, settings.name)
         evaluator = Evaluator(
-            self.cache, plugins, self.reach, self.choice, self.nominator, looked_at, self.extenders, points, timed
+            self.cache,
+            plugins,
+            self.reach,
+            self.choice,
+            self.nominator,
+            percentage,
+            self.extenders,
+            points,
+            timed_plugins,
         )
         preempts = any(plugin.name == PREEMPTION and plugin.post_filter is not None for plugin in plugins)
         return Profile(
@@ -140,11 +148,11 @@ class Shared:
             GroupPreemption(self.gangs, self.cache, budgets, evictions)
             if self.gangs is not None and for_groups and preempts
             else None,
-            timed,
+            timed_plugins,
             points,
         )
 
-    def _parts(self, arguments: Arguments, recorder: EventRecorder, preemption: Preemption) -> Parts:
+    def _build_parts(self, arguments: Arguments, recorder: EventRecorder, preemption: Preemption) -> Parts:
         devices = DynamicResources(
             self.allocator,
             self.claims,
@@ -154,7 +162,7 @@ class Shared:
             arguments.binding_timeout,
             stand_for_resources=self.options.features.enabled(NODE_RESOURCES_GATE),
         )
-        claim_writer = ClaimWriter(self.client, self.claims, devices, RESOURCE_CLAIMS, self.measures)
+        claim_writer = ClaimWriter(self.client, self.claims, devices, RESOURCE_CLAIMS, self.attempt_metrics)
         return Parts(
             cache=self.cache,
             devices=devices,

@@ -26,9 +26,9 @@ from controllers.scheduler.framework.framework import (
     Outcome,
     Plugin,
     PluginError,
-    filtered,
+    run_filter,
 )
-from controllers.scheduler.framework.node_results import Memory, Shape
+from controllers.scheduler.framework.node_results import OutcomeCache, Shape
 from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, Rejection, SchedulingError
 from controllers.scheduler.plugins.extenders import NAME as EXTENDER
 from controllers.scheduler.plugins.extenders import ExtenderError, Extenders
@@ -57,17 +57,17 @@ class Evaluator:
         percentage: int = 0,
         extenders: Extenders | None = None,
         points: Points | None = None,
-        timed: Sequence[Plugin] = (),
+        timed_plugins: Sequence[Plugin] = (),
     ) -> None:
-        """Create an evaluator. `timed` are the same plugins with timed functions."""
-        self.cache, self.plugins, self._timed = cache, tuple(plugins), tuple(timed)
+        """Create an evaluator. `timed_plugins` are the same plugins with timed functions."""
+        self.cache, self.plugins, self._timed_plugins = cache, tuple(plugins), tuple(timed_plugins)
         self._points = points or Points()
         self._nominator = nominator or Nominator()
         self._nominated = self._nominator.waiting
         self._choice, self._percentage = choice, percentage
         self._extenders = extenders or Extenders()
         self._shape = Shape(self.plugins)
-        self._memory = Memory(cache, reach)
+        self._outcome_cache = OutcomeCache(cache, reach)
         self._start = 0
 
     async def place(self, cycle: Cycle) -> NodeInfo:
@@ -90,7 +90,7 @@ class Evaluator:
         with self._points.at("Filter"):
             feasible = await self._feasible(cycle, nodes, diagnosis)
         if self._extenders and feasible:
-            feasible = await self._extended(cycle.pod, feasible, diagnosis)
+            feasible = await self._filter_by_extenders(cycle.pod, feasible, diagnosis)
         if not feasible:
             diagnosis.plugins.update(r.plugin for r in diagnosis.rejections.values())
             if diagnosis.absent is not None and len(diagnosis.rejections) < diagnosis.nodes:
@@ -98,9 +98,11 @@ class Evaluator:
             raise FitError(diagnosis)
         if len(feasible) == 1:
             return feasible[0]
-        return self._best(cycle, feasible, await self._extenders.scores(cycle.pod, feasible) if self._extenders else ())
+        return self._select_node(
+            cycle, feasible, await self._extenders.scores(cycle.pod, feasible) if self._extenders else ()
+        )
 
-    async def _extended(self, pod: PodInfo, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
+    async def _filter_by_extenders(self, pod: PodInfo, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
         """Return the nodes that the extenders admit. Raise SchedulingError."""
         try:
             left = await self._extenders.filter(pod, nodes, diagnosis.rejections)
@@ -114,8 +116,8 @@ class Evaluator:
         """Run PreFilter and look up the cached outcomes. Return a rejection of all nodes. Raise SchedulingError."""
         pod = cycle.pod
         key: list[bytes | None] = [self._shape.of(pod)]
-        for place, plugin in enumerate(self._timed if cycle.timed else self.plugins):
-            state, remembered = None, plugin.remembered
+        for place, plugin in enumerate(self._timed_plugins if cycle.is_timed else self.plugins):
+            state, cacheable = None, plugin.cacheable
             if plugin.pre_filter is not None:
                 try:
                     state = plugin.pre_filter(pod)
@@ -124,37 +126,37 @@ class Evaluator:
                 cycle.states[plugin.name] = SKIP if isinstance(state, Rejection) else state
                 if isinstance(state, Rejection):
                     return state
-                if remembered and plugin.shape is not None:
+                if cacheable and plugin.shape is not None:
                     key.append(shape := plugin.shape(state))
-                    remembered = shape is not None
+                    cacheable = shape is not None
             if plugin.nodes is not None and (names := plugin.nodes(pod, state)) is not None:
                 cycle.only = names if cycle.only is None else cycle.only & names
                 cycle.narrowed_by += (plugin.name,)
             if plugin.filter is not None and state is not SKIP:
-                cycle.filters.append((place, plugin, state, remembered))
-                cycle.live |= not remembered
-        cycle.known = self._memory.of(tuple(key))
+                cycle.filters.append((place, plugin, state, cacheable))
+                cycle.has_uncached_filters |= not cacheable
+        cycle.outcomes = self._outcome_cache.of(tuple(key))
         return None
 
     def rejection(self, cycle: Cycle, node: NodeInfo) -> Rejection | None:
         """Filter one node, with the pods nominated to it counted in. Return the rejection. Raise SchedulingError."""
         if self._nominated and (others := self._nominator.before(cycle.pod, node.name)):
-            refused = cycle.ask_with(node, others)
+            refused = cycle.filter_node_with(node, others)
             if refused is not None:
                 return refused
-        outcome = cycle.known.get(node.name)
+        outcome = cycle.outcomes.get(node.name)
         if outcome is None:
-            outcome = cycle.known[node.name] = Outcome()
-        elif outcome.complete and not cycle.live:
+            outcome = cycle.outcomes[node.name] = Outcome()
+        elif outcome.complete and not cycle.has_uncached_filters:
             return outcome.rejection
-        for place, plugin, state, remembered in cycle.filters:
-            if remembered:
+        for place, plugin, state, cacheable in cycle.filters:
+            if cacheable:
                 if place < outcome.passed:
                     continue
                 if place == outcome.refused_at:
                     return outcome.rejection
-            refused = filtered(plugin, cycle.pod, state, node)
-            if not remembered:
+            refused = run_filter(plugin, cycle.pod, state, node)
+            if not cacheable:
                 if refused is not None:
                     return refused
                 continue
@@ -182,45 +184,45 @@ class Evaluator:
     async def _search(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
         """Return the first feasible nodes, starting where the last search ended.
 
-        Known outcomes are a row of bytes, so that only unknown nodes cost anything.
+        NodeOutcomes outcomes are a row of bytes, so that only unknown nodes cost anything.
         """
-        count, wanted = len(nodes), self._wanted(len(nodes))
+        count, target = len(nodes), self._nodes_to_find(len(nodes))
         start = self._start % count
         order = nodes[start:] + nodes[:start]
-        plain = nodes is self.cache.list() and not cycle.live and not self._nominated
-        marks = cycle.known.marks(nodes) if plain else bytearray((UNKNOWN,)) * count
+        plain = nodes is self.cache.list() and not cycle.has_uncached_filters and not self._nominated
+        marks = cycle.outcomes.marks(nodes) if plain else bytearray((UNKNOWN,)) * count
         row = marks[start:] + marks[:start]
         refused: dict[str, Rejection] = {}
         elapsed = stopwatch()
         pause = elapsed() + _PIECE
-        place = found = 0
-        while found < wanted:
-            asked = row.find(UNKNOWN, place)
-            found += row.count(FITS, place, asked if asked >= 0 else count)
-            if asked < 0 or found >= wanted:
+        place = feasible_count = 0
+        while feasible_count < target:
+            unknown = row.find(UNKNOWN, place)
+            feasible_count += row.count(FITS, place, unknown if unknown >= 0 else count)
+            if unknown < 0 or feasible_count >= target:
                 break
-            node, place = order[asked], asked + 1
-            row[asked] = self._asked(cycle, node, refused)
-            found += row[asked] == FITS
-            marks[(start + asked) % count] = cycle.known.mark(node.name)
+            node, place = order[unknown], unknown + 1
+            row[unknown] = self._evaluate_node(cycle, node, refused)
+            feasible_count += row[unknown] == FITS
+            marks[(start + unknown) % count] = cycle.outcomes.mark(node.name)
             if elapsed() > pause:
                 await asyncio.sleep(0)
                 pause = elapsed() + _PIECE
-        places = list(islice(compress(range(count), row), wanted))
-        looked = places[-1] + 1 if len(places) == wanted else count
-        self._start = (start + looked) % count
+        places = list(islice(compress(range(count), row), target))
+        evaluated = places[-1] + 1 if len(places) == target else count
+        self._start = (start + evaluated) % count
         feasible = list(map(order.__getitem__, places))
         if nodes is not self.cache.list():
             # A node may have been deleted while the search yielded.
             feasible = [node for node in feasible if node.node is not None]
         if self._extenders or not feasible:
-            for place in range(looked):
+            for place in range(evaluated):
                 name = order[place].name
-                if row[place] == REFUSED and (why := refused.get(name) or cycle.known.rejection(name)) is not None:
+                if row[place] == REFUSED and (why := refused.get(name) or cycle.outcomes.rejection(name)) is not None:
                     diagnosis.rejections[name] = why
         return feasible
 
-    def _asked(self, cycle: Cycle, node: NodeInfo, refused: dict[str, Rejection]) -> int:
+    def _evaluate_node(self, cycle: Cycle, node: NodeInfo, refused: dict[str, Rejection]) -> int:
         """Filter one node and return its mark; add its rejection to `refused`. Raise SchedulingError."""
         if node.node is None:
             return REFUSED
@@ -230,18 +232,18 @@ class Evaluator:
         refused[node.name] = rejection
         return REFUSED
 
-    def _wanted(self, nodes: int) -> int:
+    def _nodes_to_find(self, nodes: int) -> int:
         """Return the number of feasible nodes at which the search stops."""
         if nodes < _FEWEST_NODES or self._percentage >= 100:
             return nodes
         percent = self._percentage or max(_LEAST_PERCENT, _MOST_PERCENT - nodes // _NODES_PER_PERCENT)
         return max(_FEWEST_NODES, nodes * percent // 100)
 
-    def _best(self, cycle: Cycle, nodes: list[NodeInfo], more: Sequence[int]) -> NodeInfo:
-        """Return a node with the highest score. `extra` is added to the scores of the plugins."""
+    def _select_node(self, cycle: Cycle, nodes: list[NodeInfo], extra_scores: Sequence[int]) -> NodeInfo:
+        """Return a node with the highest score. `extra_scores` is added to the scores of the plugins."""
         totals = self.totals(cycle, nodes)
-        if more:
-            totals = [total + extra for total, extra in zip(totals, more, strict=True)]
+        if extra_scores:
+            totals = [total + extra for total, extra in zip(totals, extra_scores, strict=True)]
         highest = max(totals)
         best = [node for node, total in zip(nodes, totals, strict=True) if total == highest]
         return best[0] if len(best) == 1 else self._choice.choice(best)
@@ -249,17 +251,17 @@ class Evaluator:
     def totals(self, cycle: Cycle, nodes: list[NodeInfo]) -> list[int]:
         """Return the weighted scores. A plugin with equal scores for all nodes is skipped."""
         with self._points.at("PreScore"):
-            kept, live = self._scorers(cycle)
+            cached, live = self._scorers(cycle)
         with self._points.at("Score"):
-            return self._weighed(cycle, nodes, kept, live)
+            return self._weighted_scores(cycle, nodes, cached, live)
 
     @staticmethod
-    def _weighed(cycle: Cycle, nodes: list[NodeInfo], kept: list[Scorer], live: list[Scorer]) -> list[int]:
+    def _weighted_scores(cycle: Cycle, nodes: list[NodeInfo], cached: list[Scorer], live: list[Scorer]) -> list[int]:
         pod = cycle.pod
         try:
-            rows = _rows(pod, kept, nodes, cycle.known.scores)
+            rows = _score_rows(pod, cached, nodes, cycle.outcomes.scores)
             totals = list(map(itemgetter(0), rows))
-            columns = [plugin for plugin, _ in kept if plugin.normalize is not None]
+            columns = [plugin for plugin, _ in cached if plugin.normalize is not None]
             for column, plugin in enumerate(columns, 1):
                 _add(totals, plugin, list(map(itemgetter(column), rows)))
             for plugin, state in live:
@@ -274,15 +276,15 @@ class Evaluator:
 
     def _scorers(self, cycle: Cycle) -> tuple[list[Scorer], list[Scorer]]:
         """Return the scoring plugins for this pod: those with cacheable scores, and the others."""
-        kept: list[Scorer] = []
+        cached: list[Scorer] = []
         live: list[Scorer] = []
-        for plugin in self._timed if cycle.timed else self.plugins:
-            if not plugin.scoring:
+        for plugin in self._timed_plugins if cycle.is_timed else self.plugins:
+            if not plugin.has_score:
                 continue
             state = cycle.states.get(plugin.name)
-            remembered = plugin.remembered and plugin.scores is None
-            if remembered and plugin.shape is not None:
-                remembered = plugin.shape(state) is not None
+            cacheable = plugin.cacheable and plugin.scores is None
+            if cacheable and plugin.shape is not None:
+                cacheable = plugin.shape(state) is not None
             if plugin.pre_score is not None:
                 try:
                     state = plugin.pre_score(cycle.pod, None if state is SKIP else state)
@@ -290,11 +292,11 @@ class Evaluator:
                     raise SchedulingError(f'running PreScore plugin "{plugin.name}": {error}') from error
                 if state is SKIP:
                     continue
-            (kept if remembered else live).append((plugin, state))
-        return kept, live
+            (cached if cacheable else live).append((plugin, state))
+        return cached, live
 
 
-def _rows(
+def _score_rows(
     pod: PodInfo, scorers: list[Scorer], nodes: list[NodeInfo], known: dict[str, tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
     """Return the cached scores of the nodes (`NodeOutcomes.scores`) and compute missing ones.
@@ -304,11 +306,11 @@ def _rows(
     found = list(map(known.get, map(_NAME, nodes)))
     for place, node in enumerate(nodes) if None in found else ():
         if found[place] is None:
-            found[place] = known[node.name] = _scored(pod, scorers, node)
+            found[place] = known[node.name] = _score_node(pod, scorers, node)
     return cast("list[tuple[int, ...]]", found)
 
 
-def _scored(pod: PodInfo, scorers: list[Scorer], node: NodeInfo) -> tuple[int, ...]:
+def _score_node(pod: PodInfo, scorers: list[Scorer], node: NodeInfo) -> tuple[int, ...]:
     """Compute the cacheable scores of one node."""
     total, raw = 0, []
     for plugin, state in scorers:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sized
 
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
-from controllers.scheduler.framework.attempt_metrics import Measures
+from controllers.scheduler.framework.attempt_metrics import AttemptMetrics
 from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.queue.queued_pod import Place, QueuedPod
 from controllers.scheduler.state.nodes import Cache
@@ -43,7 +43,7 @@ class SchedulerMetrics:
         queue: SchedulingQueue,
         cache: Cache,
         binding: Sized,
-        measures: Measures,
+        attempt_metrics: AttemptMetrics,
         profile: Callable[[PodInfo], str],
     ) -> None:
         self._queue, self._cache, self._binding, self._profile = queue, cache, binding, profile
@@ -76,7 +76,7 @@ class SchedulerMetrics:
         )
         self.families: tuple[Family, ...] = (
             self.attempts, self._duration, self._algorithm, self._whole, self._needed,
-            self._groups, self._group_duration, *measures.families, queue.incoming, *self._gauges(),
+            self._groups, self._group_duration, *attempt_metrics.families, queue.incoming, *self._gauges(),
         )  # fmt: skip
 
     def _gauges(self) -> tuple[Family, ...]:
@@ -86,9 +86,9 @@ class SchedulerMetrics:
                 "scheduler_unschedulable_pods",
                 "Pods that a plugin rejected or keeps out.",
                 ("plugin", "profile"),
-                self._rejected,
+                self._unschedulable,
             ),
-            Gauge("scheduler_cache_size", "What the scheduler knows of the cluster.", ("type",), self._known),
+            Gauge("scheduler_cache_size", "What the scheduler knows of the cluster.", ("type",), self._cache_sizes),
             Gauge(
                 "scheduler_goroutines",
                 "Work that goes on beside the scheduling of the next pod.",
@@ -97,11 +97,11 @@ class SchedulerMetrics:
             ),
         )
 
-    def decided(self, queued: QueuedPod) -> None:
+    def observe_decision(self, queued: QueuedPod) -> None:
         """Observe the duration of the decision about a pod."""
         self._algorithm.observe(clock.stopwatch()() - queued.begun)
 
-    def ended(self, queued: QueuedPod, result: str) -> None:
+    def count_attempt(self, queued: QueuedPod, result: str) -> None:
         """Count an ended attempt with the result "scheduled", "unschedulable" or "error"."""
         profile = self._profile(queued.info)
         self.attempts.inc(result, profile)
@@ -112,7 +112,7 @@ class SchedulerMetrics:
                 attempts = str(queued.attempts) if queued.attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
                 self._whole.observe((clock.now() - queued.entered).total_seconds(), attempts)
 
-    def group_ended(self, first: QueuedPod, result: str) -> None:
+    def count_group_attempt(self, first: QueuedPod, result: str) -> None:
         """Count an ended attempt for the group of this first pod; the result may be "waiting_on_preemption" as well."""
         profile = self._profile(first.info)
         self._groups.inc(result, profile)
@@ -122,7 +122,7 @@ class SchedulerMetrics:
         places = Tally(_QUEUES[pod.place] for pod in self._queue.pods.values() if pod.place in _QUEUES)
         return {(name,): places[name] for name in dict.fromkeys(_QUEUES.values())}
 
-    def _rejected(self) -> Mapping[Labels, float]:
+    def _unschedulable(self) -> Mapping[Labels, float]:
         return Tally(
             (plugin, self._profile(pod.info))
             for pod in self._queue.pods.values()
@@ -130,6 +130,6 @@ class SchedulerMetrics:
             for plugin in pod.plugins
         )
 
-    def _known(self) -> Mapping[Labels, float]:
+    def _cache_sizes(self) -> Mapping[Labels, float]:
         pods, assumed = self._cache.counts
         return {("nodes",): len(self._cache.list()), ("pods",): pods, ("assumed_pods",): assumed}

@@ -66,12 +66,12 @@ class Profile:
     preemption: Preemption | None = None
     group_preemption: GroupPreemption | None = None
     """Preemption for groups as a whole, with its gate."""
-    timed: tuple[Plugin, ...] = ()
+    timed_plugins: tuple[Plugin, ...] = ()
     """The same plugins with timed functions."""
     points: Points = field(default_factory=Points)
 
     def plugins_for(self, cycle: Cycle) -> tuple[Plugin, ...]:
-        return self.timed if cycle.timed else self.plugins
+        return self.timed_plugins if cycle.is_timed else self.plugins
 
 
 def load(path: Path, enabled: Callable[[str], bool]) -> Configuration:
@@ -96,11 +96,13 @@ def check(configuration: Configuration, enabled: Callable[[str], bool]) -> None:
 def arrange(plugins: Sequence[Plugin], settings: ProfileSettings) -> tuple[Plugin, ...]:
     """Return a profile's plugins in its order and with its weights, without disabled ones. Raise ConfigurationError."""
     _check_names(plugins, settings)
-    general = _merged(plugins, settings.sets.get("multiPoint", _NOTHING))
+    general = _merge(plugins, settings.sets.get("multiPoint", _NOTHING))
     first = [name for name, _ in settings.sets.get("filter", _NOTHING).enabled]
     order = [*first, *(name for name in general if name not in first)]
     order += [plugin.name for plugin in plugins if plugin.name not in order]
-    arranged = (_at_points(plugin, settings, general) for plugin in sorted(plugins, key=lambda p: order.index(p.name)))
+    arranged = (
+        _with_enabled_points(plugin, settings, general) for plugin in sorted(plugins, key=lambda p: order.index(p.name))
+    )
     return tuple(plugin for plugin in arranged if plugin is not None)
 
 
@@ -120,7 +122,7 @@ def _check_names(plugins: Iterable[Plugin], settings: ProfileSettings) -> None:
             raise ConfigurationError(f"{where}: pluginConfig: there is no plugin {name}{_GATED}")
 
 
-def _merged(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:
+def _merge(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:
     """Return the names and weights of the plugins for all points: enabled defaults, then added ones."""
     given = dict(chosen.enabled)
     merged: dict[str, int] = {}
@@ -135,7 +137,7 @@ def _merged(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:
     return merged
 
 
-def _at_points(plugin: Plugin, settings: ProfileSettings, general: dict[str, int]) -> Plugin | None:
+def _with_enabled_points(plugin: Plugin, settings: ProfileSettings, general: dict[str, int]) -> Plugin | None:
     """Return the plugin with only its enabled functions; None if none is enabled."""
     name = plugin.name
     changes: dict[str, Any] = {}

@@ -35,7 +35,7 @@ from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.state.pod_info import PodInfo
 
 
-class Watching:
+class EventHandlers:
     """The handlers. Finished pods are handled as deleted ones: they use no resources."""
 
     def __init__(
@@ -44,12 +44,12 @@ class Watching:
         shared: Shared,
         queue: SchedulingQueue,
         profiles: Mapping[str, Profile],
-        info: Callable[[Json], PodInfo],
+        pod_info: Callable[[Json], PodInfo],
     ) -> None:
         """Register all handlers. `pod_info` parses a pod as this scheduler counts its resources."""
         gates = shared.options.features
         devices, rules = gates.enabled("DynamicResourceAllocation"), gates.enabled("DRADeviceTaintRules")
-        self._queue, self._profiles, self._info = queue, profiles, info
+        self._queue, self._profiles, self._pod_info = queue, profiles, pod_info
         self._cache, self._nominator = shared.cache, shared.nominator
         self._allocator, self._reach = shared.allocator, shared.reach
         self._inventory, self._classes = shared.allocator.inventory, shared.classes
@@ -76,7 +76,7 @@ class Watching:
         self._informers += [classes, slices, claims]
         classes.on(self._class_added, self._class_updated, self._class_deleted)
         slices.on(self._slice_added, self._slice_updated, self._slice_deleted)
-        cached.when_changed(self.claim_changed)
+        cached.on_change(self.claim_changed)
         claims.on(cached.added, cached.updated, cached.deleted)
 
     def _follow_rules(self, rules: Informer) -> None:
@@ -120,14 +120,14 @@ class Watching:
     # Devices
 
     def _class_added(self, item: Json) -> None:
-        self._take_class(item)
+        self._upsert_class(item)
         self._queue.notify(Event(ClusterEvent.CLASS_ADD, None, item))
 
     def _class_updated(self, old: Json, item: Json) -> None:
-        self._take_class(item)
+        self._upsert_class(item)
         self._queue.notify(Event(ClusterEvent.CLASS_UPDATE, old, item))
 
-    def _take_class(self, item: Json) -> None:
+    def _upsert_class(self, item: Json) -> None:
         self._allocator.upsert_class(item)
         if self._classes is not None:
             self._classes.upsert(item)
@@ -166,7 +166,7 @@ class Watching:
     def claim_changed(self, old: Json | None, new: Json | None) -> None:
         """Notify about a changed claim. Only its own pods are affected, unless devices became free."""
         if new is None:
-            self._claim_gone(old)
+            self._claim_deleted(old)
             return
         kind = ClusterEvent.CLAIM_ADD if old is None else ClusterEvent.CLAIM_UPDATE
         only = None
@@ -177,7 +177,7 @@ class Watching:
             only = frozenset(pod["metadata"]["uid"] for pod in own)
         self._queue.notify(Event(kind, old, new, only))
 
-    def _claim_gone(self, old: Json | None) -> None:
+    def _claim_deleted(self, old: Json | None) -> None:
         """Notify about a deleted claim.
 
         Deletion of an allocated claim frees its devices. A pod waits for the deletion of the claim for its extended
@@ -192,7 +192,7 @@ class Watching:
 
     # Pods
 
-    def _is_ours(self, pod: Json) -> bool:
+    def _is_responsible_for(self, pod: Json) -> bool:
         """Return whether the pod's scheduler name is one of this scheduler's profiles."""
         return pod["spec"].get("schedulerName", SCHEDULER_NAME) in self._profiles
 
@@ -201,10 +201,10 @@ class Watching:
             return
         node = pod["spec"].get("nodeName")
         if node:
-            self._cache.set_pod(self._info(pod), node)
+            self._cache.set_pod(self._pod_info(pod), node)
             self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
-        elif self._is_ours(pod):
-            self._queue.add(self._info(pod))
+        elif self._is_responsible_for(pod):
+            self._queue.add(self._pod_info(pod))
             if self._grouped and pod["spec"].get("schedulingGroup"):
                 self._queue.notify(Event(ClusterEvent.GROUP_MEMBER_ADD, None, pod))
 
@@ -216,7 +216,7 @@ class Watching:
             self._cache.forget(pod["metadata"]["uid"])
             return
         before, node = old["spec"].get("nodeName"), pod["spec"].get("nodeName")
-        info = self._info(pod)
+        info = self._pod_info(pod)
         if node:
             self._cache.set_pod(info, node)
             if not before:
@@ -226,7 +226,7 @@ class Watching:
             elif self._queue.listening:
                 for kind in pod_events(old, pod):
                     self._queue.notify(Event(kind, old, pod))
-        elif self._is_ours(pod) and not self._cache.is_assumed(info.uid):
+        elif self._is_responsible_for(pod) and not self._cache.is_assumed(info.uid):
             self._queue.update(old, info)
 
     def _pod_deleted(self, pod: Json) -> None:
@@ -240,7 +240,7 @@ class Watching:
         else:
             self._queue.delete(uid)
 
-    def place_became_free(self, info: PodInfo) -> None:
+    def notify_freed_node(self, info: PodInfo) -> None:
         """Notify that an assumed pod no longer uses its node."""
         placed = {**info.pod, "spec": {**info.spec, "nodeName": "?"}}
         self._queue.notify(Event(ClusterEvent.POD_DELETE, placed, None))

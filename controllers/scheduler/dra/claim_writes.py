@@ -28,7 +28,7 @@ from controllers.scheduler.dra.claims import ClaimCache
 from controllers.scheduler.dra.dynamic_resources import DynamicResources
 from controllers.scheduler.dra.extended_resources import IN_MEMORY
 from controllers.scheduler.dra.state import DynamicState
-from controllers.scheduler.framework.attempt_metrics import Measures
+from controllers.scheduler.framework.attempt_metrics import AttemptMetrics
 from controllers.scheduler.framework.framework import PluginError
 from controllers.scheduler.state.pod_info import PodInfo
 
@@ -47,12 +47,12 @@ class ClaimWriter:
         claims: ClaimCache,
         devices: DynamicResources,
         kind: Kind,
-        measures: Measures | None = None,
+        attempt_metrics: AttemptMetrics | None = None,
     ) -> None:
-        self._made = (measures or Measures()).claims
+        self._creates = (attempt_metrics or AttemptMetrics()).claims
         self._client, self._claims, self._devices, self._kind = client, claims, devices, kind
         self._groups = claims.groups
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(self, pod: PodInfo, state: DynamicState) -> None:
         """Allocate and reserve all claims for the pod. Raise PluginError; what was written stays in the state."""
@@ -61,13 +61,13 @@ class ClaimWriter:
                 await self._bind_special(state, position)
             elif not self._groups.is_reserved(pod.pod, claim):
                 name = key_of(claim)
-                async with self._turns.setdefault(name, asyncio.Lock()):
+                async with self._locks.setdefault(name, asyncio.Lock()):
                     known = self._claims.get(name)
                     newest = (
                         known if known is not None and known["metadata"]["uid"] == claim["metadata"]["uid"] else claim
                     )
                     _, allocation = state.reserved.get(position, (None, None))
-                    if allocation is not None and _is_allocated_so(newest, allocation):
+                    if allocation is not None and _has_allocation(newest, allocation):
                         # Another member of the group wrote it.
                         allocation = None
                         if self._groups.is_reserved(pod.pod, newest):
@@ -78,17 +78,17 @@ class ClaimWriter:
     async def _bind_special(self, state: DynamicState, position: int) -> None:
         """Create and allocate the claim for extended resources. Its devices stay reserved until the watch shows it."""
         claim, allocation = state.reserved[position]
-        kept = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
+        metadata = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
         try:
-            created = await self._client.create(self._kind, {**claim, "metadata": kept})
+            created = await self._client.create(self._kind, {**claim, "metadata": metadata})
         except (StatusError, TransportError) as error:
-            self._made.inc("failure")
-            raise PluginError(f"create claim for extended resources {kept['namespace']}/: {error}") from error
-        self._made.inc("success")
+            self._creates.inc("failure")
+            raise PluginError(f"create claim for extended resources {metadata['namespace']}/: {error}") from error
+        self._creates.inc("success")
         state.claims[position] = created
         written = state.claims[position] = await self._bind_claim(created, state.consumers[position], allocation)
-        await self._claims.observed(written, _WATCH_PATIENCE)
-        self._claims.wrote(written)
+        await self._claims.wait_observed(written, _WATCH_PATIENCE)
+        self._claims.record_write(written)
         self._claims.confirm(claim)
 
     async def _bind_claim(self, claim: Json, consumer: Json, allocation: Json | None) -> Json:
@@ -97,20 +97,20 @@ class ClaimWriter:
         for attempt in range(_TRIES):
             if attempt:
                 await asyncio.sleep(_PAUSE.total_seconds())
-                claim = await self._again(claim, name)
+                claim = await self._get_current(claim, name)
             try:
                 written = await self._write(claim, name, consumer, allocation)
             except (StatusError, TransportError) as error:
                 if isinstance(error, StatusError) and error.reason == "Conflict" and attempt + 1 < _TRIES:
                     continue
                 raise PluginError(f"add {what} to claim {name}: {error}") from error
-            self._claims.wrote(written)
+            self._claims.record_write(written)
             if allocation is not None:
                 self._claims.confirm(written)
             return written
         raise AssertionError("unreachable")
 
-    async def _again(self, claim: Json, name: str) -> Json:
+    async def _get_current(self, claim: Json, name: str) -> Json:
         metadata = claim["metadata"]
         try:
             return await self._client.get(self._kind, metadata["name"], metadata["namespace"])
@@ -184,11 +184,11 @@ class ClaimWriter:
         self._devices.unreserve(state)
         for position, claim in enumerate(state.claims):
             if position == state.special:
-                await self._give_up_special(claim)
+                await self._delete_special(claim)
             elif (claim.get("status") or {}).get("allocation") and is_reserved_for_pod(pod.pod, claim):
                 await self._remove_consumer(claim, pod.uid)
 
-    async def _give_up_special(self, claim: Json) -> None:
+    async def _delete_special(self, claim: Json) -> None:
         if claim["metadata"]["name"] == IN_MEMORY:
             return
         try:
@@ -224,7 +224,7 @@ class ClaimWriter:
         except (StatusError, TransportError) as error:
             log.warning("cannot unreserve claim %s/%s: %s", metadata["namespace"], metadata["name"], error)
             return False
-        self._claims.wrote(written)
+        self._claims.record_write(written)
         return True
 
     async def deallocate(self, pod: PodInfo, state: DynamicState) -> str:
@@ -273,7 +273,7 @@ class ClaimWriter:
         return ""
 
 
-def _is_allocated_so(claim: Json, allocation: Json) -> bool:
+def _has_allocation(claim: Json, allocation: Json) -> bool:
     """Return whether the claim has these devices."""
     held = (claim.get("status") or {}).get("allocation") or {}
     return bool(held) and all(held.get(part) == allocation.get(part) for part in ("devices", "nodeSelector"))

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 #: Called with a claim before and after a change; None if it is missing.
-Changed = Callable[[Json | None, Json | None], None]
+ChangeHandler = Callable[[Json | None, Json | None], None]
 
 
 class ClaimWalkError(Exception):
@@ -45,20 +45,20 @@ class ClaimCache:
 
     def __init__(self, allocated: Allocated, groups: PodGroups = NO_GROUPS) -> None:
         self._allocated, self.groups = allocated, groups
-        self._changed: Changed = lambda _, __: None
+        self._notify: ChangeHandler = lambda _, __: None
         self._observed: dict[str, Json] = {}
         self._written: dict[str, Json] = {}
         self.pending: dict[str, Pending] = {}
         """By the claim's uid."""
         self._special: dict[str, str] = {}
         """The keys of claims for extended resources, by the uid of their pod."""
-        self._of_cycle: set[str] | None = None
+        self._cycle_claims: set[str] | None = None
         """The uids of the claims allocated for the group that is being scheduled; None without one."""
         self._awaited: dict[str, list[asyncio.Future[None]]] = {}
 
-    def when_changed(self, notify: Changed) -> None:
+    def on_change(self, notify: ChangeHandler) -> None:
         """Call `notify` for every change of the visible claims."""
-        self._changed = notify
+        self._notify = notify
 
     def get(self, key: str) -> Json | None:
         return self._written.get(key) or self._observed.get(key)
@@ -68,7 +68,7 @@ class ClaimCache:
         key = self._special.get(uid)
         return self.get(key) if key is not None else None
 
-    async def observed(self, claim: Json, limit: timedelta) -> None:
+    async def wait_observed(self, claim: Json, limit: timedelta) -> None:
         """Wait until the watch shows a created claim, or until the limit."""
         key = key_of(claim)
         if key in self._observed:
@@ -98,7 +98,7 @@ class ClaimCache:
         if (owner := owner_of_special(claim)) is not None:
             self._special.pop(owner, None)
         self._allocated.remove_claim(claim)
-        self._changed(visible, None)
+        self._notify(visible, None)
 
     def _observe(self, key: str, claim: Json) -> None:
         visible = self.get(key)
@@ -115,9 +115,9 @@ class ClaimCache:
             del self._written[key]
             if _version(claim) == _version(written):
                 return
-        self._show(visible, claim)
+        self._publish(visible, claim)
 
-    def wrote(self, claim: Json) -> None:
+    def record_write(self, claim: Json) -> None:
         """Record the server's answer to a write."""
         key = key_of(claim)
         visible = self.get(key)
@@ -125,25 +125,25 @@ class ClaimCache:
         if observed is None or _uid(observed) != _uid(claim) or _version(claim) <= _version(observed):
             return
         self._written[key] = claim
-        self._show(visible, claim)
+        self._publish(visible, claim)
 
-    def _show(self, old: Json | None, new: Json) -> None:
+    def _publish(self, old: Json | None, new: Json) -> None:
         self._allocated.upsert_claim(new)
-        self._changed(old, new)
+        self._notify(old, new)
 
     # Pending allocations
 
     def begin_group(self) -> None:
         """Begin a group's cycle: its members share allocations, and released ones are not announced."""
-        self._of_cycle = set()
+        self._cycle_claims = set()
 
     def end_group(self) -> None:
         """End the group's cycle."""
-        self._of_cycle = None
+        self._cycle_claims = None
 
-    def shared(self, claim: Json) -> Json | None:
+    def shared_allocation(self, claim: Json) -> Json | None:
         """Return the allocation of the claim for another member of the group that is being scheduled."""
-        if self._of_cycle is None or _uid(claim) not in self._of_cycle:
+        if self._cycle_claims is None or _uid(claim) not in self._cycle_claims:
             return None
         pending = self.pending.get(_uid(claim))
         return pending.allocation if pending is not None else None
@@ -155,8 +155,8 @@ class ClaimCache:
     def allocate(self, claim: Json, allocation: Json) -> None:
         """Reserve devices for a claim in memory."""
         self.pending[_uid(claim)] = Pending(claim, allocation)
-        if self._of_cycle is not None:
-            self._of_cycle.add(_uid(claim))
+        if self._cycle_claims is not None:
+            self._cycle_claims.add(_uid(claim))
         self._allocated.assume(claim, allocation)
 
     def release(self, claim: Json) -> None:
@@ -166,10 +166,10 @@ class ClaimCache:
             pending.sharers -= 1
             if pending.sharers <= 0:
                 self._drop(claim)
-                if self._of_cycle is not None:
+                if self._cycle_claims is not None:
                     return
                 # The devices are free again; pods that wait for them must be woken.
-                self._changed({**claim, "status": {"allocation": pending.allocation}}, self.get(key_of(claim)))
+                self._notify({**claim, "status": {"allocation": pending.allocation}}, self.get(key_of(claim)))
 
     def confirm(self, claim: Json) -> None:
         """End the pending allocation after it was written."""
@@ -199,7 +199,7 @@ class ClaimCache:
                 raise ClaimWalkError(f'could not find ResourceClaim "{key}"')
             if claim["metadata"].get("deletionTimestamp"):
                 raise ClaimWalkError(f'resourceclaim "{reference.name}" is being deleted')
-            if reference.check_owner and (foreign := self.groups.not_for(pod, claim)) is not None:
+            if reference.check_owner and (foreign := self.groups.foreign_reason(pod, claim)) is not None:
                 raise ClaimWalkError(foreign)
             claims.append(claim)
         return claims

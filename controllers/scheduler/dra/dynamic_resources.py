@@ -129,7 +129,7 @@ class DynamicResources:
 
     def prefilter(self, pod: PodInfo) -> DynamicState | Rejection | Skip:
         """Return the state of an attempt; SKIP for a pod without claims. Raise PluginError."""
-        extended = self._extended(pod)
+        extended = self._extended_requests(pod)
         if not pod.has_claims and not extended:
             return SKIP
         try:
@@ -144,7 +144,7 @@ class DynamicResources:
             if allocation is not None:
                 state.fixed_score += _allocated_score(claim, allocation)
                 continue
-            if (taken := self._claims.shared(claim)) is not None:
+            if (taken := self._claims.shared_allocation(claim)) is not None:
                 state.selectors[-1] = _selector(taken)
                 state.shared[position] = taken
                 continue
@@ -157,7 +157,7 @@ class DynamicResources:
             self._add_special(state, pod, extended)
         return self._to_allocate(state, pod) if state.claims else SKIP
 
-    def _extended(self, pod: PodInfo) -> dict[str, int]:
+    def _extended_requests(self, pod: PodInfo) -> dict[str, int]:
         """Return the pod's extended resources, if devices may serve at least one."""
         classes = self.classes
         if classes is None or not any(classes.get(name) for name in pod.requests if is_device_resource(name)):
@@ -177,7 +177,7 @@ class DynamicResources:
             if not refused.unresolvable:
                 raise PluginError(refused.text)
             return Rejection(NAME, (refused.text,))
-        if state.some_allocated or state.is_stale or (self.node_resources and self.node_resources.concerned):
+        if state.some_allocated or state.is_stale or (self.node_resources and self.node_resources.has_mapped_devices):
             state.shape = None
         else:
             containers = containers_shape(pod) if state.special is not None else None
@@ -257,14 +257,14 @@ class DynamicResources:
         unavailable = []
         for position, (claim, selector) in enumerate(zip(state.claims, state.selectors, strict=True)):
             reachable = selector is None or _matches(selector, raw)
-            if not reachable or (self.conditions and has_binding_conditions(claim) and self._given_up(claim)):
+            if not reachable or (self.conditions and has_binding_conditions(claim) and self._has_failed_binding(claim)):
                 unavailable.append(position)
         if unavailable:
             state.unavailable.update(unavailable)
             return NOT_ON_NODE
         return None
 
-    def _given_up(self, claim: Json) -> bool:
+    def _has_failed_binding(self, claim: Json) -> bool:
         ready, failure = readiness(claim)
         return bool(failure) or (not ready and self.timed_out(claim))
 
@@ -275,12 +275,12 @@ class DynamicResources:
 
     def rejection(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
         """Run Filter. Raise PluginError."""
-        if self.node_resources is not None and (refused := self._held_by_others(state, pod, node)) is not None:
+        if self.node_resources is not None and (refused := self._reject_claims_of_others(state, pod, node)) is not None:
             return refused
         found = self.solve(state, pod, node)
         if isinstance(found, Rejection):
             return found
-        if found is not None and self.node_resources is not None and self.node_resources.concerned:
+        if found is not None and self.node_resources is not None and self.node_resources.has_mapped_devices:
             variant = self._for_node(state, pod, node)
             assert not isinstance(variant, Rejection)
             assert variant.allocator is not None
@@ -289,7 +289,7 @@ class DynamicResources:
                 return refused
         return self.reachable(state, node) if state.some_allocated else None
 
-    def _held_by_others(self, state: DynamicState, pod: PodInfo, node: NodeInfo) -> Rejection | None:
+    def _reject_claims_of_others(self, state: DynamicState, pod: PodInfo, node: NodeInfo) -> Rejection | None:
         """Reject a node on which an allocated claim uses node resources for another pod."""
         assert self.node_resources is not None
         if not state.some_allocated:
@@ -302,7 +302,7 @@ class DynamicResources:
             for claim, selector in zip(state.claims, state.selectors, strict=True)
             if (claim.get("status") or {}).get("allocation") and (selector is None or _matches(selector, raw))
         )
-        return self.node_resources.held_by_others(pod, allocated, node)
+        return self.node_resources.reject_claims_of_others(pod, allocated, node)
 
     def _statuses(self, state: DynamicState, pod: PodInfo, variant: Variant, results: list[Json]) -> list[Json]:
         """Return the node resources of the claims in the pod's status form. Raise PluginError.
@@ -352,7 +352,7 @@ class DynamicResources:
             raise PluginError(error.text) from error
         if results is None:
             return False
-        if self.node_resources is not None and self.node_resources.concerned:
+        if self.node_resources is not None and self.node_resources.has_mapped_devices:
             state.statuses = self._statuses(state, pod, variant, results)
         for position, allocation in zip(variant.positions, results, strict=True):
             claim = variant.special if position == state.special else state.claims[position]

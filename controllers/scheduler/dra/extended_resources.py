@@ -129,7 +129,7 @@ class RequestBuilder:
         more: list[tuple[int, Json]] = []
         mapped: list[tuple[int, str]] = []
         for position, ends in enumerate(self._ends):
-            wanted = self._wanted(position, resource) if ends else 0
+            wanted = self._requested(position, resource) if ends else 0
             if not wanted:
                 continue
             covered = 0
@@ -150,13 +150,13 @@ class RequestBuilder:
             self._map(position, resource, biggest["name"] if biggest is not None and name in replaced else name)
         return biggest
 
-    def _wanted(self, position: int, resource: str) -> int:
+    def _requested(self, position: int, resource: str) -> int:
         requests = (self._containers[position].get("resources") or {}).get("requests") or {}
         return amount(resource, requests[resource]) if resource in requests else 0
 
     def _request(self, position: int, resource: str, covered: int) -> Json | None:
         """Build the request for a container's need beyond the covered count."""
-        missing = self._wanted(position, resource) - covered
+        missing = self._requested(position, resource) - covered
         if missing <= 0:
             return None
         names = sorted(self._containers[position]["resources"]["requests"])

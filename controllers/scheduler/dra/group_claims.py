@@ -51,7 +51,7 @@ class PodGroups:
             self.informer = informers.of(POD_GROUPS)
             self._members = informers.of(PODS).index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
 
-    def not_for(self, pod: Json, claim: Json) -> str | None:
+    def foreign_reason(self, pod: Json, claim: Json) -> str | None:
         """Return the reason why a generated claim is neither the pod's nor its group's."""
         return not_for_pod(pod, claim, self.enabled)
 

@@ -35,11 +35,11 @@ class NodeResources:
         self._inventory, self._plugin = inventory, plugin
 
     @property
-    def concerned(self) -> bool:
+    def has_mapped_devices(self) -> bool:
         """Return whether any device counts against node resources."""
         return bool(self._inventory.mapped)
 
-    def held_by_others(self, pod: PodInfo, claims: Iterable[Json], node: NodeInfo) -> Rejection | None:
+    def reject_claims_of_others(self, pod: PodInfo, claims: Iterable[Json], node: NodeInfo) -> Rejection | None:
         """Reject a node on which an allocated claim uses node resources for another pod."""
         for claim in claims:
             name = claim["metadata"]["name"]
@@ -56,7 +56,7 @@ class NodeResources:
         containers = _containers(pod)
         found = []
         for claim, allocation in allocated:
-            taken = self._taken(claim, allocation)
+            taken = self._amounts(claim, allocation)
             if taken is not None:
                 name = claim["metadata"]["name"]
                 resources = {resource: str(amount) for resource, amount in taken.items()}
@@ -65,7 +65,7 @@ class NodeResources:
                 )
         return sorted(found, key=lambda status: str(status["resourceClaimName"]))
 
-    def _taken(self, claim: Json, allocation: Json) -> dict[str, Quantity] | None:
+    def _amounts(self, claim: Json, allocation: Json) -> dict[str, Quantity] | None:
         """Return the amounts by resource; None if no device counts against any."""
         taken: dict[str, Quantity] = {}
         for result in results_of(allocation):

@@ -41,9 +41,9 @@ class ClaimBinding:
         await self._writer.bind(pod, state)
         if state.special is not None and state.chosen is not None:
             name = state.claims[state.special]["metadata"]["name"]
-            await self._pods.state_extended(pod.pod, name, state.chosen.mappings)
+            await self._pods.write_extended_claim(pod.pod, name, state.chosen.mappings)
         if state.statuses:
-            await self._pods.state_node_resources(pod.pod, state.statuses)
+            await self._pods.write_node_resources(pod.pod, state.statuses)
         if self._writer.waits_for_devices(state):
             note = f"waiting for binding conditions for device on node {node}"
             self._recorder.record(pod.pod, "Normal", "BindingConditionsPending", "Scheduling", note)

@@ -31,7 +31,7 @@ _TIMED: Final = {
 _TIMED_WRITES: Final = {"post_filter": "PostFilter", "unreserve": "Unreserve", "pre_bind": "PreBind"}
 
 
-class Measures:
+class AttemptMetrics:
     """The metrics of the parts of one scheduler."""
 
     def __init__(self) -> None:
@@ -59,18 +59,18 @@ class Measures:
     def families(self) -> tuple[Family, ...]:
         return self.points, self.plugins, self.preemptions, self.victims, self.claims
 
-    def timed(self, plugin: Plugin) -> Plugin:
+    def with_timers(self, plugin: Plugin) -> Plugin:
         """Return the same plugin with timed functions."""
         changes: dict[str, Any] = {}
         for name, point in _TIMED.items():
             if (function := getattr(plugin, name)) is not None:
-                changes[name] = self._taken(function, plugin.name, point)
+                changes[name] = self._time_function(function, plugin.name, point)
         for name, point in _TIMED_WRITES.items():
             if (function := getattr(plugin, name)) is not None:
-                changes[name] = self._taken_of_writes(function, plugin.name, point)
+                changes[name] = self._time_coroutine(function, plugin.name, point)
         return replace(plugin, **changes)
 
-    def _taken(self, function: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
+    def _time_function(self, function: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
         def timed(*arguments: Any) -> Any:
             elapsed, status = stopwatch(), _ERROR
             begun = elapsed()
@@ -83,7 +83,7 @@ class Measures:
 
         return timed
 
-    def _taken_of_writes(
+    def _time_coroutine(
         self, function: Callable[..., Awaitable[Any]], plugin: str, point: str
     ) -> Callable[..., Awaitable[Any]]:
         async def timed(*arguments: Any) -> Any:
@@ -115,8 +115,8 @@ class Points:
     by name.
     """
 
-    def __init__(self, measures: Measures | None = None, profile: str = "") -> None:
-        self._durations, self._profile = (measures or Measures()).points, profile
+    def __init__(self, attempt_metrics: AttemptMetrics | None = None, profile: str = "") -> None:
+        self._durations, self._profile = (attempt_metrics or AttemptMetrics()).points, profile
         self._successes: dict[str, Distribution] = {}
 
     def at(self, name: str) -> Point:

@@ -4,7 +4,7 @@
     pre_filter   once per attempt: its state, a           pre_score   once, if several nodes are feasible: a state,
                  rejection, or SKIP (no filter)                       or SKIP
     reserve, unreserve   in memory, for the chosen node   score       how good is this node?
-    post_filter  measures for a pod without a node        pre_bind    writes that precede the binding
+    post_filter  attempt_metrics for a pod without a node        pre_bind    writes that precede the binding
     placements, placement_score   the parts of the cluster for a group of pods, and how good they are
 
 What a plugin reads decides whether verdicts are cacheable and for which pods (`node_results`), and which events wake a
@@ -114,7 +114,7 @@ REFUSED, FITS, UNKNOWN = range(3)
 """The marks of nodes, as bytes."""
 
 
-class Known(dict[str, Outcome]):
+class NodeOutcomes(dict[str, Outcome]):
     """The outcomes by node for one shape of pods, and a row of marks in node order for a fast search."""
 
     __slots__ = ("_marks", "_order", "scores")
@@ -142,13 +142,13 @@ class Known(dict[str, Outcome]):
         outcome = self.get(name)
         return outcome.rejection if outcome is not None else None
 
-    def forget(self, name: str, order: list[NodeInfo], position: int | None) -> None:
+    def invalidate(self, name: str, order: list[NodeInfo], position: int | None) -> None:
         """Drop a changed node. `position` is its index in `order`, if it has one."""
         self.scores.pop(name, None)
         if self.pop(name, None) is not None and position is not None and self._order is order:
             self._marks[position] = UNKNOWN
 
-    def forget_all(self) -> None:
+    def invalidate_all(self) -> None:
         self.clear()
         self.scores.clear()
         self._order = None
@@ -169,11 +169,11 @@ class Cycle:
     """The plugins that restrict the nodes."""
     within: frozenset[str] | None = None
     """The nodes of the part of the cluster for the pod's group; other nodes do not exist for the attempt."""
-    known: Known = field(default_factory=Known)
+    outcomes: NodeOutcomes = field(default_factory=NodeOutcomes)
     """Cached outcomes by node."""
-    live: bool = False
+    has_uncached_filters: bool = False
     """Whether some filter must run despite a cached outcome."""
-    timed: bool = False
+    is_timed: bool = False
     """Whether the plugins are timed."""
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
@@ -182,21 +182,21 @@ class Cycle:
             if plugin.count is not None:
                 plugin.count(state, other, node, sign)
 
-    def ask(self, node: NodeInfo) -> Rejection | None:
+    def filter_node(self, node: NodeInfo) -> Rejection | None:
         """Run all filters on a hypothetical node, without caching. Raise SchedulingError."""
         for _, plugin, state, _ in self.filters:
-            if (refused := filtered(plugin, self.pod, state, node)) is not None:
+            if (refused := run_filter(plugin, self.pod, state, node)) is not None:
                 return refused
         return None
 
-    def ask_with(self, node: NodeInfo, others: Sequence[PodInfo]) -> Rejection | None:
+    def filter_node_with(self, node: NodeInfo, others: Sequence[PodInfo]) -> Rejection | None:
         """Run all filters with other pods added to the node. Raise SchedulingError."""
         crowded = node.copy()
         for other in others:
             crowded.add_pod(other)
             self.count(other, crowded, 1)
         try:
-            return self.ask(crowded)
+            return self.filter_node(crowded)
         finally:
             for other in others:
                 self.count(other, crowded, -1)
@@ -211,7 +211,7 @@ class PluginError(Exception):
     """A failure of a plugin; the attempt fails with this text."""
 
 
-def filtered(plugin: Plugin, pod: PodInfo, state: Any, node: NodeInfo) -> Rejection | None:
+def run_filter(plugin: Plugin, pod: PodInfo, state: Any, node: NodeInfo) -> Rejection | None:
     """Run the filter of a plugin. Raise SchedulingError."""
     assert plugin.filter is not None
     try:
@@ -286,19 +286,19 @@ class Plugin:
     """Scale the scores of all parts to 0 to 100, if they are not."""
 
     @property
-    def remembered(self) -> bool:
+    def cacheable(self) -> bool:
         """Return whether verdicts and scores hold until something declared changes."""
         return not self.reads.elsewhere
 
     @property
-    def scoring(self) -> bool:
+    def has_score(self) -> bool:
         return self.score is not None or self.scores is not None
 
 
 EVERY_EVENT: Hints = dict.fromkeys(ClusterEvent)
 
 
-def hints_of(plugin: Plugin, asked: bool = True) -> Hints:
+def hints_of(plugin: Plugin, uses_queueing_hints: bool = True) -> Hints:
     """Return the events that may change the plugin's verdict.
 
     They are the plugin's own hints, or follow from what it reads. A plugin with NODE_ADD gets NODE_TAINT as well: a
@@ -307,13 +307,13 @@ def hints_of(plugin: Plugin, asked: bool = True) -> Hints:
     Args:
         uses_queueing_hints: The gate SchedulerQueueingHints. If it is off, each of these events wakes the pod.
     """
-    hints = plugin.hints if plugin.hints is not None else _derived(plugin.reads)
+    hints = plugin.hints if plugin.hints is not None else _derive_hints(plugin.reads)
     if ClusterEvent.NODE_ADD in hints and ClusterEvent.NODE_TAINT not in hints:
         hints = {**hints, ClusterEvent.NODE_TAINT: None}
-    return hints if asked else dict.fromkeys(hints)
+    return hints if uses_queueing_hints else dict.fromkeys(hints)
 
 
-def _derived(reads: Reads) -> Hints:
+def _derive_hints(reads: Reads) -> Hints:
     if reads.elsewhere:
         return EVERY_EVENT
     hints: dict[ClusterEvent, Hint | None] = {ClusterEvent.NODE_ADD: None, ClusterEvent.NODE_TAINT: None}

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from controllers.scheduler.framework.framework import Known, Plugin, PodField
+from controllers.scheduler.framework.framework import NodeOutcomes, Plugin, PodField
 from controllers.scheduler.state.affected_nodes import DeviceReach
 from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_info import PodInfo
@@ -25,7 +25,7 @@ class Shape:
     def __init__(self, plugins: Iterable[Plugin]) -> None:
         fields: dict[PodField, None] = {}
         for plugin in plugins:
-            if plugin.remembered:
+            if plugin.cacheable:
                 fields.update(dict.fromkeys(plugin.reads.pod))
         self._reads = tuple(item.read for item in fields)
 
@@ -33,39 +33,39 @@ class Shape:
         return orjson.dumps([read(pod) for read in self._reads], option=orjson.OPT_SORT_KEYS)
 
 
-class Memory:
+class OutcomeCache:
     """Outcomes by shape and node; the least recently used shapes are dropped."""
 
-    _QUESTIONS = 256
+    _SHAPES = 256
 
     def __init__(self, cache: Cache, reach: DeviceReach) -> None:
         self._cache, self._reach = cache, reach
-        self._known: OrderedDict[Key, Known] = OrderedDict()
+        self._outcomes: OrderedDict[Key, NodeOutcomes] = OrderedDict()
         self._nodes_read = self._devices_read = 0
 
-    def of(self, key: Key) -> Known:
+    def of(self, key: Key) -> NodeOutcomes:
         """Return the outcomes for this shape that are still valid."""
-        self._forget()
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = Known()
-            if len(self._known) > self._QUESTIONS:
-                self._known.popitem(last=False)
+        self._invalidate()
+        outcomes = self._outcomes.get(key)
+        if outcomes is None:
+            outcomes = self._outcomes[key] = NodeOutcomes()
+            if len(self._outcomes) > self._SHAPES:
+                self._outcomes.popitem(last=False)
         else:
-            self._known.move_to_end(key)
-        return known
+            self._outcomes.move_to_end(key)
+        return outcomes
 
-    def _forget(self) -> None:
+    def _invalidate(self) -> None:
         self._reach.sync()
         touched = {*self._cache.log.since(self._nodes_read), *self._reach.log.since(self._devices_read)}
         self._nodes_read, self._devices_read = self._cache.log.position, self._reach.log.position
         if None in touched:
-            for known in self._known.values():
-                known.forget_all()
+            for outcomes in self._outcomes.values():
+                outcomes.invalidate_all()
             return
         order = self._cache.list() if touched else []
         for name in touched:
             assert name is not None
             position = self._cache.position(name)
-            for known in self._known.values():
-                known.forget(name, order, position)
+            for outcomes in self._outcomes.values():
+                outcomes.invalidate(name, order, position)

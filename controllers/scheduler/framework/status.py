@@ -80,7 +80,7 @@ class FitError(Exception):
         self.diagnosis = diagnosis
 
 
-def unexpected(error: Exception) -> str:
+def unexpected_error_text(error: Exception) -> str:
     """Return the text for an unforeseen error."""
     return f"unexpected {type(error).__name__}: {error}"
 
@@ -89,7 +89,7 @@ NO_NODES = "no nodes available to schedule pods"
 _NOTE_LIMIT, _CUT = 1024, " ..."
 
 
-def shortened(text: str) -> str:
+def shorten_note(text: str) -> str:
     """Shorten a text to the limit of an event's note."""
     raw = text.encode()
     if len(raw) <= _NOTE_LIMIT:

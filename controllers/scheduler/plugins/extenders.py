@@ -58,7 +58,7 @@ class Extender:
         """Return the feasible nodes; add the reasons for the others to `rejections`. Raise ExtenderError."""
         if not self.settings.filter:
             return nodes
-        answer = await self._ask(self.settings.filter, self._args(pod, nodes))
+        answer = await self._post(self.settings.filter, self._args(pod, nodes))
         if answer.get("error"):
             raise ExtenderError(str(answer["error"]))
         for part, code in (("failednodes", Code.UNSCHEDULABLE), ("failedandunresolvablenodes", Code.UNRESOLVABLE)):
@@ -81,8 +81,8 @@ class Extender:
         if not self.settings.prioritize:
             return {}
         try:
-            answer = await self._ask(self.settings.prioritize, self._args(pod, nodes))
-            listed = [_plain(entry) for entry in answer["list"]]
+            answer = await self._post(self.settings.prioritize, self._args(pod, nodes))
+            listed = [_lower_fields(entry) for entry in answer["list"]]
             return {
                 str(entry["host"]): int(entry.get("score") or 0) * self.settings.weight * _POINT for entry in listed
             }
@@ -93,7 +93,7 @@ class Extender:
     async def bind(self, pod: PodInfo, node: str) -> None:
         """Let the extender bind the pod. Raise ExtenderError."""
         body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node}
-        answer = await self._ask(self.settings.bind, body)
+        answer = await self._post(self.settings.bind, body)
         if answer.get("error"):
             raise ExtenderError(str(answer["error"]))
 
@@ -106,7 +106,7 @@ class Extender:
         listed = None if self.settings.by_name else {"metadata": {}, "items": [node.node for node in nodes]}
         return {"Pod": pod.pod, "Nodes": listed, "NodeNames": names}
 
-    async def _ask(self, verb: str, body: Json) -> Json:
+    async def _post(self, verb: str, body: Json) -> Json:
         """Return the answer with lower-case fields; a list is under "list". Raise ExtenderError."""
         url = f"{self.settings.server.server}/{verb}"
         headers = {"content-type": "application/json"}
@@ -123,10 +123,10 @@ class Extender:
             answer = orjson.loads(content)
         except ValueError as error:
             raise ExtenderError(f'Post "{url}": the answer is not JSON: {error}') from error
-        return {"list": answer} if isinstance(answer, list) else _plain(answer)
+        return {"list": answer} if isinstance(answer, list) else _lower_fields(answer)
 
 
-def _plain(answer: Any) -> Json:
+def _lower_fields(answer: Any) -> Json:
     """Return the answer with lower-case fields: their case does not matter."""
     if not isinstance(answer, dict):
         raise ExtenderError("the answer of an extender is not an object")
@@ -158,8 +158,8 @@ class Extenders:
 
     async def scores(self, pod: PodInfo, nodes: list[NodeInfo]) -> list[int]:
         """Return the sum of the extenders' scores for each node."""
-        asked = [extender.scores(pod, nodes) for extender in self._all if extender.is_interested(pod)]
-        found = await asyncio.gather(*asked)
+        requests = [extender.scores(pod, nodes) for extender in self._all if extender.is_interested(pod)]
+        found = await asyncio.gather(*requests)
         return [sum(scores.get(node.name, 0) for scores in found) for node in nodes]
 
     async def close(self) -> None:

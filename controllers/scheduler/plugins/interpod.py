@@ -126,18 +126,18 @@ class InterPodState:
         near = self._pod.required_affinity
         if near and self._matches_all(near, other):
             for term in near:
-                _bump(self._near, node, term, sign)
+                _add(self._near, node, term, sign)
         for term in self._pod.required_anti_affinity:
             if term.matches(other.pod, self._labels_of(other.namespace)):
-                _bump(self._far, node, term, sign)
+                _add(self._far, node, term, sign)
 
     def _count_unwanted(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
         for term in other.required_anti_affinity:
             if term.matches(self._pod.pod, self._own_labels):
-                _bump(self._unwanted, node, term, sign)
+                _add(self._unwanted, node, term, sign)
 
 
-def _bump(counts: Counter[Pair], node: NodeInfo, term: Term, amount: int) -> None:
+def _add(counts: Counter[Pair], node: NodeInfo, term: Term, amount: int) -> None:
     value = node.labels.get(term.topology_key)
     if value is None:
         return
@@ -181,16 +181,16 @@ def _weigh(
     for terms, sign in ((pod.preferred_affinity, 1), (pod.preferred_anti_affinity, -1)):
         for term in terms:
             if term.matches(other.pod, theirs):
-                _bump(weights, node, term, sign * term.weight)
+                _add(weights, node, term, sign * term.weight)
     for term in other.required_affinity:
         if term.matches(pod.pod, own):
-            _bump(weights, node, term, arguments.hard_affinity_weight)
+            _add(weights, node, term, arguments.hard_affinity_weight)
     if arguments.ignores_preferred_terms_of_others:
         return
     for terms, sign in ((other.preferred_affinity, 1), (other.preferred_anti_affinity, -1)):
         for term in terms:
             if term.matches(pod.pod, own):
-                _bump(weights, node, term, sign * term.weight)
+                _add(weights, node, term, sign * term.weight)
 
 
 # Hints
@@ -209,25 +209,25 @@ def _pod_matters(pod: PodInfo, event: Event) -> bool:
         return False
     if after is not None:
         near = pod.required_affinity
-        if _all_mean(near, after) and not (before is not None and _all_mean(near, before)):
+        if _may_match_all(near, after) and not (before is not None and _may_match_all(near, before)):
             return True
         return before is not None and any(
-            _means(term, before) and not _means(term, after) for term in pod.required_anti_affinity
+            _may_match(term, before) and not _may_match(term, after) for term in pod.required_anti_affinity
         )
     if before is None:
         return False
-    if any(_means(term, before) for term in pod.required_anti_affinity):
+    if any(_may_match(term, before) for term in pod.required_anti_affinity):
         return True
     gone = PodInfo(before)
-    return gone.has_pod_affinity and any(_means(term, pod.pod) for term in gone.required_anti_affinity)
+    return gone.has_pod_affinity and any(_may_match(term, pod.pod) for term in gone.required_anti_affinity)
 
 
-def _all_mean(terms: Sequence[Term], pod: Json) -> bool:
+def _may_match_all(terms: Sequence[Term], pod: Json) -> bool:
     """Return whether the pod may match all terms of the affinity."""
-    return bool(terms) and all(_means(term, pod) for term in terms)
+    return bool(terms) and all(_may_match(term, pod) for term in terms)
 
 
-def _means(term: Term, pod: Json) -> bool:
+def _may_match(term: Term, pod: Json) -> bool:
     """Return whether the term may match the pod; the labels of its namespace are not known here."""
     metadata = pod["metadata"]
     if metadata["namespace"] not in term.namespaces and term.namespace_selector.nothing:

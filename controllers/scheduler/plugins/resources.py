@@ -127,7 +127,7 @@ def _strategy(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
     def score(pod: PodInfo, _: Any, node: NodeInfo) -> int:
         total = weights = 0
         for name, weight in arguments.scored:
-            used, capacity = _used(pod, node, name)
+            used, capacity = _usage_with(pod, node, name)
             if capacity:
                 weights += weight
                 if full:
@@ -145,7 +145,7 @@ def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
     def score(pod: PodInfo, _: Any, node: NodeInfo) -> int:
         total = weights = 0
         for name, weight in arguments.scored:
-            used, capacity = _used(pod, node, name)
+            used, capacity = _usage_with(pod, node, name)
             if not capacity:
                 continue
             found = on_line(arguments.shape, min(used, capacity) * 100 // capacity)
@@ -158,16 +158,21 @@ def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
     return score
 
 
-def _taken(arguments: Arguments) -> Callable[[str, Placement], int]:
+def _utilization_score(arguments: Arguments) -> Callable[[str, Placement], int]:
     """Return the score of a part of the cluster: its utilization with the group, whatever the strategy for nodes."""
 
     def score(_: str, placement: Placement) -> int:
         total = weights = 0
         for name, weight in arguments.scored:
-            wanted = sum(_asked(pod, name) for pod in placement.pods)
+            wanted = sum(_scored_request(pod, name) for pod in placement.pods)
             if not wanted and name not in ("cpu", "memory", "ephemeral-storage"):
                 continue
-            rooms = [(used, capacity) for node in placement.nodes for used, capacity in [_room(node, name)] if capacity]
+            rooms = [
+                (used, capacity)
+                for node in placement.nodes
+                for used, capacity in [_scored_usage(node, name)]
+                if capacity
+            ]
             if capacity := sum(room for _, room in rooms):
                 used = wanted + sum(used for used, _ in rooms)
                 total += weight * (min(used, capacity) * MAX_SCORE // capacity)
@@ -177,7 +182,7 @@ def _taken(arguments: Arguments) -> Callable[[str, Placement], int]:
     return score
 
 
-def _asked(pod: PodInfo, name: str) -> int:
+def _scored_request(pod: PodInfo, name: str) -> int:
     """Return the pod's request as scoring counts it."""
     if name == "cpu":
         return pod.assumed_requests[0]
@@ -186,7 +191,7 @@ def _asked(pod: PodInfo, name: str) -> int:
     return pod.requests.get(name, 0)
 
 
-def _room(node: NodeInfo, name: str) -> tuple[int, int]:
+def _scored_usage(node: NodeInfo, name: str) -> tuple[int, int]:
     """Return the requested amount and the capacity of a node's resource as scoring counts them."""
     if name == "cpu":
         return node.assumed_cpu, node.cpu
@@ -195,12 +200,12 @@ def _room(node: NodeInfo, name: str) -> tuple[int, int]:
     return node.requested.get(name, 0), node.allocatable.get(name, 0)
 
 
-def _used(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:
+def _usage_with(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:
     """Return the requested amount with the pod and the capacity; 0 for resources that do not count."""
-    wanted = _asked(pod, name)
+    wanted = _scored_request(pod, name)
     if not wanted and name not in ("cpu", "memory", "ephemeral-storage"):
         return 0, 0
-    used, capacity = _room(node, name)
+    used, capacity = _scored_usage(node, name)
     return used + wanted, capacity
 
 
@@ -222,7 +227,7 @@ def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments =
         ),
         filter=lambda pod, _, node: unfit(pod, node, classes, arguments.ignored),
         score=_strategy(arguments),
-        placement_score=_taken(arguments),
+        placement_score=_utilization_score(arguments),
         hints=hints,
     )
 

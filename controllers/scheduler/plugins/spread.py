@@ -221,7 +221,7 @@ def _domain_totals(
 # Hints
 
 
-def _hints(wanted: Callable[[PodInfo], list[Constraint]]) -> Hints:
+def _hints(filtering: Callable[[PodInfo], list[Constraint]]) -> Hints:
     """Build the hints. `filtering` returns the constraints that can reject a pod."""
 
     def pod_matters(pod: PodInfo, event: Event) -> bool:
@@ -231,15 +231,15 @@ def _hints(wanted: Callable[[PodInfo], list[Constraint]]) -> Hints:
             is_placed(other) and other["metadata"]["namespace"] == pod.namespace for other in seen
         ):
             return False
-        matching = [[c.selector.matches(other["metadata"].get("labels")) for c in wanted(pod)] for other in seen]
+        matching = [[c.selector.matches(other["metadata"].get("labels")) for c in filtering(pod)] for other in seen]
         return matching[0] != matching[1] if len(matching) == 2 else any(matching[0])
 
     def tolerates_more(pod: PodInfo, event: Event) -> bool:
-        return is_own(pod, event) and any(constraint.honors_taints for constraint in wanted(pod))
+        return is_own(pod, event) and any(constraint.honors_taints for constraint in filtering(pod))
 
     def node_matters(pod: PodInfo, event: Event) -> bool:
         """Return whether a node with all topology labels was added, deleted, or changed its domain or taints."""
-        keys = [constraint.key for constraint in wanted(pod)]
+        keys = [constraint.key for constraint in filtering(pod)]
 
         def domains(node: Json | None) -> Any:
             labels = (node or {}).get("metadata", {}).get("labels") or {}

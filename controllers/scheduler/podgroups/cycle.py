@@ -23,7 +23,7 @@ from controllers.scheduler.cycle.assembly import Shared
 from controllers.scheduler.cycle.metrics import SchedulerMetrics
 from controllers.scheduler.cycle.profiles import Profile
 from controllers.scheduler.framework.framework import Cycle, Placement, PluginError
-from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, SchedulingError, unexpected
+from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, SchedulingError, unexpected_error_text
 from controllers.scheduler.podgroups.gangs import NAME, PREEMPTION_GATE, TOPOLOGY_GATE, Gangs, PlacementError
 from controllers.scheduler.podgroups.status import GroupStatus
 from controllers.scheduler.queue.queue import SchedulingQueue
@@ -108,17 +108,17 @@ class Steps(Protocol):
 
     def cycle(self, info: PodInfo, within: frozenset[str] | None = None) -> Cycle: ...
 
-    def skipped(self, queued: QueuedPod) -> bool: ...
+    def skip(self, queued: QueuedPod) -> bool: ...
 
-    async def take(self, cycle: Cycle, node: NodeInfo) -> None: ...
+    async def reserve(self, cycle: Cycle, node: NodeInfo) -> None: ...
 
     def revert(self, cycle: Cycle) -> None: ...
 
     async def postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]: ...
 
-    def begin_binding(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo, group: asyncio.TaskGroup) -> None: ...
+    def start_binding(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo, group: asyncio.TaskGroup) -> None: ...
 
-    def failed(
+    def handle_failure(
         self,
         queued: QueuedPod,
         text: str,
@@ -156,9 +156,9 @@ class GroupCycle:
             got = " and ".join(f'"{name}"' for name in names[:2])
             text = f"all pods in a single pod group should have the same .spec.schedulerName set, got: {got}"
             for member in members:
-                self._steps.failed(member, text, (), nominated="", backoff=True)
+                self._steps.handle_failure(member, text, (), nominated="", backoff=True)
             return
-        members = [member for member in members if not self._steps.skipped(member)]
+        members = [member for member in members if not self._steps.skip(member)]
         if not members:
             return
         self._claims.begin_group()
@@ -170,7 +170,7 @@ class GroupCycle:
             self._claims.end_group()
         self._submit(outcome, members, tasks)
         self._report(key, outcome)
-        self._metrics.group_ended(first, _RESULTS[outcome.fate])
+        self._metrics.count_group_attempt(first, _RESULTS[outcome.fate])
 
     def _gather(self, first: QueuedPod, key: str) -> list[QueuedPod]:
         """Pop the waiting members, wherever they are in the queue, in the order of attempts."""
@@ -178,9 +178,9 @@ class GroupCycle:
         for pod in self._gangs.members(key):
             uid = pod["metadata"]["uid"]
             if uid != first.info.uid and self._gangs.node_of(pod) is None:
-                taken = self._queue.take(uid)
-                if taken is not None:
-                    members.append(taken)
+                popped = self._queue.pop_by_uid(uid)
+                if popped is not None:
+                    members.append(popped)
         return in_order(members)
 
     async def decide(self, key: str, members: list[QueuedPod], *, only_look: bool = False) -> Outcome:
@@ -302,7 +302,7 @@ class GroupCycle:
                 break
             if attempt.node is None:
                 continue
-            attempt.enough = self._is_enough(key, member)
+            attempt.enough = self._has_enough(key, member)
             if attempt.enough:
                 preempts = any(each.preempts for each in outcome.attempts)
                 outcome.fate = Fate.PREEMPTS if preempts else Fate.FITS
@@ -313,7 +313,7 @@ class GroupCycle:
                     self._steps.revert(attempt.cycle)
         return outcome
 
-    def _is_enough(self, key: str, member: QueuedPod) -> bool:
+    def _has_enough(self, key: str, member: QueuedPod) -> bool:
         if not any(plugin.name == NAME for plugin in self._steps.profile_of(member.info).plugins):
             return True
         return len(self._gangs.placed(key)) >= self._gangs.wanted(key)
@@ -324,9 +324,9 @@ class GroupCycle:
         """Try one member after the earlier ones; reserve its node."""
         attempt = Attempt(member, self._steps.cycle(member.info, part))
         try:
-            node = await self._find(attempt, only_look)
+            node = await self._find_node(attempt, only_look)
             if node is not None:
-                await self._steps.take(attempt.cycle, node)
+                await self._steps.reserve(attempt.cycle, node)
                 attempt.node = node
         except FitError as error:
             attempt.text, attempt.plugins, attempt.nominated = error.diagnosis.text, error.diagnosis.plugins, ""
@@ -336,11 +336,11 @@ class GroupCycle:
             attempt.error = str(error) != NO_NODES
         except Exception as error:
             log.exception("scheduling pod %s failed unexpectedly", member.info.key)
-            attempt.text, attempt.nominated = unexpected(error), ""
+            attempt.text, attempt.nominated = unexpected_error_text(error), ""
             attempt.error = True
         return attempt
 
-    async def _find(self, attempt: Attempt, only_look: bool) -> NodeInfo | None:
+    async def _find_node(self, attempt: Attempt, only_look: bool) -> NodeInfo | None:
         """Return a node for the pod, feasible or being vacated; without one set the attempt's text and return None."""
         cycle = attempt.cycle
         try:
@@ -367,12 +367,12 @@ class GroupCycle:
         for member, attempt in zip_longest(members, outcome.attempts):
             if attempt is None:
                 rejected = outcome.fate is not Fate.ERROR
-                self._steps.failed(member, outcome.text, (), nominated=None, rejected=rejected, backoff=True)
+                self._steps.handle_failure(member, outcome.text, (), nominated=None, rejected=rejected, backoff=True)
             elif outcome.fate is Fate.FITS and attempt.node is not None:
-                self._steps.begin_binding(member, attempt.cycle, attempt.node, tasks)
+                self._steps.start_binding(member, attempt.cycle, attempt.node, tasks)
             elif outcome.fate is Fate.ERROR:
                 text = attempt.text if attempt.error else outcome.text
-                self._steps.failed(member, text, (), nominated="", backoff=True)
+                self._steps.handle_failure(member, text, (), nominated="", backoff=True)
             else:
                 self._put_back(attempt, outcome)
 
@@ -382,8 +382,8 @@ class GroupCycle:
             text, plugins, nominated = f"{_UNSCHEDULABLE}, {_TOO_FEW}", set(), ""
         elif attempt.node is not None and not attempt.preempts:
             text, nominated = outcome.text, attempt.node.name
-        self._steps.failed(attempt.queued, text, plugins, nominated=nominated, rejected=True, backoff=True)
+        self._steps.handle_failure(attempt.queued, text, plugins, nominated=nominated, rejected=True, backoff=True)
 
     def _report(self, key: str, outcome: Outcome) -> None:
         reason = {Fate.FITS: "Scheduled", Fate.ERROR: "SchedulerError"}.get(outcome.fate, "Unschedulable")
-        self._status.say(key, scheduled=outcome.fate is Fate.FITS, reason=reason, message=outcome.text)
+        self._status.write(key, scheduled=outcome.fate is Fate.FITS, reason=reason, message=outcome.text)

@@ -18,7 +18,7 @@ from controllers.resourceclaims.pods import group_key
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.framework.status import SchedulingError
 from controllers.scheduler.podgroups.gangs import Gangs
-from controllers.scheduler.preemption.default import started
+from controllers.scheduler.preemption.default import start_time
 from controllers.scheduler.state.disruption_budgets import Budgets
 from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_info import PodInfo
@@ -26,7 +26,7 @@ from controllers.scheduler.writes.evictions import Evictions
 
 _TOPOLOGY: Final = "workload aware preemption is not supported for pod groups with scheduling constraints"
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
-_NOBODY: Final = "No preemption victims found for incoming preemptor"
+_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 
 #: Return "" if the group fits into the cluster without the hidden pods, else the reason.
 Trial = Callable[[], Awaitable[str]]
@@ -45,7 +45,7 @@ class Victim:
     def importance(self) -> tuple[int, bool, int, str]:
         """Return the sort key, the most important first: priority, pods of groups, larger groups, earlier start."""
         grouped = bool(self.pods[0].spec.get("schedulingGroup"))
-        return -self.priority, not grouped, -len(self.pods) if grouped else 0, min(started(pod) for pod in self.pods)
+        return -self.priority, not grouped, -len(self.pods) if grouped else 0, min(start_time(pod) for pod in self.pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class GroupPreemption:
         if room.victims and self._evictions is not None:
             scheduler = members[0].spec.get("schedulerName", "")
             try:
-                await self._evictions.make_room_for_group(group, scheduler, room.pods)
+                await self._evictions.evict_for_group(group, scheduler, room.pods)
             except (StatusError, TransportError) as error:
                 raise SchedulingError(str(error)) from error
         return room
@@ -89,17 +89,17 @@ class GroupPreemption:
         priority = group["spec"].get("priority") or 0
         victims = sorted((v for v in self._victims() if v.priority < priority), key=lambda v: v.importance)
         if not victims:
-            return Room(_NOBODY)
+            return Room(_NO_VICTIMS)
         try:
             for victim in victims:
                 self._hide(victim)
             if problem := await fits():
                 return Room(problem)
-            self._judge(victims)
-            ending = [v for v in sorted(victims, key=lambda v: not v.violated) if not await self._spare(v, fits)]
+            self._record_violations(victims)
+            ending = [v for v in sorted(victims, key=lambda v: not v.violated) if not await self._reprieve(v, fits)]
         finally:
             for victim in victims:
-                self._show(victim)
+                self._unhide(victim)
         return Room(victims=tuple(sorted(ending, key=lambda v: v.importance)))
 
     def _victims(self) -> list[Victim]:
@@ -118,7 +118,7 @@ class GroupPreemption:
                     groups[key] = Victim([pod], group["spec"].get("priority") or 0)
         return [*found, *groups.values()]
 
-    def _judge(self, victims: Sequence[Victim]) -> None:
+    def _record_violations(self, victims: Sequence[Victim]) -> None:
         """Record the disruption budgets that each victim would violate."""
         left = Budgets(self._budgets())
         for victim in victims:
@@ -127,9 +127,9 @@ class GroupPreemption:
                 if victim.violated:
                     break
 
-    async def _spare(self, victim: Victim, fits: Trial) -> bool:
+    async def _reprieve(self, victim: Victim, fits: Trial) -> bool:
         """Unhide a victim if the group still fits; return whether it does."""
-        self._show(victim)
+        self._unhide(victim)
         if not await fits():
             return True
         self._hide(victim)
@@ -139,6 +139,6 @@ class GroupPreemption:
         for pod in victim.pods:
             self._cache.hide(pod.uid)
 
-    def _show(self, victim: Victim) -> None:
+    def _unhide(self, victim: Victim) -> None:
         for pod in victim.pods:
-            self._cache.show(pod.uid)
+            self._cache.unhide(pod.uid)

@@ -18,7 +18,7 @@ from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import POD_GROUPS
 from controllers.runtime.times import go_time
 from controllers.runtime.transport import TransportError
-from controllers.scheduler.writes.ordered import InOrder
+from controllers.scheduler.writes.ordered import OrderedWrites
 
 CONDITION: Final = "PodGroupScheduled"
 log = logging.getLogger(__name__)
@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 class GroupStatus:
     """A writer of the condition in the background."""
 
-    def __init__(self, client: Client, groups: Informer, writes: InOrder) -> None:
+    def __init__(self, client: Client, groups: Informer, writes: OrderedWrites) -> None:
         self._client, self._groups, self._writes = client, groups, writes
 
-    def say(self, key: str, *, scheduled: bool, reason: str, message: str) -> None:
+    def write(self, key: str, *, scheduled: bool, reason: str, message: str) -> None:
         """Write the result of the last attempt."""
         condition = {"type": CONDITION, "status": str(scheduled), "reason": reason, "message": message}
         self._writes.run(f"group {key}", lambda: self._write(key, condition), f"the condition of pod group {key}")

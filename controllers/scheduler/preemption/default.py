@@ -56,10 +56,10 @@ class Candidate:
         return self.violations, self.victims[0].priority, total, len(self.victims)
 
     @property
-    def started(self) -> str:
+    def earliest_start(self) -> str:
         """Return the earliest start time of the most important victims."""
         highest = self.victims[0].priority
-        return min(started(victim) for victim in self.victims if victim.priority == highest)
+        return min(start_time(victim) for victim in self.victims if victim.priority == highest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ class Plan:
     """The reasons why preemption does not help on a candidate node."""
 
 
-def best(candidates: Sequence[Candidate]) -> Candidate:
+def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate with the lowest cost, then the latest start of its victims, then the first."""
     lowest = min(candidate.cost for candidate in candidates)
-    return max((c for c in candidates if c.cost == lowest), key=lambda candidate: candidate.started)
+    return max((c for c in candidates if c.cost == lowest), key=lambda candidate: candidate.earliest_start)
 
 
 class Preemption:
@@ -116,7 +116,7 @@ class Preemption:
         plan = await self.plan(cycle, diagnosis)
         if plan.chosen is None:
             return PostFilterResult(f"preemption: {plan.text}", nominated="" if plan.eligible else None)
-        await self._evictions.make_room(cycle.pod, plan.chosen.node, plan.chosen.victims)
+        await self._evictions.evict_for_pod(cycle.pod, plan.chosen.node, plan.chosen.victims)
         return PostFilterResult(nominated=plan.chosen.node, final=True)
 
     async def plan(self, cycle: Cycle, diagnosis: Diagnosis) -> Plan:
@@ -131,7 +131,7 @@ class Preemption:
         candidates = await self._candidates(cycle, diagnosis, outcome)
         if not candidates:
             return Plan(outcome.text, rejections=outcome.rejections)
-        return Plan(chosen=best(candidates), rejections=outcome.rejections)
+        return Plan(chosen=best_candidate(candidates), rejections=outcome.rejections)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         if pod.spec.get("preemptionPolicy") == "Never":
@@ -177,9 +177,9 @@ class Preemption:
             if refused is not None:
                 return refused
             lower.sort(key=_importance)
-            protected, free = _by_budgets(lower, budgets)
-            kept_by_budget = [other for other in protected if not trial.spare(other)]
-            victims = [*kept_by_budget, *(other for other in free if not trial.spare(other))]
+            protected, free = _split_by_budgets(lower, budgets)
+            kept_by_budget = [other for other in protected if not trial.reprieve(other)]
+            victims = [*kept_by_budget, *(other for other in free if not trial.reprieve(other))]
             return Candidate(node.name, tuple(sorted(victims, key=_importance)), len(kept_by_budget))
         finally:
             trial.restore()
@@ -204,10 +204,10 @@ class _Trial:
         self._cycle.count(pod, self._node, 1)
 
     def rejection(self) -> Rejection | None:
-        refused = self._cycle.ask_with(self._node, self._others) if self._others else None
-        return refused if refused is not None else self._cycle.ask(self._node)
+        refused = self._cycle.filter_node_with(self._node, self._others) if self._others else None
+        return refused if refused is not None else self._cycle.filter_node(self._node)
 
-    def spare(self, pod: PodInfo) -> bool:
+    def reprieve(self, pod: PodInfo) -> bool:
         """Add a pod again if the node stays feasible; return whether it does."""
         self.add(pod)
         if self.rejection() is None:
@@ -222,10 +222,10 @@ class _Trial:
 
 def _importance(pod: PodInfo) -> tuple[int, str]:
     """Return the sort key of pods, the most important first: higher priority, then an earlier start."""
-    return -pod.priority, started(pod)
+    return -pod.priority, start_time(pod)
 
 
-def _by_budgets(pods: Sequence[PodInfo], budgets: Sequence[Json]) -> tuple[list[PodInfo], list[PodInfo]]:
+def _split_by_budgets(pods: Sequence[PodInfo], budgets: Sequence[Json]) -> tuple[list[PodInfo], list[PodInfo]]:
     """Split pods into those whose eviction violates a disruption budget, the earlier ones counted, and others."""
     left = Budgets(budgets)
     violating: list[PodInfo] = []
@@ -235,7 +235,7 @@ def _by_budgets(pods: Sequence[PodInfo], budgets: Sequence[Json]) -> tuple[list[
     return violating, free
 
 
-def started(pod: PodInfo) -> str:
+def start_time(pod: PodInfo) -> str:
     """Return the start time of the pod; a pod without one sorts last."""
     return (pod.pod.get("status") or {}).get("startTime") or "9999"
 

@@ -51,7 +51,7 @@ class SchedulingQueue:
         backoff: tuple[timedelta, timedelta] = (_FIRST_BACKOFF, _LAST_BACKOFF),
     ) -> None:
         self._pre_enqueue, self._hints = pre_enqueue, hints
-        self._early = pop_from_backoff
+        self._pop_from_backoff = pop_from_backoff
         self._first_backoff, self._last_backoff = backoff
         self._pods: dict[str, QueuedPod] = {}
         self._active: _Heap = []
@@ -97,7 +97,7 @@ class SchedulingQueue:
         """Return whether an event could concern any pod at all."""
         return bool(self._in_flight) or any(self._waiting.values())
 
-    def take(self, uid: str) -> QueuedPod | None:
+    def pop_by_uid(self, uid: str) -> QueuedPod | None:
         """Pop a given pod out of order; return None if it is missing, in flight or gated."""
         pod = self._pods.get(uid)
         if pod is None or pod.place is Place.IN_FLIGHT:
@@ -105,22 +105,22 @@ class SchedulingQueue:
         if pod.place is not Place.ACTIVE and self._pre_enqueue(pod.info) is not None:
             return None
         self._leave(pod)
-        self._fly(pod)
+        self._start_attempt(pod)
         return pod
 
     async def pop(self) -> QueuedPod:
         """Pop the next pod. It is in flight until `done` or `put_back`."""
-        while (found := self._top()) is None:
+        while (heap := self._top()) is None:
             self._wakeup = asyncio.get_running_loop().create_future()
             await self._wakeup
-        _, _, pod = heapq.heappop(found)
-        if found is self._backoff:
+        _, _, pod = heapq.heappop(heap)
+        if heap is self._backoff:
             self.incoming.inc("active", _EARLY)
-        self._fly(pod)
+        self._start_attempt(pod)
         self._trim()
         return pod
 
-    def _fly(self, pod: QueuedPod) -> None:
+    def _start_attempt(self, pod: QueuedPod) -> None:
         pod.place, pod.ticket = Place.IN_FLIGHT, 0
         pod.attempts += 1
         pod.begun = clock.stopwatch()()
@@ -221,7 +221,7 @@ class SchedulingQueue:
             hints = self._hints.get(plugin)
             if hints is not None and event.kind in hints:
                 hint = hints[event.kind]
-                if hint is None or _answer(hint, pod, event):
+                if hint is None or _call_hint(hint, pod, event):
                     return True
         return False
 
@@ -251,7 +251,7 @@ class SchedulingQueue:
     def _requeue(self, pod: QueuedPod, why: str) -> None:
         """Move a rejected pod to the backoff or active queue."""
         # The backoff queue may be popped early, so its pods must pass PreEnqueue beforehand.
-        if self._backing_off(pod) and (not self._early or self._pre_enqueue(pod.info) is None):
+        if self._backing_off(pod) and (not self._pop_from_backoff or self._pre_enqueue(pod.info) is None):
             self._back_off(pod, Place.BACKOFF, why)
         else:
             self._enqueue(pod, why)
@@ -299,7 +299,7 @@ class SchedulingQueue:
 
     def _top(self) -> _Heap | None:
         """Return the heap with the next pod."""
-        for heap in (self._active, self._backoff) if self._early else (self._active,):
+        for heap in (self._active, self._backoff) if self._pop_from_backoff else (self._active,):
             while heap and heap[0][2].ticket != heap[0][1]:
                 heapq.heappop(heap)
             if heap:
@@ -348,13 +348,13 @@ class SchedulingQueue:
                     break
                 heapq.heappop(heap)
                 if pod.ticket == ticket:
-                    self._expired(pod)
+                    self._end_backoff(pod)
         for heap in (self._backoff, self._errors):
             if heap:
                 self._flush_after(heap[0][0][0])
 
-    def _expired(self, pod: QueuedPod) -> None:
-        if self._early:
+    def _end_backoff(self, pod: QueuedPod) -> None:
+        if self._pop_from_backoff:
             self._activate(pod, _BACKOFF_OVER)
         else:
             self._enqueue(pod, _BACKOFF_OVER)
@@ -376,7 +376,7 @@ class SchedulingQueue:
             self._check_timer = self._call_later(_UNSCHEDULABLE_CHECK, self._check)
 
 
-def _answer(hint: Hint, pod: QueuedPod, event: Event) -> bool:
+def _call_hint(hint: Hint, pod: QueuedPod, event: Event) -> bool:
     """Call a hint; a failing hint wakes the pod, so that no defect keeps it waiting."""
     try:
         return hint(pod.info, event)

@@ -113,7 +113,7 @@ class NodeInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _PlacedPod:
     info: PodInfo
     node: str
     assumed: bool
@@ -133,7 +133,7 @@ class Cache:
         """The size of an image in bytes, as the first of these nodes reported it."""
         self.log = TouchLog()
         """The changed nodes."""
-        self._placed: dict[str, _Placed] = {}
+        self._placed: dict[str, _PlacedPod] = {}
         self._hidden: set[str] = set()
         self._order: list[NodeInfo] | None = None
         self._positions: dict[str, int] = {}
@@ -157,7 +157,7 @@ class Cache:
     def set_node(self, node: Json) -> None:
         """Add or update a node."""
         name = node["metadata"]["name"]
-        info = self.nodes.get(name) or self._make(name)
+        info = self.nodes.get(name) or self._create(name)
         zone, known = info.zone, info.node is not None
         self._count_images(info, -1)
         info.set_node(node)
@@ -188,14 +188,14 @@ class Cache:
     def forget(self, uid: str) -> None:
         """Remove a pod that will not be bound after all."""
         if self.is_assumed(uid):
-            self._take(uid)
+            self._remove(uid)
 
     def set_pod(self, info: PodInfo, node: str) -> None:
         """Add or update a bound pod; confirm an assumed one."""
         self._place(info, node, assumed=False)
 
     def remove_pod(self, uid: str) -> None:
-        self._take(uid)
+        self._remove(uid)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -216,7 +216,7 @@ class Cache:
             self._withdraw(placed)
         self._hidden.add(uid)
 
-    def show(self, uid: str) -> None:
+    def unhide(self, uid: str) -> None:
         """Add a hidden pod again, if it still exists."""
         placed = self._placed.get(uid)
         if placed is not None and uid in self._hidden:
@@ -227,7 +227,7 @@ class Cache:
         before = self._placed.get(info.uid)
         if before is not None and not assumed and before.node == node:
             # The pod is confirmed or its status changed: mostly its resources stay the same.
-            self._placed[info.uid] = _Placed(info, node, assumed=False)
+            self._placed[info.uid] = _PlacedPod(info, node, assumed=False)
             if info.uid in self._hidden:
                 return
             target = self.nodes[node]
@@ -237,29 +237,29 @@ class Cache:
                     if info.uid in group:
                         group[info.uid] = info
                 return
-        self._take(info.uid)
-        placed = self._placed[info.uid] = _Placed(info, node, assumed)
+        self._remove(info.uid)
+        placed = self._placed[info.uid] = _PlacedPod(info, node, assumed)
         if info.uid not in self._hidden:
             self._put(placed)
 
-    def _put(self, placed: _Placed) -> None:
-        target = self.nodes.get(placed.node) or self._make(placed.node)
+    def _put(self, placed: _PlacedPod) -> None:
+        target = self.nodes.get(placed.node) or self._create(placed.node)
         target.add_pod(placed.info)
         self._touch(target)
 
-    def _take(self, uid: str) -> None:
+    def _remove(self, uid: str) -> None:
         placed = self._placed.pop(uid, None)
         if placed is not None and uid not in self._hidden:
             self._withdraw(placed)
 
-    def _withdraw(self, placed: _Placed) -> None:
+    def _withdraw(self, placed: _PlacedPod) -> None:
         info = self.nodes[placed.node]
         info.remove_pod(placed.info.uid)
         self._touch(info)
         if info.node is None and not info.pods:
             del self.nodes[info.name]
 
-    def _make(self, name: str) -> NodeInfo:
+    def _create(self, name: str) -> NodeInfo:
         info = self.nodes[name] = NodeInfo(name)
         return info
 

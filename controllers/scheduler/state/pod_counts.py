@@ -14,7 +14,7 @@ _SELECTORS: Final = 64
 _Key = tuple[object, ...]
 
 
-class _Known:
+class _NodeCounts:
     """The counts of one selector; the counts of `stale` nodes are outdated."""
 
     __slots__ = ("counts", "stale")
@@ -29,7 +29,7 @@ class PodCounts:
 
     def __init__(self, cache: Cache) -> None:
         self._cache, self._read = cache, cache.log.position
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._known: OrderedDict[_Key, _NodeCounts] = OrderedDict()
 
     def of(self, selector: LabelSelector, namespace: str) -> Mapping[str, int]:
         """Return the number of selected pods in a namespace by node; nodes without any may be missing."""
@@ -39,7 +39,7 @@ class PodCounts:
         key = (namespace, selector.nothing, selector.requirements)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _Known()
+            known = self._known[key] = _NodeCounts()
             known.stale.update(self._cache.nodes)
             if len(self._known) > _SELECTORS:
                 self._known.popitem(last=False)
@@ -47,7 +47,7 @@ class PodCounts:
             self._known.move_to_end(key)
         for name in known.stale:
             node = self._cache.nodes.get(name)
-            known.counts[name] = 0 if node is None else selected(node, selector, namespace)
+            known.counts[name] = 0 if node is None else count_selected(node, selector, namespace)
         known.stale.clear()
         return known.counts
 
@@ -62,7 +62,7 @@ class PodCounts:
                 known.stale.update(name for name in touched if name is not None)
 
 
-def selected(node: NodeInfo, selector: LabelSelector, namespace: str) -> int:
+def count_selected(node: NodeInfo, selector: LabelSelector, namespace: str) -> int:
     """Return the number of selected pods of a namespace on a node."""
     return sum(
         1

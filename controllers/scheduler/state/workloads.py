@@ -48,17 +48,17 @@ class Workloads:
         It combines the services that select the pod and its controller.
         """
         labels = pod.labels
-        wanted: dict[str, str] = {}
+        service_labels: dict[str, str] = {}
         for service in self._services_of.get(pod.namespace) if labels else ():
             selector = service["spec"].get("selector")
             if selector and all(labels.get(key) == value for key, value in selector.items()):
-                wanted |= selector
+                service_labels |= selector
         kind, selector = self._controller_selector(pod)
-        text = orjson.dumps((kind, wanted, selector))
+        text = orjson.dumps((kind, service_labels, selector))
         if text not in self._selectors:
             if len(self._selectors) >= _SELECTORS:
                 self._selectors.clear()
-            self._selectors[text] = _together(kind, wanted, selector)
+            self._selectors[text] = _combine_selectors(kind, service_labels, selector)
         return self._selectors[text]
 
     def _controller_selector(self, pod: PodInfo) -> tuple[str, Json]:
@@ -74,11 +74,11 @@ class Workloads:
         return list(self._budgets.objects.values())
 
 
-def _together(kind: str, wanted: dict[str, str], selector: Json) -> LabelSelector | None:
+def _combine_selectors(kind: str, service_labels: dict[str, str], selector: Json) -> LabelSelector | None:
     """Combine the labels of services and the selector of a controller."""
     if kind == "ReplicationController":
-        return from_labels({**wanted, **selector}) if wanted or selector else None
-    found = from_labels(wanted).requirements
+        return from_labels({**service_labels, **selector}) if service_labels or selector else None
+    found = from_labels(service_labels).requirements
     with suppress(SelectorError):
         found = (*found, *from_object(selector).requirements)
     return LabelSelector(found) if found else None

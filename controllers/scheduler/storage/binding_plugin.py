@@ -57,14 +57,14 @@ UNBOUND = Rejection(NAME, ("pod has unbound immediate PersistentVolumeClaims",))
 
 
 @dataclass(slots=True)
-class Found:
+class NodeVolumes:
     """The volumes for the pod's waiting claims on one node."""
 
     bindings: list[tuple[Json, Json]] = field(default_factory=list)
     """Volumes with their claims."""
     provisions: list[Json] = field(default_factory=list)
     """Claims whose volumes are to be provisioned."""
-    rooms: dict[str, int] = field(default_factory=dict)
+    capacities: dict[str, int] = field(default_factory=dict)
     """The available bytes by claim key, for classes with limited capacity."""
 
 
@@ -74,9 +74,9 @@ class VolumeState:
 
     bound: list[Json] = field(default_factory=list)
     waiting: list[Json] = field(default_factory=list)
-    found: dict[str, Found] = field(default_factory=dict)
+    by_node: dict[str, NodeVolumes] = field(default_factory=dict)
     """By node."""
-    chosen: Found | None = None
+    chosen: NodeVolumes | None = None
     """The volumes for the chosen node, since Reserve; None: nothing to do."""
 
 
@@ -115,11 +115,11 @@ class VolumeBinding:
         """Run Filter. Raise PluginError."""
         raw = node.node or {}
         refused = self._bound_elsewhere(state, raw)
-        found = Found()
+        found = NodeVolumes()
         waiting = self._provide(state, raw, node, found) if state.waiting else None
         if refused is not None or waiting is not None:
             return Rejection(NAME, tuple(r.reasons[0] for r in (refused, waiting) if r is not None))
-        state.found[node.name] = found
+        state.by_node[node.name] = found
         return None
 
     def _bound_elsewhere(self, state: VolumeState, node: Json) -> Rejection | None:
@@ -131,36 +131,36 @@ class VolumeBinding:
                 return OUT_OF_REACH
         return None
 
-    def _provide(self, state: VolumeState, raw: Json, node: NodeInfo, found: Found) -> Rejection | None:
+    def _provide(self, state: VolumeState, raw: Json, node: NodeInfo, found: NodeVolumes) -> Rejection | None:
         """Find or provision volumes for the waiting claims."""
-        to_make, taken = [], set[str]()
+        to_provision, taken = [], set[str]()
         selected = [(annotations_of(claim).get(SELECTED_NODE), claim) for claim in state.waiting]
         if any(name not in (None, node.name) for name, _ in selected):
             return NO_VOLUME
-        to_make += [claim for name, claim in selected if name is not None]
+        to_provision += [claim for name, claim in selected if name is not None]
         for name, claim in selected:
             if name is not None:
                 continue
-            volume = self._find(claim, raw, taken)
+            volume = self._find_volume(claim, raw, taken)
             if volume is None:
-                to_make.append(claim)
+                to_provision.append(claim)
             else:
                 taken.add(volume["metadata"]["name"])
                 found.bindings.append((volume, claim))
-        for claim in to_make:
-            if (refused := self._cannot_make(claim, node, found)) is not None:
+        for claim in to_provision:
+            if (refused := self._check_provisioning(claim, node, found)) is not None:
                 return refused
-        found.provisions = to_make
+        found.provisions = to_provision
         return None
 
-    def _find(self, claim: Json, node: Json, taken: set[str]) -> Json | None:
+    def _find_volume(self, claim: Json, node: Json, taken: set[str]) -> Json | None:
         candidates = self._volumes.of_class(class_name(claim))
         try:
             return find_volume(claim, candidates, attributes=self._attributes, node=node, taken=taken)
         except VolumeError as error:
             raise PluginError(str(error)) from error
 
-    def _cannot_make(self, claim: Json, node: NodeInfo, found: Found) -> Rejection | None:
+    def _check_provisioning(self, claim: Json, node: NodeInfo, found: NodeVolumes) -> Rejection | None:
         name = class_name(claim)
         storage_class = self._volumes.storage_class(name)
         if storage_class is None:
@@ -178,7 +178,7 @@ class VolumeBinding:
             limit = room(capacity)
             enough = limit is not None and limit.compare(size) >= 0
             if enough and capacity.get("storageClassName") == name and _has_access(capacity, node):
-                found.rooms[key_of(claim)] = storage({"storage": capacity.get("capacity") or "0"}).value()
+                found.capacities[key_of(claim)] = storage({"storage": capacity.get("capacity") or "0"}).value()
                 return None
         return NO_SPACE
 
@@ -186,7 +186,7 @@ class VolumeBinding:
         """Assume the volumes and claims for the node."""
         if not state.waiting:
             return
-        found = state.found[node.name]
+        found = state.by_node[node.name]
         bindings = []
         for volume, claim in found.bindings:
             wanted = bound(volume, claim)
@@ -196,7 +196,7 @@ class VolumeBinding:
         provisions = [annotated(claim, {SELECTED_NODE: node.name}) for claim in found.provisions]
         for claim in provisions:
             self._volumes.claims.assume(claim)
-        state.chosen = Found(bindings, provisions)
+        state.chosen = NodeVolumes(bindings, provisions)
 
     def unreserve(self, state: VolumeState) -> None:
         """Restore the assumed volumes and claims."""
@@ -244,8 +244,8 @@ def volume_reaches(volume: Json, node: Json) -> bool:
 
 def room(capacity: Json) -> Quantity | None:
     """Return the maximum size of a volume; None if unknown."""
-    said = capacity.get("maximumVolumeSize") or capacity.get("capacity")
-    return Quantity.parse(said) if said is not None else None
+    size = capacity.get("maximumVolumeSize") or capacity.get("capacity")
+    return Quantity.parse(size) if size is not None else None
 
 
 def _has_access(capacity: Json, node: NodeInfo) -> bool:
@@ -281,19 +281,19 @@ def volume_binding(decisions: VolumeBinding, pre_bind: PreBind | None = None, sh
         pre_bind=pre_bind,
         writes=lambda state: state.chosen is not None,
         pre_score=(lambda _, state: SKIP if state is None else state) if shape else None,
-        score=room_score(shape) if shape else None,
+        score=capacity_score(shape) if shape else None,
         hints=_HINTS,
     )
 
 
-def room_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], int]:
+def capacity_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], int]:
     """Return a function that scores the used share of storage capacity (gate StorageCapacityScoring).
 
     It is the mean over storage classes, for existing volumes or, if none is bound, for those to provision.
     """
 
     def score(_: PodInfo, state: VolumeState, node: NodeInfo) -> int:
-        found = state.found.get(node.name)
+        found = state.by_node.get(node.name)
         classes: dict[str, list[int]] = {}
         for volume, claim in found.bindings if found is not None else ():
             amounts = classes.setdefault(class_name(volume), [0, 0])
@@ -301,10 +301,10 @@ def room_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], int]:
             amounts[1] += storage(volume["spec"].get("capacity")).value()
         if found is not None and not found.bindings:
             for claim in found.provisions:
-                if key_of(claim) in found.rooms:
+                if key_of(claim) in found.capacities:
                     amounts = classes.setdefault(class_name(claim), [0, 0])
                     amounts[0] += requested(claim).value()
-                    amounts[1] = found.rooms[key_of(claim)]
+                    amounts[1] = found.capacities[key_of(claim)]
         total = sum(
             on_line(shape, 100 if not room or wanted > room else wanted * 100 // room)
             for wanted, room in classes.values()

@@ -157,7 +157,7 @@ def node_volume_limits(volumes: VolumeCache, *, needs_driver: bool) -> Plugin:
 
     def refused(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
         new: dict[tuple[str, str], str] = {}
-        problem = _attachable(volumes, pod, new)
+        problem = _add_attachable(volumes, pod, new)
         if problem is not None:
             return Rejection(LIMITS, (problem,))
         if not new:
@@ -183,7 +183,7 @@ def node_volume_limits(volumes: VolumeCache, *, needs_driver: bool) -> Plugin:
     )
 
 
-def _attachable(volumes: VolumeCache, pod: PodInfo, found: dict[tuple[str, str], str]) -> str | None:
+def _add_attachable(volumes: VolumeCache, pod: PodInfo, found: dict[tuple[str, str], str]) -> str | None:
     """Add the pod's attachable volumes to `volumes_by_handle`; return the problem with a claim."""
     for name, made_for_pod in pod.volume_claims:
         claim = volumes.claims.get(f"{pod.namespace}/{name}")
@@ -218,11 +218,13 @@ def _limits(csi_node: Json | None) -> dict[str, int]:
 
 
 def _exceeds(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], str], limits: dict[str, int]) -> bool:
-    used, more = _counted(volumes, node, new)
+    used, more = _attached_drivers(volumes, node, new)
     return any(used.count(driver) + more.count(driver) > limits[driver] for driver in set(more) if driver in limits)
 
 
-def _counted(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], str]) -> tuple[list[str], list[str]]:
+def _attached_drivers(
+    volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], str]
+) -> tuple[list[str], list[str]]:
     """Return the drivers of the volumes attached to a node, including pending ones, and those of the new volumes."""
     attached: dict[tuple[str, str], str] = {}
     for other in node.pods.values():
@@ -245,8 +247,8 @@ def _counted(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], st
 def attach_counts(volumes: VolumeCache, pod: PodInfo, node: NodeInfo) -> dict[str, tuple[int, int, int | None]]:
     """Return by driver of the pod's volumes: the used, the additional and the maximum number on the node."""
     new: dict[tuple[str, str], str] = {}
-    _attachable(volumes, pod, new)
-    used, more = _counted(volumes, node, new)
+    _add_attachable(volumes, pod, new)
+    used, more = _attached_drivers(volumes, node, new)
     limits = _limits(volumes.csi_node(node.name))
     return {driver: (used.count(driver), more.count(driver), limits.get(driver)) for driver in sorted(set(more))}
 

@@ -14,7 +14,7 @@ from controllers.runtime.kinds import VOLUME_CLAIMS, VOLUMES, key_of
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.framework.framework import PluginError
 from controllers.scheduler.state.pod_info import PodInfo
-from controllers.scheduler.storage.binding_plugin import Found, VolumeState, volume_reaches
+from controllers.scheduler.storage.binding_plugin import NodeVolumes, VolumeState, volume_reaches
 from controllers.scheduler.storage.volumes import VolumeCache
 from controllers.scheduler.writes.waiting_pods import Waits
 from controllers.volumes import SELECTED_NODE, annotations_of, is_fully_bound
@@ -58,7 +58,7 @@ class VolumeWriter:
         except TimeoutError as error:
             raise PluginError("binding volumes: context deadline exceeded") from error
 
-    def _is_bound(self, pod: PodInfo, chosen: Found, node: str) -> bool:
+    def _is_bound(self, pod: PodInfo, chosen: NodeVolumes, node: str) -> bool:
         """Return whether all are bound. Raise PluginError for one that can no longer be bound."""
         raw = self._nodes(node)
         if raw is None:

@@ -44,26 +44,26 @@ class Assumed:
 
     def __init__(self, informer: Informer) -> None:
         self.informer = informer
-        self._decided: dict[str, Json] = {}
+        self._assumed: dict[str, Json] = {}
 
     def get(self, key: str) -> Json | None:
         """Return the object of a key, `namespace/name` or `name`."""
-        decided = self._decided.get(key)
-        if decided is None:
+        assumed = self._assumed.get(key)
+        if assumed is None:
             return self.informer.get(key)
         observed = self.informer.get(key)
-        if observed is None or _version(observed) > _version(decided):
-            del self._decided[key]
+        if observed is None or _version(observed) > _version(assumed):
+            del self._assumed[key]
             return observed
-        return decided
+        return assumed
 
     def assume(self, obj: Json) -> None:
         """Let the object count in this version from now on."""
-        self._decided[key_of(obj)] = obj
+        self._assumed[key_of(obj)] = obj
 
     def restore(self, obj: Json) -> None:
         """Drop the assumed version."""
-        self._decided.pop(key_of(obj), None)
+        self._assumed.pop(key_of(obj), None)
 
 
 class VolumeCache:
@@ -86,33 +86,35 @@ class VolumeCache:
         """Call `notify` for changes, with the kind of event for waiting pods."""
         for kind, (added, updated, deleted) in _EVENTS.items():
             self._informers[kind].on(
-                self._teller(notify, added, lambda obj: (None, obj)),
-                self._updater(notify, updated),
-                self._teller(notify, deleted, lambda obj: (obj, None)),
+                self._handler(notify, added, lambda obj: (None, obj)),
+                self._update_handler(notify, updated),
+                self._handler(notify, deleted, lambda obj: (obj, None)),
             )
 
-    def _teller(
+    def _handler(
         self,
         notify: Callable[[Event], None],
         kind: ClusterEvent | None,
         sides: Callable[[Json], tuple[Json | None, Json | None]],
     ) -> Callable[[Json], None]:
-        def tell(obj: Json) -> None:
+        def handle(obj: Json) -> None:
             if kind is not None:
                 notify(Event(kind, *sides(obj)))
-            self._changed()
+            self._wake()
 
-        return tell
+        return handle
 
-    def _updater(self, notify: Callable[[Event], None], kind: ClusterEvent | None) -> Callable[[Json, Json], None]:
-        def tell(old: Json, new: Json) -> None:
+    def _update_handler(
+        self, notify: Callable[[Event], None], kind: ClusterEvent | None
+    ) -> Callable[[Json, Json], None]:
+        def handle(old: Json, new: Json) -> None:
             if kind is not None:
                 notify(Event(kind, old, new))
-            self._changed()
+            self._wake()
 
-        return tell
+        return handle
 
-    def _changed(self) -> None:
+    def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():

@@ -18,7 +18,7 @@ from controllers.runtime.conditions import condition_patch
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.kinds import PODS
 from controllers.runtime.times import go_time
-from controllers.scheduler.framework.attempt_metrics import Measures
+from controllers.scheduler.framework.attempt_metrics import AttemptMetrics
 from controllers.scheduler.state.nodes import Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.waiting_pods import Waits
@@ -46,13 +46,13 @@ class Evictions:
         nominator: Nominator,
         recorder: EventRecorder,
         waits: Waits | None = None,
-        measures: Measures | None = None,
+        attempt_metrics: AttemptMetrics | None = None,
     ) -> None:
-        self._victims = (measures or Measures()).victims
+        self._victims = (attempt_metrics or AttemptMetrics()).victims
         self._client, self._nominator, self._recorder = client, nominator, recorder
         self._waits = waits or Waits()
 
-    async def make_room(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
+    async def evict_for_pod(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         """Evict the victims from the node. Raise StatusError or TransportError."""
         scheduler = preemptor.spec.get("schedulerName", "")
         await self._evict_all(victims, Preemptor("pod", preemptor.pod, scheduler), node)
@@ -61,7 +61,7 @@ class Evictions:
                 self._nominator.remove(other.uid)
                 await self._clear_nomination(other)
 
-    async def make_room_for_group(self, group: Json, scheduler: str, victims: Sequence[PodInfo]) -> None:
+    async def evict_for_group(self, group: Json, scheduler: str, victims: Sequence[PodInfo]) -> None:
         """Evict the victims from the whole cluster. Raise StatusError or TransportError."""
         await self._evict_all(victims, Preemptor("podgroup", group, scheduler), "cluster")
 
@@ -74,7 +74,7 @@ class Evictions:
         if pod["metadata"].get("deletionTimestamp"):
             return
         note = f"Preempted by {preemptor.kind} {preemptor.obj['metadata']['uid']} on node {place}"
-        if self._waits.call_back(victim.uid):
+        if self._waits.cancel(victim.uid):
             note += " (in kube-scheduler memory)."
         elif not await self._delete(pod, preemptor):
             return

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 log = logging.getLogger(__name__)
 
 
-class InOrder:
+class OrderedWrites:
     """Background writes. Failures are logged: no caller waits for them."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class InOrder:
     def idle(self) -> bool:
         return not self._writing
 
-    def run(self, key: str, write: Callable[[], Awaitable[None]], what: str) -> None:
+    def run(self, key: str, write: Callable[[], Awaitable[None]], description: str) -> None:
         """Start a write after earlier writes for that key. `description` names it in the log."""
         before = self._writing.get(key)
 
@@ -29,7 +29,7 @@ class InOrder:
             try:
                 await write()
             except Exception:
-                log.exception("%s was not written", what)
+                log.exception("%s was not written", description)
 
         task = self._writing[key] = asyncio.get_running_loop().create_task(run(), name=f"write {key}")
         task.add_done_callback(lambda done: self._writing.pop(key) if self._writing.get(key) is done else None)

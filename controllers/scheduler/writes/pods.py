@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _TRIES, _PAUSE, _FACTOR = 4, timedelta(milliseconds=10), 5
 
 
-def not_scheduled(pod: Json, reason: str, message: str, now: str) -> Json:
+def unscheduled_condition(pod: Json, reason: str, message: str, now: str) -> Json:
     """Build the PodScheduled condition with status False."""
     generation = pod["metadata"].get("generation")
     observed = {"observedGeneration": generation} if generation else {}
@@ -38,13 +38,13 @@ class PodWriter:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def unscheduled(self, pod: Json, reason: str, message: str, nominated: str | None) -> None:
+    async def write_unscheduled(self, pod: Json, reason: str, message: str, nominated: str | None) -> None:
         """Write why the pod is not scheduled.
 
         Args:
             nominated: The nominated node, "" for none; None leaves it unchanged.
         """
-        status = condition_patch(pod, not_scheduled(pod, reason, message, go_time(clock.now())))
+        status = condition_patch(pod, unscheduled_condition(pod, reason, message, go_time(clock.now())))
         if nominated is not None and nominated != (pod.get("status") or {}).get("nominatedNodeName", ""):
             status["nominatedNodeName"] = nominated or None
         await self._patch(pod, status)
@@ -54,7 +54,7 @@ class PodWriter:
         if (pod.get("status") or {}).get("nominatedNodeName") != node:
             await self._patch(pod, {"nominatedNodeName": node})
 
-    async def state_extended(self, pod: Json, claim: str, mappings: list[Json]) -> None:
+    async def write_extended_claim(self, pod: Json, claim: str, mappings: list[Json]) -> None:
         """Write the mapping of extended resources to the claim's requests. Raise PluginError."""
         if not mappings:
             raise PluginError(
@@ -66,7 +66,7 @@ class PodWriter:
         except (StatusError, TransportError) as error:
             raise PluginError(f"update pod {key_of(pod)} ExtendedResourceClaimStatus: {error}") from error
 
-    async def state_node_resources(self, pod: Json, statuses: list[Json]) -> None:
+    async def write_node_resources(self, pod: Json, statuses: list[Json]) -> None:
         """Write the node resources that the pod's claims use. Raise PluginError."""
         try:
             await self._send(pod, {CLAIM_STATUSES: statuses})

@@ -15,10 +15,10 @@ class Waits:
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
-        self._called_back: set[str] = set()
+        self._cancelled: set[str] = set()
 
     @contextmanager
-    def of(self, uid: str, what: str = "") -> Iterator[None]:
+    def of(self, uid: str, prefix: str = "") -> Iterator[None]:
         """Mark the pod as waiting during the block. Raise PluginError after `cancel`, with `prefix` before its text."""
         task = asyncio.current_task()
         assert task is not None
@@ -26,19 +26,19 @@ class Waits:
         try:
             yield
         except asyncio.CancelledError:
-            if uid not in self._called_back or task.uncancel():
+            if uid not in self._cancelled or task.uncancel():
                 raise
-            raise PluginError(f"{what}context canceled") from None
+            raise PluginError(f"{prefix}context canceled") from None
         finally:
             del self._tasks[uid]
-            self._called_back.discard(uid)
+            self._cancelled.discard(uid)
 
-    def call_back(self, uid: str) -> bool:
+    def cancel(self, uid: str) -> bool:
         """Cancel the pod's wait, so that it returns to the queue; return whether it waited."""
         task = self._tasks.get(uid)
         if task is None:
             return False
-        if uid not in self._called_back:
-            self._called_back.add(uid)
+        if uid not in self._cancelled:
+            self._cancelled.add(uid)
             task.cancel()
         return True
