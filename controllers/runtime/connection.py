@@ -207,9 +207,9 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._break("the server wants to speak another protocol")
+            self._break("the server requested another protocol")
         except httptools.HttpParserError as error:
-            self._break(f"not an answer of HTTP: {error}")
+            self._break(f"invalid HTTP response: {error}")
 
     def eof_received(self) -> None:
         if self._until_end and not self._whole:

@@ -192,7 +192,7 @@ class Controller:
             log.log(logging.DEBUG if error.code == 409 else logging.WARNING, "%s: %s: %s", self.name, key, error)
             self.queue.retry(key)
         except Exception:
-            log.exception("%s: %s failed; trying again", self.name, key)
+            log.exception("%s: %s failed; retrying", self.name, key)
             self.queue.retry(key)
         else:
             self.queue.forget(key)

@@ -127,7 +127,7 @@ class Informer:
                 progressed = await self._follow()
             except StatusError as error:
                 if error.code == 410:
-                    log.debug("%s: watch is too old, reading again: %s", self.kind, error)
+                    log.debug("%s: watch expired, listing again: %s", self.kind, error)
                     self.resource_version = ""
                 else:
                     log.warning("%s: cannot list or watch: %s", self.kind, error)
@@ -139,7 +139,7 @@ class Informer:
                 log.log(logging.INFO if self.synced else logging.WARNING, "%s: no connection: %s", self.kind, error)
             except Exception:
                 self.resource_version = ""
-                log.exception("%s: cannot follow; reading again", self.kind)
+                log.exception("%s: watching failed; listing again", self.kind)
             with clock.timers(delayed):
                 await asyncio.sleep(0 if progressed else backoff.next())
 
@@ -167,7 +167,7 @@ class Informer:
             except StatusError as error:
                 if error.code in (410, 429):
                     raise
-                log.debug("%s: no streaming lists here: %s", self.kind, error)
+                log.debug("%s: the server does not support streaming lists: %s", self.kind, error)
                 # A server whose etcd is too old answers 500, as does a server in passing trouble. So 5xx is tried
                 # again.
                 self._streaming = error.code >= 500

@@ -145,7 +145,7 @@ def test_of_a_connection_that_closes_instead_of_answering_reads_alone_are_repeat
     [
         ([PLAIN[:-1], None], "closed the connection"),
         ([CHUNKED + b"5\r\nab", None], "closed the connection"),
-        ([b"SSH-2.0\r\n"], "not an answer of HTTP"),
+        ([b"SSH-2.0\r\n"], "invalid HTTP response"),
     ],
 )
 def test_an_answer_that_breaks_off_or_is_none_is_an_error_even_of_a_read(pieces: list[Piece], said: str) -> None:

@@ -76,7 +76,7 @@ def test_an_extender_that_fails_fails_the_attempt_unless_it_may_be_passed_over()
 STRANGE_ANSWERS = {
     "silent": (b"", r'^Post "http://127\.0\.0\.1:\d+/silent": context deadline exceeded$'),
     "cut": (b"{", r'^Post "http://127\.0\.0\.1:\d+/cut": the answer is not JSON: '),
-    "text": (b'"n0"', "^the answer of an extender is not an object$"),
+    "text": (b'"n0"', "^an extender's answer is not an object$"),
     "foreign": (
         b'{"NodeNames": ["n0", "n9"]}',
         r'^extender "http://127\.0\.0\.1:\d+" claims a filtered node "n9" which is not found in the input node list$',
@@ -151,7 +151,7 @@ ONE = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}
         ([{**ONE, "bindVerb": "b"}] * 2, "extenders: only one extender can implement bind, found 2"),
         ([{"urlPrefix": "host:1"}], r"extenders\[0\].urlPrefix: must be an http:// or https:// address"),
         ([{**ONE, "managedResources": [{"name": "cpu"}]}], "name: is an invalid extended resource name"),
-        ([{**ONE, "managedResources": [{"name": "a.b/c"}]}] * 2, "extenders: two manage the resource a.b/c"),
+        ([{**ONE, "managedResources": [{"name": "a.b/c"}]}] * 2, "extenders: duplicate managed resource a.b/c"),
         ([{**ONE, "tlsConfig": {"caFile": "/nowhere"}}], r"extenders\[0\].tlsConfig.ca: "),
     ],
 )

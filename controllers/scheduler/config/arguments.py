@@ -123,7 +123,7 @@ def _spread(arguments: Arguments, args: Json, where: str, _: Callable[[str], boo
         at = f"{where}.defaultConstraints[{position}]"
         raw = fields(item, at, {"maxSkew", "topologyKey", "whenUnsatisfiable", "minDomains"})
         if not raw.get("topologyKey"):
-            raise ConfigurationError(f"{at}.topologyKey: must be given")
+            raise ConfigurationError(f"{at}.topologyKey: is required")
         action = one_of(raw, "whenUnsatisfiable", at, ("DoNotSchedule", "ScheduleAnyway"))
         read.append({**raw, "maxSkew": number(raw, "maxSkew", at, 1, lowest=1), "whenUnsatisfiable": action})
     return replace(arguments, spread=tuple(read))
@@ -133,7 +133,7 @@ def _fit(arguments: Arguments, args: Json, where: str, _: Callable[[str], bool])
     fields(args, where, {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"})
     ignored = [*items(args, "ignoredResources", where), *items(args, "ignoredResourceGroups", where)]
     if not all(isinstance(name, str) for name in ignored):
-        raise ConfigurationError(f"{where}: ignored resources and groups are names")
+        raise ConfigurationError(f"{where}: ignored resources and groups must be strings")
     at = f"{where}.scoringStrategy"
     strategy = fields(args.get("scoringStrategy") or {}, at, {"type", "resources", "requestedToCapacityRatio"})
     kind = one_of(strategy, "type", at, ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
@@ -143,7 +143,7 @@ def _fit(arguments: Arguments, args: Json, where: str, _: Callable[[str], bool])
         place = f"{at}.resources[{position}]"
         raw = fields(item, place, {"name", "weight"})
         if not isinstance(raw.get("name"), str):
-            raise ConfigurationError(f"{place}.name: must be a resource")
+            raise ConfigurationError(f"{place}.name: must be a resource name")
         resources.append((raw["name"], number(raw, "weight", place, 1, lowest=1, highest=100)))
     return replace(
         arguments,
@@ -176,7 +176,7 @@ def _balanced(arguments: Arguments, args: Json, where: str, _: Callable[[str], b
         at = f"{where}.resources[{position}]"
         raw = fields(item, at, {"name", "weight"})
         if not isinstance(raw.get("name"), str) or raw["name"] in names:
-            raise ConfigurationError(f"{at}.name: must be a resource, each once")
+            raise ConfigurationError(f"{at}.name: must be a resource name, without duplicates")
         if number(raw, "weight", at, 1) != 1:
             raise ConfigurationError(f"{at}.weight: must be 1")
         names.append(raw["name"])

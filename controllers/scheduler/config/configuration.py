@@ -102,7 +102,7 @@ def parse(document: Any) -> Configuration:
     names = [profile.name for profile in profiles]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigurationError(f"profiles: two have the schedulerName {twice}")
+        raise ConfigurationError(f"profiles: duplicate schedulerName {twice}")
     return Configuration(
         profiles=profiles,
         percentage=number(top, "percentageOfNodesToScore", "", 0, highest=100),
@@ -135,7 +135,7 @@ def _profile(item: Any, where: str) -> ProfileSettings:
         config = fields(entry, at, {"name", "args"})
         plugin = config.get("name")
         if not isinstance(plugin, str) or plugin in args:
-            raise ConfigurationError(f"{at}.name: must name a plugin, each once")
+            raise ConfigurationError(f"{at}.name: must be a plugin's name, without duplicates")
         args[plugin] = _args(config.get("args"), plugin, f"{at}.args")
     percentage = "percentageOfNodesToScore"
     return ProfileSettings(
@@ -169,5 +169,5 @@ def _set(value: Any, where: str) -> PluginSet:
             found.append((entry["name"], number(entry, "weight", at, 0)))
     names = [name for name, _ in enabled]
     if len(set(names)) < len(names):
-        raise ConfigurationError(f"{where}.enabled: names a plugin twice")
+        raise ConfigurationError(f"{where}.enabled: duplicate plugin name")
     return PluginSet(tuple(enabled), frozenset(name for name, _ in disabled))

@@ -49,7 +49,7 @@ def read_extenders(top: Json) -> tuple[ExtenderSettings, ...]:
         raise ConfigurationError(f"extenders: only one extender can implement bind, found {binders}")
     managed = [name for each in extenders for name in each.managed]
     if twice := next((name for name in managed if managed.count(name) > 1), ""):
-        raise ConfigurationError(f"extenders: two manage the resource {twice}")
+        raise ConfigurationError(f"extenders: duplicate managed resource {twice}")
     return extenders
 
 
@@ -60,7 +60,7 @@ def _extender(item: Any, where: str) -> ExtenderSettings:
         raise ConfigurationError(f"{where}.preemptVerb: is not supported")
     for name in _TEXTS:
         if not isinstance(raw.get(name, ""), str):
-            raise ConfigurationError(f"{where}.{name}: must be a text")
+            raise ConfigurationError(f"{where}.{name}: must be a string")
     for name in _FLAGS:
         if not isinstance(raw.get(name, False), bool):
             raise ConfigurationError(f"{where}.{name}: must be true or false")

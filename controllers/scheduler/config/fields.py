@@ -22,7 +22,7 @@ def fields(value: Any, where: str, known: set[str]) -> Json:
         raise ConfigurationError(f"{where or 'the document'}: must be an object")
     for name in value:
         if name not in known:
-            raise ConfigurationError(f"{_at(where, str(name))}: there is no such field")
+            raise ConfigurationError(f"{_at(where, str(name))}: unknown field")
     return value
 
 
@@ -40,7 +40,7 @@ def number(holder: Json, name: str, where: str, default: int, lowest: int = 0, h
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
-        raise ConfigurationError(f"{_at(where, name)}: must be a whole number from {lowest} to {highest}")
+        raise ConfigurationError(f"{_at(where, name)}: must be an integer from {lowest} to {highest}")
     return value
 
 

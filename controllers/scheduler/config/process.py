@@ -52,7 +52,7 @@ def read_process(top: Json) -> ProcessSettings:
     for name in ("contentType", "acceptContentTypes"):
         for encoding in filter(None, _text(raw, name, where).split(",")):
             if encoding.partition(";")[0].strip() not in _ENCODINGS:
-                raise ConfigurationError(f"{where}.{name}: there is no encoding {encoding.strip()}")
+                raise ConfigurationError(f"{where}.{name}: unknown encoding {encoding.strip()}")
     qps = raw.get("qps") or 0
     if not isinstance(qps, int | float) or isinstance(qps, bool):
         raise ConfigurationError(f"{where}.qps: must be a number")
@@ -84,5 +84,5 @@ def _election(value: Any) -> dict[str, str]:
 def _text(holder: Json, name: str, where: str) -> str:
     value = holder.get(name)
     if value is not None and not isinstance(value, str):
-        raise ConfigurationError(f"{where}.{name}: must be a text")
+        raise ConfigurationError(f"{where}.{name}: must be a string")
     return value or ""

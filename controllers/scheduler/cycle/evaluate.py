@@ -184,7 +184,7 @@ class Evaluator:
     async def _search(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
         """Return the first feasible nodes, starting where the last search ended.
 
-        NodeOutcomes outcomes are a row of bytes, so that only unknown nodes cost anything.
+        Known outcomes are a row of bytes, so that only unknown nodes cost anything.
         """
         count, target = len(nodes), self._nodes_to_find(len(nodes))
         start = self._start % count

@@ -112,14 +112,14 @@ def _check_names(plugins: Iterable[Plugin], settings: ProfileSettings) -> None:
     for point, chosen in settings.sets.items():
         for name, _ in chosen.enabled:
             if name not in known:
-                raise ConfigurationError(f"{where}: plugins.{point}.enabled: there is no plugin {name}{_GATED}")
+                raise ConfigurationError(f"{where}: plugins.{point}.enabled: unknown plugin {name}{_GATED}")
         for name, fixed in _FIXED.items():
             off = name in chosen.disabled or "*" in chosen.disabled
             if point in (fixed, "multiPoint") and off and name not in [given for given, _ in chosen.enabled]:
                 raise ConfigurationError(f"{where}: plugins.{point}.disabled: {name} cannot be disabled")
     for name in settings.args:
         if name not in known:
-            raise ConfigurationError(f"{where}: pluginConfig: there is no plugin {name}{_GATED}")
+            raise ConfigurationError(f"{where}: pluginConfig: unknown plugin {name}{_GATED}")
 
 
 def _merge(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:

@@ -87,7 +87,7 @@ class Extender:
                 str(entry["host"]): int(entry.get("score") or 0) * self.settings.weight * _POINT for entry in listed
             }
         except (ExtenderError, KeyError, TypeError, ValueError) as error:
-            log.info("an extender gives no scores for pod %s: %s", pod.key, error)
+            log.info("an extender returned no scores for pod %s: %s", pod.key, error)
             return {}
 
     async def bind(self, pod: PodInfo, node: str) -> None:
@@ -129,7 +129,7 @@ class Extender:
 def _lower_fields(answer: Any) -> Json:
     """Return the answer with lower-case fields: their case does not matter."""
     if not isinstance(answer, dict):
-        raise ExtenderError("the answer of an extender is not an object")
+        raise ExtenderError("an extender's answer is not an object")
     return {str(name).lower(): value for name, value in answer.items()}
 
 
@@ -153,7 +153,7 @@ class Extenders:
                 except ExtenderError as error:
                     if not extender.settings.ignorable:
                         raise
-                    log.info("an extender is passed over for pod %s: %s", pod.key, error)
+                    log.info("skipping an extender for pod %s: %s", pod.key, error)
         return nodes
 
     async def scores(self, pod: PodInfo, nodes: list[NodeInfo]) -> list[int]:
@@ -177,7 +177,7 @@ class Extenders:
             except ExtenderError as error:
                 if not extender.settings.ignorable:
                     raise
-                log.info("an extender is passed over for pod %s: %s", pod.key, error)
+                log.info("skipping an extender for pod %s: %s", pod.key, error)
                 continue
             return True
         return False

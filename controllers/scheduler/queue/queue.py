@@ -381,5 +381,5 @@ def _call_hint(hint: Hint, pod: QueuedPod, event: Event) -> bool:
     try:
         return hint(pod.info, event)
     except Exception:
-        log.exception("hint about %s for pod %s", event.kind.name, pod.info.key)
+        log.exception("hint for event %s failed for pod %s", event.kind.name, pod.info.key)
         return True
