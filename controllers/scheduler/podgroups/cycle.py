@@ -189,7 +189,7 @@ class GroupCycle:
         Args:
             key: The group's key.
             members: The waiting members, in the order of attempts.
-            dry_run: Undo all reservations and preempt no pods for single members.
+            only_look: Undo all reservations and preempt no pods for single members.
         """
         if not self._topology:
             return await self.attempt(key, members, only_look=only_look)
@@ -290,7 +290,7 @@ class GroupCycle:
             members: The members, in the order of attempts.
             part: The nodes of the part; None: all nodes.
             keep: Whether the reservations of a feasible group stay.
-            dry_run: As for `decide`.
+            only_look: As for `decide`.
         """
         outcome = Outcome([])
         for member in members:
