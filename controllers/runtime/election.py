@@ -8,7 +8,7 @@
 The record and its rules are client-go's (tools/leaderelection), so that a Lease may be shared with its clients. A lease
 is the holder's for `leaseDurationSeconds` after the record was last *observed* to change. Clocks of different machines
 are never compared. Timers measure time, and do not jump when the system's time is set. A request is cancelled after
-half the renew deadline, or earlier where the lease would expire first.
+half the renew deadline, or after the difference between lease duration and renew deadline if that is shorter.
 """
 
 from __future__ import annotations

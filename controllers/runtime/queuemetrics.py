@@ -19,29 +19,27 @@ class QueueMetrics:
         self._waiting: dict[str, datetime] = {}
         self._processing: dict[str, datetime] = {}
         label = ("name",)
-        self.adds = Counter("workqueue_adds_total", "Keys that were added.", label)
-        self.retries = Counter("workqueue_retries_total", "Keys that were added again after a failure.", label)
+        self.adds = Counter("workqueue_adds_total", "Added keys.", label)
+        self.retries = Counter("workqueue_retries_total", "Keys re-added after a failure.", label)
         self._queued = Histogram(
-            "workqueue_queue_duration_seconds", "Time that a key waits before it is taken.", label, _BUCKETS
+            "workqueue_queue_duration_seconds", "Time that a key waits in the queue.", label, _BUCKETS
         )
-        self._worked = Histogram(
-            "workqueue_work_duration_seconds", "Time that the work on a key takes.", label, _BUCKETS
-        )
+        self._worked = Histogram("workqueue_work_duration_seconds", "Duration of the work on a key.", label, _BUCKETS)
         self.families: tuple[Family, ...] = (
-            Gauge("workqueue_depth", "Keys that wait.", label, lambda: {(name,): depth()}),
+            Gauge("workqueue_depth", "Waiting keys.", label, lambda: {(name,): depth()}),
             self.adds,
             self.retries,
             self._queued,
             self._worked,
             Gauge(
                 "workqueue_unfinished_work_seconds",
-                "Time spent so far on all keys in hand.",
+                "Time spent so far on all keys in processing.",
                 label,
                 lambda: self._time_spent(sum),
             ),
             Gauge(
                 "workqueue_longest_running_processor_seconds",
-                "Time spent so far on the key longest in hand.",
+                "Time spent so far on the key longest in processing.",
                 label,
                 lambda: self._time_spent(max),
             ),

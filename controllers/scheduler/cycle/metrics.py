@@ -51,26 +51,26 @@ class SchedulerMetrics:
         self.attempts = Counter("scheduler_schedule_attempts_total", "Attempts to schedule a pod.", labels)
         self._duration = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Time of an attempt to schedule a pod, with the binding.",
+            "Duration of an attempt to schedule a pod, including its binding.",
             labels,
             _ATTEMPT,
         )
         self._algorithm = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds", "Time of decisions about a pod.", (), _ATTEMPT
+            "scheduler_scheduling_algorithm_duration_seconds", "Duration of the decision about a pod.", (), _ATTEMPT
         )
         self._whole = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "Time from when a pod was let into the queue until it was bound.",
+            "Time from a pod's first activation in the queue to its binding.",
             ("attempts",),
             _WHOLE,
         )
         self._needed = Histogram(
-            "scheduler_pod_scheduling_attempts", "Attempts that bound pods needed.", (), exponential(1, 2, 5)
+            "scheduler_pod_scheduling_attempts", "Attempts needed by bound pods.", (), exponential(1, 2, 5)
         )
-        self._groups = Counter("scheduler_podgroup_schedule_attempts_total", "Attempts to place a group.", labels)
+        self._groups = Counter("scheduler_podgroup_schedule_attempts_total", "Attempts to schedule a group.", labels)
         self._group_duration = Histogram(
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
-            "Time of an attempt to place a group.",
+            "Duration of an attempt to schedule a group.",
             labels,
             _ATTEMPT,
         )
@@ -81,17 +81,22 @@ class SchedulerMetrics:
 
     def _gauges(self) -> tuple[Family, ...]:
         return (
-            Gauge("scheduler_pending_pods", "Pods that wait.", ("queue",), self._pending),
+            Gauge("scheduler_pending_pods", "Pending pods by queue.", ("queue",), self._pending),
             Gauge(
                 "scheduler_unschedulable_pods",
-                "Pods that a plugin rejected or keeps out.",
+                "Unschedulable and gated pods by plugin.",
                 ("plugin", "profile"),
                 self._unschedulable,
             ),
-            Gauge("scheduler_cache_size", "What the scheduler knows of the cluster.", ("type",), self._cache_sizes),
+            Gauge(
+                "scheduler_cache_size",
+                "Nodes, pods and assumed pods in the scheduler's cache.",
+                ("type",),
+                self._cache_sizes,
+            ),
             Gauge(
                 "scheduler_goroutines",
-                "Work that goes on beside the scheduling of the next pod.",
+                "Concurrent work besides scheduling the next pod.",
                 ("operation",),
                 lambda: {("binding",): len(self._binding)},
             ),

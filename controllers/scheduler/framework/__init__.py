@@ -1,1 +1,1 @@
-"""What a plugin is: its values, statuses, events and metrics."""
+"""The plugin framework: plugins, statuses, events and metrics."""

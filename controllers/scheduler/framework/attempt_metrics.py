@@ -37,22 +37,20 @@ class AttemptMetrics:
     def __init__(self) -> None:
         self.points = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
-            "Time that all plugins of a point of an attempt took.",
+            "Duration of all plugins at an extension point of an attempt.",
             ("extension_point", "status", "profile"),
             exponential(0.0001, 2, 12),
         )
         self.plugins = Histogram(
             "scheduler_plugin_execution_duration_seconds",
-            "Time that a plugin took at a point, in one of ten attempts.",
+            "Duration of a plugin at an extension point, in one of ten attempts.",
             ("plugin", "extension_point", "status"),
             exponential(0.00001, 1.5, 20),
         )
-        self.preemptions = Counter("scheduler_preemption_attempts_total", "Attempts to make room for a pod.")
-        self.victims = Histogram(
-            "scheduler_preemption_victims", "Pods that were chosen to end at a time.", (), exponential(1, 2, 7)
-        )
+        self.preemptions = Counter("scheduler_preemption_attempts_total", "Preemption attempts.")
+        self.victims = Histogram("scheduler_preemption_victims", "Victims per preemption.", (), exponential(1, 2, 7))
         self.claims = Counter(
-            "scheduler_resourceclaim_creates_total", "Claims made for extended resources.", ("status",)
+            "scheduler_resourceclaim_creates_total", "Claims created for extended resources.", ("status",)
         )
 
     @property

@@ -361,7 +361,7 @@ class GroupCycle:
         attempt.text, attempt.plugins = diagnosis.text, diagnosis.plugins
         return None
 
-    # What becomes of the members
+    # Results
 
     def _submit(self, outcome: Outcome, members: list[QueuedPod], tasks: asyncio.TaskGroup) -> None:
         for member, attempt in zip_longest(members, outcome.attempts):

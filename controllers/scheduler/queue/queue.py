@@ -60,7 +60,7 @@ class SchedulingQueue:
         self._waiting: dict[str, dict[str, QueuedPod]] = {}
         """Unschedulable and gated pods by the plugins that they wait for."""
         self.incoming = Counter(
-            "scheduler_queue_incoming_pods_total", "Pods that came to a place of the queue.", ("queue", "event")
+            "scheduler_queue_incoming_pods_total", "Pods added to a queue, by queue and event.", ("queue", "event")
         )
         self._tickets = 0
         self._events: list[Event] = []
@@ -311,7 +311,6 @@ class SchedulingQueue:
             self._wakeup.set_result(None)
 
     # Time
-    # ---------------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _call_later(delay: timedelta, callback: Callable[[], None]) -> asyncio.TimerHandle:
