@@ -16,41 +16,41 @@ def condition_of(obj: Json, type: str) -> Json | None:
     return next((condition for condition in conditions if condition["type"] == type), None)
 
 
-def with_condition(conditions: Iterable[Json], wanted: Json) -> list[Json]:
+def with_condition(conditions: Iterable[Json], new: Json) -> list[Json]:
     """Return the conditions with one of them replaced or appended.
 
     Args:
-        wanted: The whole condition. Its `lastTransitionTime` is used only if the status changes.
+        new: The whole condition. Its `lastTransitionTime` is used only if the status changes.
     """
-    made, known = [], False
+    result, known = [], False
     for condition in conditions:
-        if condition["type"] == wanted["type"]:
+        if condition["type"] == new["type"]:
             known = True
-            if condition["status"] == wanted["status"]:
-                wanted = {**wanted, "lastTransitionTime": condition.get("lastTransitionTime")}
-            condition = wanted
-        made.append(condition)
-    return made if known else [*made, wanted]
+            if condition["status"] == new["status"]:
+                new = {**new, "lastTransitionTime": condition.get("lastTransitionTime")}
+            condition = new
+        result.append(condition)
+    return result if known else [*result, new]
 
 
-def condition_patch(pod: Json, wanted: Json) -> Json:
+def condition_patch(pod: Json, new: Json) -> Json:
     """Return the status patch that sets a condition; empty if it is already set.
 
     The patch has only the changed keys and the order of the list.
 
     Args:
-        wanted: The whole condition. Its `lastTransitionTime` is used only if the status changes.
+        new: The whole condition. Its `lastTransitionTime` is used only if the status changes.
     """
     conditions = (pod.get("status") or {}).get("conditions") or []
-    known = next((c for c in conditions if c["type"] == wanted["type"]), None)
+    known = next((c for c in conditions if c["type"] == new["type"]), None)
     if known is None:
-        order = [{"type": c["type"]} for c in (*conditions, wanted)]
-        return {**({"$setElementOrder/conditions": order} if conditions else {}), "conditions": [wanted]}
-    if known["status"] == wanted["status"]:
-        wanted = {**wanted, "lastTransitionTime": known.get("lastTransitionTime")}
-    changed = {name: value for name, value in wanted.items() if known.get(name) != value}
+        order = [{"type": c["type"]} for c in (*conditions, new)]
+        return {**({"$setElementOrder/conditions": order} if conditions else {}), "conditions": [new]}
+    if known["status"] == new["status"]:
+        new = {**new, "lastTransitionTime": known.get("lastTransitionTime")}
+    changed = {name: value for name, value in new.items() if known.get(name) != value}
     if not changed:
         return {}
-    changed |= {name: None for name in known if name not in wanted}
+    changed |= {name: None for name in known if name not in new}
     order = [{"type": c["type"]} for c in conditions]
-    return {"$setElementOrder/conditions": order, "conditions": [{**changed, "type": wanted["type"]}]}
+    return {"$setElementOrder/conditions": order, "conditions": [{**changed, "type": new["type"]}]}

@@ -20,11 +20,11 @@ async def served_kinds(client: Client, verbs: Iterable[str] = ()) -> list[Kind]:
     core = await client.request("GET", "/api", accept=_AGGREGATED)
     groups = await client.request("GET", "/apis", accept=_AGGREGATED)
     if core.get("kind") == groups.get("kind") == "APIGroupDiscoveryList":
-        listed = [*_parse_aggregated(core), *_parse_aggregated(groups)]
+        resources = [*_parse_aggregated(core), *_parse_aggregated(groups)]
     else:
-        listed = await _list_versions(client, groups)
+        resources = await _list_versions(client, groups)
     kinds: dict[tuple[str, str], Kind] = {}
-    for kind, supported in listed:
+    for kind, supported in resources:
         if needed <= supported:
             kinds.setdefault((kind.group, kind.plural), kind)
     return list(kinds.values())
@@ -72,8 +72,8 @@ async def served_at(client: Client, api_version: str, kind: str) -> Kind | None:
 
 async def serves(client: Client, kind: Kind, subresource: str) -> bool:
     """Return whether the kind has that subresource."""
-    wanted = f"{kind.plural}/{subresource}"
-    return any(info["name"] == wanted for info in await _resources(client, kind.api_version))
+    name = f"{kind.plural}/{subresource}"
+    return any(info["name"] == name for info in await _resources(client, kind.api_version))
 
 
 async def _resources(client: Client, api_version: str) -> list[Json]:

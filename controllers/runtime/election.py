@@ -136,12 +136,12 @@ class LeaderElector:
             self._expires.cancel()
 
     async def _give_up(self) -> None:
-        found = await self._client.get(LEASES, self._election.name, self._election.namespace)
-        spec = found.get("spec") or {}
+        lease = await self._client.get(LEASES, self._election.name, self._election.namespace)
+        spec = lease.get("spec") or {}
         if spec.get("holderIdentity") == self._election.identity:
             now = micro_time(clock.now())
             free = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
-            await self._client.update(LEASES, {**found, "spec": free})
+            await self._client.update(LEASES, {**lease, "spec": free})
 
     async def _wait(self, delay: timedelta) -> None:
         """Wait for the delay or until another holder's lease has expired."""
@@ -208,7 +208,7 @@ class LeaderElector:
             else:
                 return True
         try:
-            found = await self._client.get(LEASES, election.name, election.namespace)
+            lease = await self._client.get(LEASES, election.name, election.namespace)
         except StatusError as error:
             if not is_reason(error, "NotFound"):
                 raise
@@ -219,11 +219,11 @@ class LeaderElector:
             }
             self._observe(await self._client.create(LEASES, {**body, "spec": self._spec(None)}), ours=True)
             return True
-        self._observe(found)
+        self._observe(lease)
         if self.holder not in ("", election.identity) and not self.expired:
             return False
         self._observe(
-            await self._client.update(LEASES, {**found, "spec": self._spec(found.get("spec") or {})}), ours=True
+            await self._client.update(LEASES, {**lease, "spec": self._spec(lease.get("spec") or {})}), ours=True
         )
         return True
 

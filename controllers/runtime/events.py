@@ -54,7 +54,7 @@ def reference(obj: Json) -> Json:
 
 #: Events per loop, over all recorders of a process. On a virtual loop two components often record events about one
 #: object at the same time, and the server would refuse the second event.
-_MADE: WeakKeyDictionary[asyncio.AbstractEventLoop, Iterator[int]] = WeakKeyDictionary()
+_EVENT_COUNTS: WeakKeyDictionary[asyncio.AbstractEventLoop, Iterator[int]] = WeakKeyDictionary()
 
 
 def _event_name(name: str, now: datetime) -> str:
@@ -62,9 +62,9 @@ def _event_name(name: str, now: datetime) -> str:
 
     The clock has microseconds; the last three digits of the nanoseconds count events.
     """
-    made = next(_MADE.setdefault(asyncio.get_running_loop(), count(1)))
+    number = next(_EVENT_COUNTS.setdefault(asyncio.get_running_loop(), count(1)))
     nanos = (int(now.timestamp() // 1) * 1_000_000 + now.microsecond) * 1000
-    suffix = f".{nanos + made % 1000:x}"
+    suffix = f".{nanos + number % 1000:x}"
     return name[: _LONGEST_NAME - len(suffix)].rstrip("-.") + suffix
 
 

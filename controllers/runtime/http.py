@@ -77,13 +77,13 @@ class HttpTransport:
         target = f"{self._prefix}{path}?{query}" if query else f"{self._prefix}{path}"
         if _PLAIN_TARGET.fullmatch(target) is None:
             target = quote(target, safe=_TARGET)
-        given = tuple(headers.items())
-        fields = self._fields.get(given)
+        items = tuple(headers.items())
+        fields = self._fields.get(items)
         if fields is None:
             if len(self._fields) >= _CACHED_FIELDS:
                 self._fields.clear()
-            fields = self._fields[given] = (
-                f" HTTP/1.1\r\n{self._host_line}{_lines(self._credential_headers)}{_lines(given)}"
+            fields = self._fields[items] = (
+                f" HTTP/1.1\r\n{self._host_line}{_lines(self._credential_headers)}{_lines(items)}"
             )
         length = f"content-length: {len(body)}\r\n\r\n" if body or method not in _REPEATABLE else "\r\n"
         return f"{method} {target}{fields}{length}".encode("latin-1") + body

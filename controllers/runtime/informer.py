@@ -176,7 +176,7 @@ class Informer:
 
     async def _list(self) -> None:
         """Read all pages of the collection and apply the differences."""
-        found: dict[str, Json] = {}
+        objects: dict[str, Json] = {}
         token = ""
         while True:
             page = await self._client.list(
@@ -190,13 +190,13 @@ class Informer:
             )
             for number, item in enumerate(page.get("items") or ()):
                 # Items of a list lack kind and apiVersion; those of a watch have them.
-                found[key_of(item)] = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, **item}
+                objects[key_of(item)] = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, **item}
                 if number % _SEVERAL == _SEVERAL - 1:
                     await asyncio.sleep(0)
             token = page["metadata"].get("continue", "")
             if not token:
                 break
-        await self._replace(found)
+        await self._replace(objects)
         self.resource_version = page["metadata"]["resourceVersion"]
 
     async def _watch(self, initial: dict[str, Json] | None) -> bool:
@@ -263,11 +263,11 @@ class Informer:
                 initial[key_of(event.object)] = event.object
         return initial
 
-    async def _replace(self, found: dict[str, Json]) -> None:
+    async def _replace(self, objects: dict[str, Json]) -> None:
         """Replace the copy and call the handlers for the differences."""
         pause = self._elapsed() + _PIECE
-        changes: list[tuple[str, Json | None]] = [(key, None) for key in self._objects if key not in found]
-        changes += found.items()
+        changes: list[tuple[str, Json | None]] = [(key, None) for key in self._objects if key not in objects]
+        changes += objects.items()
         for key, obj in changes:
             old = self._objects.get(key)
             if obj is None or old is None or old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:

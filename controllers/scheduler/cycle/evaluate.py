@@ -105,12 +105,12 @@ class Evaluator:
     async def _filter_by_extenders(self, pod: PodInfo, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
         """Return the nodes that the extenders admit. Raise SchedulingError."""
         try:
-            left = await self._extenders.filter(pod, nodes, diagnosis.rejections)
+            feasible = await self._extenders.filter(pod, nodes, diagnosis.rejections)
         except ExtenderError as error:
             raise SchedulingError(str(error)) from error
-        if len(left) != len(nodes):
+        if len(feasible) != len(nodes):
             diagnosis.plugins.add(EXTENDER)
-        return left
+        return feasible
 
     def prefilter(self, cycle: Cycle) -> Rejection | None:
         """Run PreFilter and look up the cached outcomes. Return a rejection of all nodes. Raise SchedulingError."""
@@ -303,11 +303,11 @@ def _score_rows(
 
     Nearly all are cached: only a few of several hundred nodes change between two pods of the same shape.
     """
-    found = list(map(known.get, map(_NAME, nodes)))
-    for place, node in enumerate(nodes) if None in found else ():
-        if found[place] is None:
-            found[place] = known[node.name] = _score_node(pod, scorers, node)
-    return cast("list[tuple[int, ...]]", found)
+    rows = list(map(known.get, map(_NAME, nodes)))
+    for place, node in enumerate(nodes) if None in rows else ():
+        if rows[place] is None:
+            rows[place] = known[node.name] = _score_node(pod, scorers, node)
+    return cast("list[tuple[int, ...]]", rows)
 
 
 def _score_node(pod: PodInfo, scorers: list[Scorer], node: NodeInfo) -> tuple[int, ...]:

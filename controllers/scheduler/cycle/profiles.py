@@ -115,7 +115,7 @@ def _check_names(plugins: Iterable[Plugin], settings: ProfileSettings) -> None:
                 raise ConfigurationError(f"{where}: plugins.{point}.enabled: unknown plugin {name}{_GATED}")
         for name, fixed in _FIXED.items():
             off = name in chosen.disabled or "*" in chosen.disabled
-            if point in (fixed, "multiPoint") and off and name not in [given for given, _ in chosen.enabled]:
+            if point in (fixed, "multiPoint") and off and name not in [enabled for enabled, _ in chosen.enabled]:
                 raise ConfigurationError(f"{where}: plugins.{point}.disabled: {name} cannot be disabled")
     for name in settings.args:
         if name not in known:
@@ -124,11 +124,11 @@ def _check_names(plugins: Iterable[Plugin], settings: ProfileSettings) -> None:
 
 def _merge(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:
     """Return the names and weights of the plugins for all points: enabled defaults, then added ones."""
-    given = dict(chosen.enabled)
+    weights = dict(chosen.enabled)
     merged: dict[str, int] = {}
     if "*" not in chosen.disabled:
         merged = {
-            plugin.name: given.get(plugin.name) or plugin.weight
+            plugin.name: weights.get(plugin.name) or plugin.weight
             for plugin in plugins
             if plugin.name not in chosen.disabled
         }
@@ -146,10 +146,10 @@ def _with_enabled_points(plugin: Plugin, settings: ProfileSettings, general: dic
     parts_of = _PARTS_TOGETHER if name in _PREPARED_WITH_SCORE else _PARTS
     for point, parts in parts_of.items():
         chosen = settings.sets.get(point, _NOTHING)
-        given = dict(chosen.enabled)
-        enabled = name in given or (name in general and name not in chosen.disabled and "*" not in chosen.disabled)
-        if point == "score" and given.get(name):
-            weight = given[name]
+        weights = dict(chosen.enabled)
+        enabled = name in weights or (name in general and name not in chosen.disabled and "*" not in chosen.disabled)
+        if point == "score" and weights.get(name):
+            weight = weights[name]
         if not enabled and any(getattr(plugin, part) is not None for part in parts):
             off.add(point)
             changes |= dict.fromkeys(parts)

@@ -144,9 +144,9 @@ class DynamicResources:
             if allocation is not None:
                 state.fixed_score += _allocated_score(claim, allocation)
                 continue
-            if (taken := self._claims.shared_allocation(claim)) is not None:
-                state.selectors[-1] = _selector(taken)
-                state.shared[position] = taken
+            if (allocation := self._claims.shared_allocation(claim)) is not None:
+                state.selectors[-1] = _selector(allocation)
+                state.shared[position] = allocation
                 continue
             if claim["metadata"]["uid"] in self._claims.pending:
                 metadata = claim["metadata"]
@@ -187,10 +187,10 @@ class DynamicResources:
 
     def _variant(self, state: DynamicState, pod: PodInfo, served: frozenset[str]) -> Variant:
         """Return the claims to allocate if devices serve these resources."""
-        found = state.variants.get(served)
-        if found is None:
-            found = state.variants[served] = self._make_variant(state, pod, served)
-        return found
+        variant = state.variants.get(served)
+        if variant is None:
+            variant = state.variants[served] = self._make_variant(state, pod, served)
+        return variant
 
     def _make_variant(self, state: DynamicState, pod: PodInfo, served: frozenset[str]) -> Variant:
         claims = [state.claims[position] for position in state.pending]
@@ -277,14 +277,14 @@ class DynamicResources:
         """Run Filter. Raise PluginError."""
         if self.node_resources is not None and (refused := self._reject_claims_of_others(state, pod, node)) is not None:
             return refused
-        found = self.solve(state, pod, node)
-        if isinstance(found, Rejection):
-            return found
-        if found is not None and self.node_resources is not None and self.node_resources.has_mapped_devices:
+        solution = self.solve(state, pod, node)
+        if isinstance(solution, Rejection):
+            return solution
+        if solution is not None and self.node_resources is not None and self.node_resources.has_mapped_devices:
             variant = self._for_node(state, pod, node)
             assert not isinstance(variant, Rejection)
             assert variant.allocator is not None
-            statuses = self._statuses(state, pod, variant, variant.allocator.results(found, node.node or {}))
+            statuses = self._statuses(state, pod, variant, variant.allocator.results(solution, node.node or {}))
             if (refused := self.node_resources.rejection(pod, statuses, node)) is not None:
                 return refused
         return self.reachable(state, node) if state.some_allocated else None
@@ -310,10 +310,10 @@ class DynamicResources:
         The claims are those with these results and those that another member of the group got.
         """
         assert self.node_resources is not None
-        taken = [(state.claims[position], allocation) for position, allocation in state.shared.items()]
+        allocations = [(state.claims[position], allocation) for position, allocation in state.shared.items()]
         for position, allocation in zip(variant.positions, results, strict=True):
-            taken.append((state.claims[position], allocation))
-        return self.node_resources.statuses(pod, taken)
+            allocations.append((state.claims[position], allocation))
+        return self.node_resources.statuses(pod, allocations)
 
     def assumed(self, pod: PodInfo, state: DynamicState) -> PodInfo:
         """Return the pod as it counts on its node from Reserve on."""

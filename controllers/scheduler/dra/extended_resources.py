@@ -34,11 +34,11 @@ class ClassNames:
 
     def get(self, resource: str) -> str | None:
         """Return the name of the class, if there is one."""
-        found = self._explicit.get(resource)
-        if found is None and resource.startswith(IMPLICIT_PREFIX):
+        name = self._explicit.get(resource)
+        if name is None and resource.startswith(IMPLICIT_PREFIX):
             name = resource.removeprefix(IMPLICIT_PREFIX)
             return name if name in self._classes else None
-        return found
+        return name
 
     def upsert(self, device_class: Json) -> None:
         self._classes[device_class["metadata"]["name"]] = device_class
@@ -129,12 +129,12 @@ class RequestBuilder:
         more: list[tuple[int, Json]] = []
         mapped: list[tuple[int, str]] = []
         for position, ends in enumerate(self._ends):
-            wanted = self._requested(position, resource) if ends else 0
-            if not wanted:
+            count = self._requested(position, resource) if ends else 0
+            if not count:
                 continue
             covered = 0
             for later, request in lasting.items():
-                if later >= position and covered < wanted:
+                if later >= position and covered < count:
                     covered += request["exactly"]["count"]
                     mapped.append((position, request["name"]))
             request_of_own = self._request(position, resource, covered)

@@ -54,27 +54,27 @@ class NodeResources:
     def statuses(self, pod: PodInfo, allocated: Sequence[tuple[Json, Json]]) -> list[Json]:
         """Return the node resources of claims with these allocations, in the pod's status form. Raise PluginError."""
         containers = _containers(pod)
-        found = []
+        statuses = []
         for claim, allocation in allocated:
-            taken = self._amounts(claim, allocation)
-            if taken is not None:
+            amounts = self._amounts(claim, allocation)
+            if amounts is not None:
                 name = claim["metadata"]["name"]
-                resources = {resource: str(amount) for resource, amount in taken.items()}
-                found.append(
+                resources = {resource: str(amount) for resource, amount in amounts.items()}
+                statuses.append(
                     {"resourceClaimName": name, "containers": containers.get(name, []), "resources": resources}
                 )
-        return sorted(found, key=lambda status: str(status["resourceClaimName"]))
+        return sorted(statuses, key=lambda status: str(status["resourceClaimName"]))
 
     def _amounts(self, claim: Json, allocation: Json) -> dict[str, Quantity] | None:
         """Return the amounts by resource; None if no device counts against any."""
-        taken: dict[str, Quantity] = {}
+        amounts: dict[str, Quantity] = {}
         for result in results_of(allocation):
             device = self._inventory.device(result["driver"], result["pool"], result["device"])
             for resource, mapping in ((device or {}).get("nodeAllocatableResourceMappings") or {}).items():
                 amount = _amount(claim, resource, mapping, result)
                 if amount is not None:
-                    taken[resource] = taken[resource].add(amount) if resource in taken else amount
-        return taken or None
+                    amounts[resource] = amounts[resource].add(amount) if resource in amounts else amount
+        return amounts or None
 
     def rejection(self, pod: PodInfo, statuses: list[Json], node: NodeInfo) -> Rejection | None:
         """Reject a node without room for the pod including its claims' resources."""
@@ -85,15 +85,15 @@ class NodeResources:
         if not statuses:
             return None
         counted = with_statuses(pod, statuses)
-        wanted = counted.requests
-        if (name := _beyond_pod_level(counted, wanted)) is not None:
+        requests = counted.requests
+        if (name := _beyond_pod_level(counted, requests)) is not None:
             text = f"pod level request for {name} is insufficient to cover the aggregated container and "
             return Rejection(self._plugin, (f"{text}node-allocatable DRA requests",))
-        checked = (*_CHECKED, *sorted(name for name in wanted if name.startswith("hugepages-")))
-        short = [name for name in checked if (amount := wanted.get(name, 0)) and amount > _left(node, name)]
+        checked = (*_CHECKED, *sorted(name for name in requests if name.startswith("hugepages-")))
+        short = [name for name in checked if (amount := requests.get(name, 0)) and amount > _left(node, name)]
         if not short:
             return None
-        beyond = any(wanted[name] > node.allocatable.get(name, 0) for name in short)
+        beyond = any(requests[name] > node.allocatable.get(name, 0) for name in short)
         code = Code.UNRESOLVABLE if beyond else Code.UNSCHEDULABLE
         return Rejection(self._plugin, tuple(f"Insufficient {name}" for name in short), code)
 
@@ -123,12 +123,12 @@ def _containers(pod: PodInfo) -> dict[str, list[str]]:
             claims[entry["name"]] = claim_reference(pod.pod, entry).name or ""
         except ClaimReferenceError as error:
             raise PluginError(f"processing pod resource claims: {error}") from error
-    found: dict[str, list[str]] = {}
+    containers: dict[str, list[str]] = {}
     for container in (*(pod.spec.get("initContainers") or ()), *pod.spec["containers"]):
         for used in (container.get("resources") or {}).get("claims") or ():
             if name := claims.get(used["name"]):
-                found.setdefault(name, []).append(container["name"])
-    return found
+                containers.setdefault(name, []).append(container["name"])
+    return containers
 
 
 def _amount(claim: Json, resource: str, mapping: Json, result: Json) -> Quantity | None:
@@ -152,9 +152,9 @@ def _amount(claim: Json, resource: str, mapping: Json, result: Json) -> Quantity
     return Quantity(amount.unscaled * factor.unscaled, amount.exponent + factor.exponent, amount.format)
 
 
-def _beyond_pod_level(pod: PodInfo, wanted: Amounts) -> str | None:
+def _beyond_pod_level(pod: PodInfo, requests: Amounts) -> str | None:
     """Return a resource of which containers and claims use more than the pod-level request."""
     if not (pod.counts.pod_level and (pod.spec.get("resources") or {}).get("requests")):
         return None
     summed = pod_requests(pod.pod, counts=Counts(pod_level=False))
-    return next((name for name in sorted(wanted) if summed.get(name, 0) > wanted[name]), None)
+    return next((name for name in sorted(requests) if summed.get(name, 0) > requests[name]), None)

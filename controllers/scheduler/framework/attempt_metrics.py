@@ -122,10 +122,10 @@ class Points:
 
     def sample(self, name: str, status: str) -> Distribution:
         """Return the distribution for the durations of a point; cache that of successes."""
-        found = self._durations.sample(name, status, self._profile)
+        distribution = self._durations.sample(name, status, self._profile)
         if status == SUCCESS:
-            self._successes[name] = found
-        return found
+            self._successes[name] = distribution
+        return distribution
 
 
 class Point:

@@ -62,8 +62,8 @@ class Diagnosis:
             if self.absent is not None:
                 for reason in self.absent.reasons:
                     reasons[reason] += self.nodes - len(self.rejections)
-            if listed := histogram(reasons):
-                text += f" {listed}."
+            if counts := histogram(reasons):
+                text += f" {counts}."
         return f"{text} {self.postfilter}" if self.postfilter else text
 
 

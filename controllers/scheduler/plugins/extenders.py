@@ -82,9 +82,9 @@ class Extender:
             return {}
         try:
             answer = await self._post(self.settings.prioritize, self._args(pod, nodes))
-            listed = [_lower_fields(entry) for entry in answer["list"]]
+            entries = [_lower_fields(entry) for entry in answer["list"]]
             return {
-                str(entry["host"]): int(entry.get("score") or 0) * self.settings.weight * _POINT for entry in listed
+                str(entry["host"]): int(entry.get("score") or 0) * self.settings.weight * _POINT for entry in entries
             }
         except (ExtenderError, KeyError, TypeError, ValueError) as error:
             log.info("an extender returned no scores for pod %s: %s", pod.key, error)
@@ -103,8 +103,8 @@ class Extender:
 
     def _args(self, pod: PodInfo, nodes: list[NodeInfo]) -> Json:
         names = [node.name for node in nodes] if self.settings.by_name else None
-        listed = None if self.settings.by_name else {"metadata": {}, "items": [node.node for node in nodes]}
-        return {"Pod": pod.pod, "Nodes": listed, "NodeNames": names}
+        node_list = None if self.settings.by_name else {"metadata": {}, "items": [node.node for node in nodes]}
+        return {"Pod": pod.pod, "Nodes": node_list, "NodeNames": names}
 
     async def _post(self, verb: str, body: Json) -> Json:
         """Return the answer with lower-case fields; a list is under "list". Raise ExtenderError."""
@@ -159,8 +159,8 @@ class Extenders:
     async def scores(self, pod: PodInfo, nodes: list[NodeInfo]) -> list[int]:
         """Return the sum of the extenders' scores for each node."""
         requests = [extender.scores(pod, nodes) for extender in self._all if extender.is_interested(pod)]
-        found = await asyncio.gather(*requests)
-        return [sum(scores.get(node.name, 0) for scores in found) for node in nodes]
+        answers = await asyncio.gather(*requests)
+        return [sum(scores.get(node.name, 0) for scores in answers) for node in nodes]
 
     async def close(self) -> None:
         """Close all connections."""

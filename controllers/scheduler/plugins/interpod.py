@@ -72,7 +72,7 @@ class InterPodState:
 
     def in_the_way(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[PodInfo]:
         """Return the pods of `nodes` whose anti-affinity, or the pod's own, rules out `node`."""
-        found = []
+        conflicts = []
         for other_node in nodes:
             labels = other_node.labels
             for other in other_node.pods.values():
@@ -84,8 +84,8 @@ class InterPodState:
                 theirs = (t for t in other.required_anti_affinity if t.matches(self._pod.pod, self._own_labels))
                 keys = [term.topology_key for terms in (mine, theirs) for term in terms]
                 if any(key in labels and labels[key] == node.labels.get(key) for key in keys):
-                    found.append(other)
-        return found
+                    conflicts.append(other)
+        return conflicts
 
     def words(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[str]:
         """Describe the violated terms for a rejected node."""
@@ -109,15 +109,15 @@ class InterPodState:
 
     def _is_near(self, node: NodeInfo) -> bool:
         terms = self._pod.required_affinity
-        found = True
+        is_near = True
         for term in terms:
             value = node.labels.get(term.topology_key)
             if value is None:
                 return False
             if self._near.get((term.topology_key, value), 0) <= 0:
-                found = False
+                is_near = False
         # Otherwise the first pod of a group with affinity to itself would never be scheduled.
-        return found or (not self._near and self._matches_all(terms, self._pod))
+        return is_near or (not self._near and self._matches_all(terms, self._pod))
 
     def _matches_all(self, terms: Iterable[Term], other: PodInfo) -> bool:
         return bool(terms) and all(term.matches(other.pod, self._labels_of(other.namespace)) for term in terms)

@@ -71,8 +71,8 @@ NODE_UNSCHEDULABLE = Plugin(
 # NodeName
 
 
-def _other_name(_: PodInfo, wanted: str, node: NodeInfo) -> Rejection | None:
-    return None if node.name == wanted else OTHER_NAME
+def _other_name(_: PodInfo, name: str, node: NodeInfo) -> Rejection | None:
+    return None if node.name == name else OTHER_NAME
 
 
 NODE_NAME = Plugin(
@@ -162,13 +162,13 @@ def node_affinity(arguments: Arguments = DEFAULTS) -> Plugin:
 
     def terms(pod: PodInfo, _: Any) -> Any:
         try:
-            found = tuple(each for each in (pod.preferred_nodes, liked) if each)
+            preferences = tuple(each for each in (pod.preferred_nodes, liked) if each)
         except InvalidNodeSelector as error:
             raise PluginError(str(error)) from error
-        return found or SKIP
+        return preferences or SKIP
 
-    def preference(_: PodInfo, found: tuple[PreferredTerms, ...], node: NodeInfo) -> int:
-        return sum(each.score(node.node or {}) for each in found)
+    def preference(_: PodInfo, preferences: tuple[PreferredTerms, ...], node: NodeInfo) -> int:
+        return sum(each.score(node.node or {}) for each in preferences)
 
     return Plugin(
         name="NodeAffinity",
@@ -220,19 +220,19 @@ LACKS_FEATURES = Rejection("NodeDeclaredFeatures", ("node(s) didn't match Pod's 
 def required_features(pod: PodInfo) -> list[str]:
     """Return the features that a kubelet must declare for the pod."""
     spec = pod.spec
-    found = []
+    features = []
     containers = (*spec["containers"], *(spec.get("initContainers") or ()))
     rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())
     if any(rule.get("action") == "RestartAllContainers" for rule in rules):
-        found.append("RestartAllContainersOnContainerExits")
+        features.append("RestartAllContainersOnContainerExits")
     if spec.get("hostNetwork") and spec.get("hostUsers") is False:
-        found.append("UserNamespacesHostNetworkSupport")
-    return found
+        features.append("UserNamespacesHostNetworkSupport")
+    return features
 
 
-def _lacks_features(_: PodInfo, wanted: list[str], node: NodeInfo) -> Rejection | None:
+def _lacks_features(_: PodInfo, features: list[str], node: NodeInfo) -> Rejection | None:
     declared = ((node.node or {}).get("status") or {}).get("declaredFeatures") or ()
-    return None if all(name in declared for name in wanted) else LACKS_FEATURES
+    return None if all(name in declared for name in features) else LACKS_FEATURES
 
 
 NODE_DECLARED_FEATURES = Plugin(

@@ -148,9 +148,9 @@ def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
             used, capacity = _usage_with(pod, node, name)
             if not capacity:
                 continue
-            found = on_line(arguments.shape, min(used, capacity) * 100 // capacity)
-            if found > 0:
-                total += weight * found
+            resource_score = on_line(arguments.shape, min(used, capacity) * 100 // capacity)
+            if resource_score > 0:
+                total += weight * resource_score
                 weights += weight
         # Rounded to the nearest, halves up.
         return (2 * total + weights) // (2 * weights) if weights else 0
@@ -164,8 +164,8 @@ def _utilization_score(arguments: Arguments) -> Callable[[str, Placement], int]:
     def score(_: str, placement: Placement) -> int:
         total = weights = 0
         for name, weight in arguments.scored:
-            wanted = sum(_scored_request(pod, name) for pod in placement.pods)
-            if not wanted and name not in ("cpu", "memory", "ephemeral-storage"):
+            request = sum(_scored_request(pod, name) for pod in placement.pods)
+            if not request and name not in ("cpu", "memory", "ephemeral-storage"):
                 continue
             rooms = [
                 (used, capacity)
@@ -174,7 +174,7 @@ def _utilization_score(arguments: Arguments) -> Callable[[str, Placement], int]:
                 if capacity
             ]
             if capacity := sum(room for _, room in rooms):
-                used = wanted + sum(used for used, _ in rooms)
+                used = request + sum(used for used, _ in rooms)
                 total += weight * (min(used, capacity) * MAX_SCORE // capacity)
                 weights += weight
         return total // weights if weights else 0
@@ -202,11 +202,11 @@ def _scored_usage(node: NodeInfo, name: str) -> tuple[int, int]:
 
 def _usage_with(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:
     """Return the requested amount with the pod and the capacity; 0 for resources that do not count."""
-    wanted = _scored_request(pod, name)
-    if not wanted and name not in ("cpu", "memory", "ephemeral-storage"):
+    request = _scored_request(pod, name)
+    if not request and name not in ("cpu", "memory", "ephemeral-storage"):
         return 0, 0
     used, capacity = _scored_usage(node, name)
-    return used + wanted, capacity
+    return used + request, capacity
 
 
 def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments = DEFAULTS) -> Plugin:
@@ -252,12 +252,12 @@ def balanced_allocation(arguments: Arguments = DEFAULTS) -> Plugin:
 
     def requests(pod: PodInfo, _: Any) -> Any:
         """Return the pod's requests of these resources; skip pods without any."""
-        wanted = tuple(pod.requests.get(name, 0) for name in names)
-        return wanted if any(wanted) else SKIP
+        amounts = tuple(pod.requests.get(name, 0) for name in names)
+        return amounts if any(amounts) else SKIP
 
-    def score(_: PodInfo, wanted: tuple[int, ...], node: NodeInfo) -> int:
+    def score(_: PodInfo, amounts: tuple[int, ...], node: NodeInfo) -> int:
         before, after = [], []
-        for name, more in zip(names, wanted, strict=True):
+        for name, more in zip(names, amounts, strict=True):
             if not more and name not in _ALWAYS:
                 continue
             used, capacity = node.requested.get(name, 0), node.allocatable.get(name, 0)

@@ -112,11 +112,11 @@ def _constraint(pod: PodInfo, raw: Json, selector: LabelSelector | None, compari
 class SpreadState:
     """The pod counts that filter for one pod."""
 
-    def __init__(self, pod: PodInfo, wanted: list[Constraint], cache: Cache, pods: PodCounts) -> None:
-        self._pod, self._constraints = pod, wanted
-        nodes = [node for node in cache.list() if all(c.key in node.labels for c in wanted)]
+    def __init__(self, pod: PodInfo, spread_constraints: list[Constraint], cache: Cache, pods: PodCounts) -> None:
+        self._pod, self._constraints = pod, spread_constraints
+        nodes = [node for node in cache.list() if all(c.key in node.labels for c in spread_constraints)]
         self._counts: list[Counter[str]] = []
-        for constraint in wanted:
+        for constraint in spread_constraints:
             counts: Counter[str] = Counter()
             by_node = pods.of(constraint.selector, pod.namespace)
             for node in constraint.counted(pod, nodes):
@@ -170,18 +170,23 @@ def _lowest(constraint: Constraint, counts: Counter[str]) -> int:
 
 
 def scores(
-    pod: PodInfo, wanted: list[Constraint], nodes: list[NodeInfo], cache: Cache, pods: PodCounts, all_keys: bool
+    pod: PodInfo,
+    spread_constraints: list[Constraint],
+    nodes: list[NodeInfo],
+    cache: Cache,
+    pods: PodCounts,
+    all_keys: bool,
 ) -> list[int]:
     """Return the scores of the nodes from ScheduleAnyway constraints. `all_keys`: a node needs the labels of all."""
-    scored = [n for n in nodes if all(c.key in n.labels for c in wanted)] if all_keys else nodes
+    scored = [n for n in nodes if all(c.key in n.labels for c in spread_constraints)] if all_keys else nodes
     raw = {node.name: 0.0 for node in scored}
-    for constraint in wanted:
+    for constraint in spread_constraints:
         by_node, key = pods.of(constraint.selector, pod.namespace), constraint.key
         if key == _HOSTNAME:
             totals: Counter[str] = Counter()
             weight = math.log(len(scored) + 2)
         else:
-            totals = _domain_totals(pod, constraint, scored, cache, by_node, wanted if all_keys else [])
+            totals = _domain_totals(pod, constraint, scored, cache, by_node, spread_constraints if all_keys else [])
             weight = math.log(len(totals) + 2)
         for node in scored:
             value = node.labels.get(key)
@@ -226,12 +231,12 @@ def _hints(filtering: Callable[[PodInfo], list[Constraint]]) -> Hints:
 
     def pod_matters(pod: PodInfo, event: Event) -> bool:
         """Return whether a pod's change affects the counts of a constraint."""
-        seen = [other for other in (event.old, event.new) if other is not None]
+        versions = [other for other in (event.old, event.new) if other is not None]
         if not is_own(pod, event) and not all(
-            is_placed(other) and other["metadata"]["namespace"] == pod.namespace for other in seen
+            is_placed(other) and other["metadata"]["namespace"] == pod.namespace for other in versions
         ):
             return False
-        matching = [[c.selector.matches(other["metadata"].get("labels")) for c in filtering(pod)] for other in seen]
+        matching = [[c.selector.matches(other["metadata"].get("labels")) for c in filtering(pod)] for other in versions]
         return matching[0] != matching[1] if len(matching) == 2 else any(matching[0])
 
     def tolerates_more(pod: PodInfo, event: Event) -> bool:
@@ -287,17 +292,19 @@ def pod_topology_spread(
 
     def pre_filter(pod: PodInfo) -> Any:
         try:
-            wanted = strict(pod)
+            spread_constraints = strict(pod)
         except SelectorError as error:
             raise PluginError(str(error)) from error
-        return SpreadState(pod, wanted, cache, pods) if wanted else SKIP
+        return SpreadState(pod, spread_constraints, cache, pods) if spread_constraints else SKIP
 
     def pre_score(pod: PodInfo, _: Any) -> Any:
         try:
-            found = constraints(pod, "ScheduleAnyway", default_selector(pod), defaults, comparing=comparing)
+            spread_constraints = constraints(
+                pod, "ScheduleAnyway", default_selector(pod), defaults, comparing=comparing
+            )
         except SelectorError as error:
             raise PluginError(str(error)) from error
-        return found or SKIP
+        return spread_constraints or SKIP
 
     return Plugin(
         name=NAME,

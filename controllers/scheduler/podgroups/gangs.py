@@ -95,7 +95,7 @@ class Gangs:
 
     def _domain(self, key: str, label: str) -> str | None:
         """Return the topology domain of the members that have a node."""
-        found = None
+        domain = None
         for pod in self.placed(key):
             node: NodeInfo | None = self._cache.nodes.get(self.node_of(pod) or "")
             value = node.labels.get(label) if node is not None else None
@@ -103,10 +103,10 @@ class Gangs:
             if value is None:
                 name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
                 raise PlacementError(f"{text}no topology domain found for pod {name}")
-            if found not in (None, value):
-                raise PlacementError(f"{text}more than 1 domain found for pod group: {found}, {value}")
-            found = value
-        return found
+            if domain not in (None, value):
+                raise PlacementError(f"{text}more than 1 domain found for pod group: {domain}, {value}")
+            domain = value
+        return domain
 
 
 def gang_scheduling(problem: Callable[[PodInfo], str | None] = lambda _: None) -> Plugin:

@@ -105,25 +105,25 @@ class GroupPreemption:
     def _victims(self) -> list[Victim]:
         """Return all pods and groups on nodes."""
         groups: dict[str, Victim] = {}
-        found: list[Victim] = []
+        single_pods: list[Victim] = []
         for node in self._cache.list():
             for pod in node.pods.values():
                 key = group_key(pod.pod)
                 group = self._gangs.get(key) if key else None
                 if group is None or group["spec"].get("disruptionMode") != "PodGroup":
-                    found.append(Victim([pod], pod.priority))
+                    single_pods.append(Victim([pod], pod.priority))
                 elif key in groups:
                     groups[key].pods.append(pod)
                 else:
                     groups[key] = Victim([pod], group["spec"].get("priority") or 0)
-        return [*found, *groups.values()]
+        return [*single_pods, *groups.values()]
 
     def _record_violations(self, victims: Sequence[Victim]) -> None:
         """Record the disruption budgets that each victim would violate."""
-        left = Budgets(self._budgets())
+        allowance = Budgets(self._budgets())
         for victim in victims:
             for pod in victim.pods:
-                victim.violated = list(next(([name] for name in left.violated_by(pod)), ()))
+                victim.violated = list(next(([name] for name in allowance.violated_by(pod)), ()))
                 if victim.violated:
                     break
 

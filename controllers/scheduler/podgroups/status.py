@@ -53,5 +53,5 @@ class GroupStatus:
 
 
 def _status(group: Json) -> str | None:
-    found = (group.get("status") or {}).get("conditions") or ()
-    return next((condition["status"] for condition in found if condition["type"] == CONDITION), None)
+    conditions = (group.get("status") or {}).get("conditions") or ()
+    return next((condition["status"] for condition in conditions if condition["type"] == CONDITION), None)

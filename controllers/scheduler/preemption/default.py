@@ -154,11 +154,11 @@ class Preemption:
         harmless: list[Candidate] = []
         violating: list[Candidate] = []
         for node in (*nodes[start:], *nodes[:start]):
-            found = self._candidate(cycle, node, budgets)
-            if isinstance(found, Rejection):
-                outcome.rejections[node.name] = found
-            elif found.victims:
-                (violating if found.violations else harmless).append(found)
+            candidate = self._candidate(cycle, node, budgets)
+            if isinstance(candidate, Rejection):
+                outcome.rejections[node.name] = candidate
+            elif candidate.victims:
+                (violating if candidate.violations else harmless).append(candidate)
                 if harmless and len(harmless) + len(violating) >= enough:
                     break
             await asyncio.sleep(0)
@@ -227,11 +227,11 @@ def _importance(pod: PodInfo) -> tuple[int, str]:
 
 def _split_by_budgets(pods: Sequence[PodInfo], budgets: Sequence[Json]) -> tuple[list[PodInfo], list[PodInfo]]:
     """Split pods into those whose eviction violates a disruption budget, the earlier ones counted, and others."""
-    left = Budgets(budgets)
+    allowance = Budgets(budgets)
     violating: list[PodInfo] = []
     free: list[PodInfo] = []
     for pod in pods:
-        (violating if list(left.violated_by(pod)) else free).append(pod)
+        (violating if list(allowance.violated_by(pod)) else free).append(pod)
     return violating, free
 
 

@@ -49,13 +49,13 @@ class PodInfo:
     @cached_property
     def ports(self) -> tuple[Port, ...]:
         """Return the host ports."""
-        found = []
+        ports = []
         init = (c for c in self.spec.get("initContainers") or () if c.get("restartPolicy") == "Always")
         for container in (*self.spec["containers"], *init):
             for port in container.get("ports") or ():
                 if port.get("hostPort"):
-                    found.append((port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"]))  # noqa: PERF401, S104
-        return tuple(found)
+                    ports.append((port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"]))  # noqa: PERF401, S104
+        return tuple(ports)
 
     @cached_property
     def images(self) -> tuple[str, ...]:

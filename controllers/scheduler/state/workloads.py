@@ -67,8 +67,8 @@ class Workloads:
         informer = self._controllers.get((owner["apiVersion"], owner["kind"])) if owner is not None else None
         if owner is None or informer is None:
             return "", {}
-        found = informer.get(f"{pod.namespace}/{owner['name']}")
-        return owner["kind"], (found["spec"].get("selector") if found is not None else None) or {}
+        controller = informer.get(f"{pod.namespace}/{owner['name']}")
+        return owner["kind"], (controller["spec"].get("selector") if controller is not None else None) or {}
 
     def disruption_budgets(self) -> Sequence[Json]:
         return list(self._budgets.objects.values())
@@ -78,7 +78,7 @@ def _combine_selectors(kind: str, service_labels: dict[str, str], selector: Json
     """Combine the labels of services and the selector of a controller."""
     if kind == "ReplicationController":
         return from_labels({**service_labels, **selector}) if service_labels or selector else None
-    found = from_labels(service_labels).requirements
+    requirements = from_labels(service_labels).requirements
     with suppress(SelectorError):
-        found = (*found, *from_object(selector).requirements)
-    return LabelSelector(found) if found else None
+        requirements = (*requirements, *from_object(selector).requirements)
+    return LabelSelector(requirements) if requirements else None

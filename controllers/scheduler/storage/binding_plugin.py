@@ -115,11 +115,11 @@ class VolumeBinding:
         """Run Filter. Raise PluginError."""
         raw = node.node or {}
         refused = self._bound_elsewhere(state, raw)
-        found = NodeVolumes()
-        waiting = self._provide(state, raw, node, found) if state.waiting else None
+        node_volumes = NodeVolumes()
+        waiting = self._provide(state, raw, node, node_volumes) if state.waiting else None
         if refused is not None or waiting is not None:
             return Rejection(NAME, tuple(r.reasons[0] for r in (refused, waiting) if r is not None))
-        state.by_node[node.name] = found
+        state.by_node[node.name] = node_volumes
         return None
 
     def _bound_elsewhere(self, state: VolumeState, node: Json) -> Rejection | None:
@@ -131,9 +131,9 @@ class VolumeBinding:
                 return OUT_OF_REACH
         return None
 
-    def _provide(self, state: VolumeState, raw: Json, node: NodeInfo, found: NodeVolumes) -> Rejection | None:
+    def _provide(self, state: VolumeState, raw: Json, node: NodeInfo, node_volumes: NodeVolumes) -> Rejection | None:
         """Find or provision volumes for the waiting claims."""
-        to_provision, taken = [], set[str]()
+        to_provision, used_names = [], set[str]()
         selected = [(annotations_of(claim).get(SELECTED_NODE), claim) for claim in state.waiting]
         if any(name not in (None, node.name) for name, _ in selected):
             return NO_VOLUME
@@ -141,26 +141,26 @@ class VolumeBinding:
         for name, claim in selected:
             if name is not None:
                 continue
-            volume = self._find_volume(claim, raw, taken)
+            volume = self._find_volume(claim, raw, used_names)
             if volume is None:
                 to_provision.append(claim)
             else:
-                taken.add(volume["metadata"]["name"])
-                found.bindings.append((volume, claim))
+                used_names.add(volume["metadata"]["name"])
+                node_volumes.bindings.append((volume, claim))
         for claim in to_provision:
-            if (refused := self._check_provisioning(claim, node, found)) is not None:
+            if (refused := self._check_provisioning(claim, node, node_volumes)) is not None:
                 return refused
-        found.provisions = to_provision
+        node_volumes.provisions = to_provision
         return None
 
-    def _find_volume(self, claim: Json, node: Json, taken: set[str]) -> Json | None:
+    def _find_volume(self, claim: Json, node: Json, used_names: set[str]) -> Json | None:
         candidates = self._volumes.of_class(class_name(claim))
         try:
-            return find_volume(claim, candidates, attributes=self._attributes, node=node, taken=taken)
+            return find_volume(claim, candidates, attributes=self._attributes, node=node, taken=used_names)
         except VolumeError as error:
             raise PluginError(str(error)) from error
 
-    def _check_provisioning(self, claim: Json, node: NodeInfo, found: NodeVolumes) -> Rejection | None:
+    def _check_provisioning(self, claim: Json, node: NodeInfo, node_volumes: NodeVolumes) -> Rejection | None:
         name = class_name(claim)
         storage_class = self._volumes.storage_class(name)
         if storage_class is None:
@@ -178,7 +178,7 @@ class VolumeBinding:
             limit = room(capacity)
             enough = limit is not None and limit.compare(size) >= 0
             if enough and capacity.get("storageClassName") == name and _has_access(capacity, node):
-                found.capacities[key_of(claim)] = storage({"storage": capacity.get("capacity") or "0"}).value()
+                node_volumes.capacities[key_of(claim)] = storage({"storage": capacity.get("capacity") or "0"}).value()
                 return None
         return NO_SPACE
 
@@ -186,14 +186,14 @@ class VolumeBinding:
         """Assume the volumes and claims for the node."""
         if not state.waiting:
             return
-        found = state.by_node[node.name]
+        node_volumes = state.by_node[node.name]
         bindings = []
-        for volume, claim in found.bindings:
-            wanted = bound(volume, claim)
-            if wanted is not volume:
-                self._volumes.volumes.assume(wanted)
-            bindings.append((wanted, claim))
-        provisions = [annotated(claim, {SELECTED_NODE: node.name}) for claim in found.provisions]
+        for volume, claim in node_volumes.bindings:
+            assumed = bound(volume, claim)
+            if assumed is not volume:
+                self._volumes.volumes.assume(assumed)
+            bindings.append((assumed, claim))
+        provisions = [annotated(claim, {SELECTED_NODE: node.name}) for claim in node_volumes.provisions]
         for claim in provisions:
             self._volumes.claims.assume(claim)
         state.chosen = NodeVolumes(bindings, provisions)
@@ -293,21 +293,20 @@ def capacity_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], i
     """
 
     def score(_: PodInfo, state: VolumeState, node: NodeInfo) -> int:
-        found = state.by_node.get(node.name)
+        node_volumes = state.by_node.get(node.name)
         classes: dict[str, list[int]] = {}
-        for volume, claim in found.bindings if found is not None else ():
+        for volume, claim in node_volumes.bindings if node_volumes is not None else ():
             amounts = classes.setdefault(class_name(volume), [0, 0])
             amounts[0] += requested(claim).value()
             amounts[1] += storage(volume["spec"].get("capacity")).value()
-        if found is not None and not found.bindings:
-            for claim in found.provisions:
-                if key_of(claim) in found.capacities:
+        if node_volumes is not None and not node_volumes.bindings:
+            for claim in node_volumes.provisions:
+                if key_of(claim) in node_volumes.capacities:
                     amounts = classes.setdefault(class_name(claim), [0, 0])
                     amounts[0] += requested(claim).value()
-                    amounts[1] = found.capacities[key_of(claim)]
+                    amounts[1] = node_volumes.capacities[key_of(claim)]
         total = sum(
-            on_line(shape, 100 if not room or wanted > room else wanted * 100 // room)
-            for wanted, room in classes.values()
+            on_line(shape, 100 if not room or size > room else size * 100 // room) for size, room in classes.values()
         )
         return (2 * total + len(classes)) // (2 * len(classes)) if classes else 0
 

@@ -131,8 +131,8 @@ def _count_user(state: Exclusive, other: PodInfo, _: NodeInfo, sign: int) -> Non
 
 def _restricted(_: PodInfo, state: Exclusive, node: NodeInfo) -> Rejection | None:
     if state.disks:
-        taken = (theirs for other in node.pods.values() for theirs in _disks(other.pod))
-        if any(_same_disk(mine, theirs) for theirs in taken for mine in state.disks):
+        disks = (theirs for other in node.pods.values() for theirs in _disks(other.pod))
+        if any(_same_disk(mine, theirs) for theirs in disks for mine in state.disks):
             return DISK_TAKEN
     return ONE_POD_ONLY if state.users > 0 else None
 
@@ -183,7 +183,7 @@ def node_volume_limits(volumes: VolumeCache, *, needs_driver: bool) -> Plugin:
     )
 
 
-def _add_attachable(volumes: VolumeCache, pod: PodInfo, found: dict[tuple[str, str], str]) -> str | None:
+def _add_attachable(volumes: VolumeCache, pod: PodInfo, volumes_by_handle: dict[tuple[str, str], str]) -> str | None:
     """Add the pod's attachable volumes to `volumes_by_handle`; return the problem with a claim."""
     for name, made_for_pod in pod.volume_claims:
         claim = volumes.claims.get(f"{pod.namespace}/{name}")
@@ -193,7 +193,7 @@ def _add_attachable(volumes: VolumeCache, pod: PodInfo, found: dict[tuple[str, s
             return problem
         driver, handle = _driver_of(volumes, claim)
         if driver and handle:
-            found[driver, handle] = driver
+            volumes_by_handle[driver, handle] = driver
     return None
 
 
@@ -288,12 +288,12 @@ _ZONES: Final = {
 def zones_of(volume: Json) -> list[tuple[str, frozenset[str]]]:
     """Return the zone and region labels of a volume with their values."""
     labels = volume["metadata"].get("labels") or {}
-    found = []
+    zones = []
     for label in _ZONES:
         values = [value.strip() for value in labels[label].split("__")] if label in labels else []
         if values and all(values):
-            found.append((label, frozenset(values)))
-    return found
+            zones.append((label, frozenset(values)))
+    return zones
 
 
 def volume_zone(volumes: VolumeCache) -> Plugin:
@@ -312,18 +312,18 @@ def volume_zone(volumes: VolumeCache) -> Plugin:
 
 def _zones(volumes: VolumeCache) -> Callable[[PodInfo], Any]:
     def pre_filter(pod: PodInfo) -> Any:
-        found: list[tuple[str, frozenset[str]]] = []
+        zones: list[tuple[str, frozenset[str]]] = []
         for name, made_for_pod in pod.volume_claims:
             if made_for_pod:
                 continue
-            for problem in _add_zones(volumes, pod, name, found):
+            for problem in _add_zones(volumes, pod, name, zones):
                 return Rejection(ZONE, (problem,))
-        return found or SKIP
+        return zones or SKIP
 
     return pre_filter
 
 
-def _add_zones(volumes: VolumeCache, pod: PodInfo, name: str, found: list[tuple[str, frozenset[str]]]) -> Iterator[str]:
+def _add_zones(volumes: VolumeCache, pod: PodInfo, name: str, zones: list[tuple[str, frozenset[str]]]) -> Iterator[str]:
     """Add the zones of the claim's volume, or yield the reason why they are unknown."""
     claim = volumes.claims.get(f"{pod.namespace}/{name}")
     if claim is None:
@@ -335,7 +335,7 @@ def _add_zones(volumes: VolumeCache, pod: PodInfo, name: str, found: list[tuple[
         if volume is None:
             yield f'persistentvolume "{volume_name}" not found'
         else:
-            found += zones_of(volume)
+            zones += zones_of(volume)
         return
     class_wanted = class_name(claim)
     storage_class = volumes.storage_class(class_wanted)

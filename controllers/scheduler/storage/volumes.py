@@ -133,8 +133,8 @@ class VolumeCache:
 
     def of_class(self, name: str) -> list[Json]:
         """Return the volumes of a storage class."""
-        found = (self.volumes.get(key_of(volume)) for volume in self._of_class.get(name))
-        return [volume for volume in found if volume is not None]
+        volumes = (self.volumes.get(key_of(volume)) for volume in self._of_class.get(name))
+        return [volume for volume in volumes if volume is not None]
 
     def storage_class(self, name: str) -> Json | None:
         return self._informers[STORAGE_CLASSES].get(name)
