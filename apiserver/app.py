@@ -303,7 +303,7 @@ class Server:
         if self.settings.compaction_interval:
             running.append(compact_regularly(self.log, self.settings.compaction_interval, retire=self.cache.retire))
         events = self.cache[CORE_EVENTS.prefix()]
-        events.hold_little()
+        events.limit_history()
         if self.settings.event_ttl:
             running.append(Expiry(self.log, events, self.settings.event_ttl).run())
         self._upkeep += map(asyncio.create_task, running)

@@ -1,7 +1,9 @@
-"""The revision log and the watch caches: keys, revisions and bytes; no word of Kubernetes kinds.
+"""Store revisions of keys and serve lists and watches from memory.
+
+Values are bytes; nothing here knows Kubernetes kinds.
 
 Reading order: `log.types` (writes, rows, errors, the RevisionLog protocol) -> `watchcache` (what the server reads and
-watches) -> `sqlite` and `postgres` (the two logs) -> `log.tables` and `log.schema` (what they stand on) ->
+watches) -> `sqlite` and `postgres` (the two logs) -> `log.tables` and `log.schema` (their tables) ->
 docs/adr/0002-revision-log.md.
 
     log = await open_log("sqlite:///var/lib/kubedra")     # also "memory:", "postgresql://user@host/database"
@@ -11,7 +13,7 @@ docs/adr/0002-revision-log.md.
     record = await log.append(Write("/registry/pods/default/a", b'{"metadata":{"name":"a"}}', expected=0))
     assert pods.get(record.key).revision == record.revision    # the feed runs before the write is answered
 
-Only this package imports a database driver or sqlalchemy, and none of them before `open_log` needs it.
+Only this package imports a database driver or sqlalchemy. It imports them when `open_log` needs them.
 """
 
 from apiserver.storage.log.types import (

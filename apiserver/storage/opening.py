@@ -1,7 +1,7 @@
-"""Opening a store by its target: which database it is.
+"""Open a store by its target.
 
-A target is "memory:", a Postgres URL, or a data directory (which "sqlite:" may precede). Drivers are imported when a
-target needs them; alembic and sqlalchemy only if a store is older than this release.
+A target is "memory:", a Postgres URL, or a data directory with an optional "sqlite:" prefix. Drivers are imported when
+a target needs them. alembic and sqlalchemy are imported only for a store of an older release.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 async def open_log(
     target: str, *, durability: Durability | str = Durability.FULL, poll_interval: float = 1.0
 ) -> RevisionLog:
-    """Opens a store. Raises UnusableDatabase, in one line, if it cannot be served.
+    """Open a store. Raise UnusableDatabase with a one-line reason if it cannot be served.
 
-    `poll_interval` (seconds) bounds how late rows of other servers are seen if Postgres' notifications are lost.
+    `poll_interval` is in seconds. It bounds the delay of other servers' rows if Postgres notifications are lost.
     """
     durability = Durability(durability)
     if target.startswith(("postgresql://", "postgres://")):

@@ -247,7 +247,7 @@ async def test_old_events_let_go_of_what_can_be_made_again(store):
 
 @with_store
 async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_than_their_bytes(store):
-    store.pods.hold_little()
+    store.pods.limit_history()
     await store.put("a")
     (entry,) = store.pods.list().entries
     entry.encodings["x"] = 1

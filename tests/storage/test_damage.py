@@ -16,7 +16,7 @@ import pytest
 from apiserver.command import data as data_command
 from apiserver.storage import DamagedRow, Durability, Record, UnusableDatabase, Write, open_log
 from apiserver.storage.log.rows import record_of, row_of
-from apiserver.storage.sqlite.commit_marker import FILE, Mark
+from apiserver.storage.sqlite.commit_marker import FILE, CommitMarker
 
 FLIPS = 100
 KEYS = 60
@@ -111,8 +111,8 @@ def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(tmp_path, capsy
         )
     assert data_command.main(["check", str(directory)]) == 1
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "a/007: its row at revision 128 is damaged; the newest whole one is of revision 68"
-    assert said[1] == "60 objects are intact, at revision 180"
+    assert said[0] == "a/007: the row at revision 128 is damaged; the newest intact row is revision 68"
+    assert said[1] == "60 objects are whole, at revision 180"
     assert data_command.main(["repair", str(directory)]) == 0
     kept = read(directory)
     assert len(kept) == KEYS
@@ -181,7 +181,7 @@ def answered_but_gone(directory: Path, durability: Durability) -> None:
 def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_is_served(tmp_path):
     answered_but_gone(tmp_path / "store", Durability.FULL)
     with pytest.raises(
-        UnusableDatabase, match=r"revisions? \d( to 5)? were answered and are not in it, because its write-"
+        UnusableDatabase, match=r"revisions? \d( to 5)? were acknowledged but are missing, because its write-"
     ):
         read(tmp_path / "crashed")
     assert data_command.main(["check", str(tmp_path / "crashed")]) == 1
@@ -204,24 +204,24 @@ def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_again(tmp_
         await log.close()
 
     asyncio.run(run())
-    assert "are lost, as durability normal and off allow" in caplog.text
+    assert "are lost; durability normal and off allow this" in caplog.text
 
 
 def test_the_mark_of_another_store_counts_for_nothing(tmp_path):
-    with closing(Mark(tmp_path, identity=1)) as mark:
+    with closing(CommitMarker(tmp_path, identity=1)) as mark:
         mark.write(99, Durability.FULL)
         assert mark.read() == (99, True)
-    with closing(Mark(tmp_path, identity=2)) as mark:
+    with closing(CommitMarker(tmp_path, identity=2)) as mark:
         assert mark.read() == (0, False)
     (tmp_path / FILE).write_bytes(os.urandom(17))
-    with closing(Mark(tmp_path, identity=1)) as mark:
+    with closing(CommitMarker(tmp_path, identity=1)) as mark:
         assert mark.read() == (0, False)
 
 
 def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(tmp_path, capsys):
     assert data_command.main(["check", str(tmp_path / "nowhere")]) == 2
     assert data_command.main(["check", str(tmp_path)]) == 2
-    assert "holds no database of kubedra's" in capsys.readouterr().err
+    assert "contains no kubedra database" in capsys.readouterr().err
     store = tmp_path / "store"
 
     async def run() -> None:

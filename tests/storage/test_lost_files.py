@@ -66,7 +66,7 @@ def test_no_write_is_answered_after_the_files_are_gone(damage, tmp_path, caplog)
     async def work(log: RevisionLog, directory: Path) -> None:
         for number in range(20):  # the guard has seen the write-ahead log
             await log.append(Write(f"b/{number}", b"1", 0))
-        await asyncio.to_thread(log._place.guard.problem)
+        await asyncio.to_thread(log._files.watchdog.problem)
         damage(directory)
         reason = await noticed(log)
         assert "under the running server" in reason
@@ -91,7 +91,7 @@ def test_removing_the_lock_file_admits_no_second_server(tmp_path):
 
 def test_a_store_that_is_well_has_no_problem(tmp_path):
     async def work(log: RevisionLog, _: Path) -> None:
-        assert log._place.guard.problem() == ""
+        assert log._files.watchdog.problem() == ""
         assert log.problem() == ""
 
     on_store(tmp_path / "store", work)

@@ -14,7 +14,7 @@ from apiserver.storage.log import queries
 from apiserver.storage.log.rows import Heads, Publisher, check_past
 from apiserver.storage.log.types import Durability, Expired, Record, Snapshot, WriteRefused
 from apiserver.storage.sqlite.disk_reserve import RESERVE, Reserve
-from apiserver.storage.sqlite.file_watchdog import Guard
+from apiserver.storage.sqlite.file_watchdog import FileWatchdog
 from apiserver.storage.sqlite.log import _sweep
 from apiserver.storage.sqlite.opening import connect, identity_of
 from apiserver.storage.sqlite.size import bytes_of
@@ -166,7 +166,7 @@ def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind():
     assert not connection.in_transaction
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     connection.execute(f"CREATE TABLE log ({queries.COLUMNS})")
-    with pytest.raises(StorageUnavailable, match="the database was changed by somebody else; restart the server"):
+    with pytest.raises(StorageUnavailable, match="another process changed the database; restart the server"):
         _commit(connection, [(6, "a", 6, 0, 0, b"", 0)], 4, 6)
     assert not connection.in_transaction
     assert connection.execute("SELECT count(*) FROM log").fetchone() == (0,)
@@ -229,18 +229,18 @@ def test_a_reserve_is_taken_where_twice_its_size_is_free_and_given_back(tmp_path
 
     monkeypatch.setattr("apiserver.storage.sqlite.disk_reserve.RESERVE", 4096)
     monkeypatch.setattr(os, "statvfs", pretend(2 * 4096 - 1))
-    assert (reserve.take(), file.exists()) == (False, False)
+    assert (reserve.allocate(), file.exists()) == (False, False)
     monkeypatch.setattr(os, "statvfs", pretend(2 * 4096))
-    assert (reserve.take(), file.stat().st_size) == (True, 4096)
+    assert (reserve.allocate(), file.stat().st_size) == (True, 4096)
     made = file.stat().st_ino
-    assert (reserve.take(), file.stat().st_ino) == (True, made), "it is there already"
-    reserve.give()
-    reserve.give()
+    assert (reserve.allocate(), file.stat().st_ino) == (True, made), "it is there already"
+    reserve.release()
+    reserve.release()
     assert not file.exists()
     file.write_bytes(b"torn")
-    assert (reserve.take(), file.stat().st_size) == (True, 4096)
+    assert (reserve.allocate(), file.stat().st_size) == (True, 4096)
     missing = Reserve(tmp_path / "none")
-    assert not missing.take()
+    assert not missing.allocate()
 
 
 # Heads of keys
@@ -271,23 +271,23 @@ def test_a_write_follows_the_last_row_of_its_key_or_is_told_where_that_is():
 def test_what_was_taken_is_put_back_and_what_is_swept_forgotten():
     heads = Heads([("a", 1, 1), ("b", 2, 2), ("c", 4, 0), ("d", 3, 0)])
     taken = [
-        heads.take(Record(5, "a", 1, 1, True, b"")),
-        heads.take(Record(6, "n", 6, 0, False, b"")),
-        heads.take(Record(7, "n", 6, 6, False, b"")),
+        heads.advance(Record(5, "a", 1, 1, True, b"")),
+        heads.advance(Record(6, "n", 6, 0, False, b"")),
+        heads.advance(Record(7, "n", 6, 6, False, b"")),
     ]
-    assert heads.alive(()) == [2, 7]
-    assert heads.alive(("n",)) == [2]
-    heads.put_back(taken)
-    assert heads.alive(()) == [1, 2]
-    assert heads.alive(("x", "a")) == [2]
-    heads.take(Record(8, "a", 1, 1, True, b""))
-    heads.take(Record(9, "c", 9, 4, False, b""))
-    heads.bury(3)
+    assert heads.live_revisions(()) == [2, 7]
+    assert heads.live_revisions(("n",)) == [2]
+    heads.restore(taken)
+    assert heads.live_revisions(()) == [1, 2]
+    assert heads.live_revisions(("x", "a")) == [2]
+    heads.advance(Record(8, "a", 1, 1, True, b""))
+    heads.advance(Record(9, "c", 9, 4, False, b""))
+    heads.drop_swept(3)
     assert decided(heads, "d", 0, 10) == Record(10, "d", 10, 0, False, b"")
     assert decided(heads, "a", 0, 10) == Record(10, "a", 10, 8, False, b"")
-    heads.bury(8)
+    heads.drop_swept(8)
     assert decided(heads, "a", 0, 10) == Record(10, "a", 10, 0, False, b"")
-    assert heads.alive(()) == [2, 9], "what lives again is not forgotten with its grave"
+    assert heads.live_revisions(()) == [2, 9], "what lives again is not forgotten with its grave"
 
 
 @pytest.mark.parametrize(
@@ -319,11 +319,11 @@ def test_a_connection_syncs_as_durability_says_and_new_files_are_told_apart(tmp_
 
 def test_a_guard_that_is_closed_lets_go_of_its_file_and_its_thread(tmp_path):
     connect(tmp_path / "kubedra.db", Durability.OFF).close()
-    guard = Guard(tmp_path / "kubedra.db")
-    guard.start(lambda reason: None)
-    thread, descriptor = guard._thread, guard._descriptor
-    assert (thread.is_alive(), guard.problem()) == (True, "")
-    guard.close()
+    watchdog = FileWatchdog(tmp_path / "kubedra.db")
+    watchdog.start(lambda reason: None)
+    thread, descriptor = watchdog._thread, watchdog._descriptor
+    assert (thread.is_alive(), watchdog.problem()) == (True, "")
+    watchdog.close()
     assert not thread.is_alive()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)

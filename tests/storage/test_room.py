@@ -1,4 +1,4 @@
-"""Room in a database: on the disk, or in the pages of rows that are gone."""
+"""Free space in a database: on the disk, or in the pages of rows that are gone."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from apiserver.storage.log.types import Compacted, Expired, FutureRevision, RevisionUnavailable
-from apiserver.storage.sqlite.disk_reserve import Found, find_room
+from apiserver.storage.sqlite.disk_reserve import FreeSpace, find_free_space
 
 
 class NoDisk:
-    """A reserve that cannot be taken again."""
+    """A reserve that cannot be allocated."""
 
-    def take(self) -> bool:
+    def allocate(self) -> bool:
         return False
 
 
 class Disk(NoDisk):
-    def take(self) -> bool:
+    def allocate(self) -> bool:
         return True
 
 
@@ -34,10 +34,10 @@ def test_room_inside_is_what_the_pages_of_deleted_rows_hold(tmp_path: Path) -> N
         free = connection.execute("PRAGMA freelist_count").fetchone()[0]
         size = connection.execute("PRAGMA page_size").fetchone()[0]
         assert free
-        assert find_room(connection, NoDisk(), free * size) is Found.INSIDE  # type: ignore[arg-type]
-        assert find_room(connection, NoDisk(), free * size + 1) is Found.NOWHERE  # type: ignore[arg-type]
-        assert find_room(connection, Disk(), free * size + 1) is Found.DISK  # type: ignore[arg-type]
-        assert find_room(connection, None, free * size + 1) is Found.DISK
+        assert find_free_space(connection, NoDisk(), free * size) is FreeSpace.DATABASE  # type: ignore[arg-type]
+        assert find_free_space(connection, NoDisk(), free * size + 1) is FreeSpace.NONE  # type: ignore[arg-type]
+        assert find_free_space(connection, Disk(), free * size + 1) is FreeSpace.DISK  # type: ignore[arg-type]
+        assert find_free_space(connection, None, free * size + 1) is FreeSpace.DISK
     finally:
         connection.close()
 

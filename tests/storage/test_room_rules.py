@@ -1,4 +1,4 @@
-"""Where there is no room: what is tried again, what counts as room, and what a store without any still writes."""
+"""A full disk: retries, free space, and the writes that a full store accepts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ import pytest
 
 from apiserver.storage import Write, open_log
 from apiserver.storage.log.types import Record, StorageFull, StorageUnavailable
-from apiserver.storage.sqlite.disk_reserve import Found, Room, again, find_room, with_room
+from apiserver.storage.sqlite.disk_reserve import (
+    DiskSpace,
+    FreeSpace,
+    find_free_space,
+    retry_after_checkpoint,
+    run_or_retry,
+)
 from apiserver.storage.sqlite.salvage import Findings, _counter, _report, _structure, _unused
 from apiserver.storage.watchcache.keys import SortedKeys
 
@@ -37,48 +43,51 @@ def failing(*errors: sqlite3.Error | None) -> Any:
 
 def test_work_that_finds_no_room_is_done_once_more_when_the_log_was_worked_off() -> None:
     connection, other = sqlite3.connect(":memory:"), failure(sqlite3.SQLITE_BUSY)
-    assert with_room(connection, failing(None)) == with_room(connection, failing(failure())) == "done"
+    assert run_or_retry(connection, failing(None)) == run_or_retry(connection, failing(failure())) == "done"
     with pytest.raises(StorageFull, match="the disk is full: no room"):
-        with_room(connection, failing(failure(), failure()))
+        run_or_retry(connection, failing(failure(), failure()))
     with pytest.raises(sqlite3.OperationalError, match="other"):
-        with_room(connection, failing(failure(), other))
+        run_or_retry(connection, failing(failure(), other))
     with pytest.raises(sqlite3.OperationalError, match="other"):
-        with_room(connection, failing(other))
+        run_or_retry(connection, failing(other))
     connection.close()
     with pytest.raises(StorageFull, match="no room"):
-        again(connection, failure(), failing(None))
+        retry_after_checkpoint(connection, failure(), failing(None))
 
 
 class Reserved:
     def __init__(self, *, there: bool) -> None:
         self.there, self.given = there, 0
 
-    def take(self) -> bool:
+    def allocate(self) -> bool:
         return self.there
 
-    def give(self) -> None:
+    def release(self) -> None:
         self.given += 1
 
 
 def test_room_is_on_the_disk_or_in_pages_of_deleted_rows(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "x", isolation_level=None)
     connection.execute("CREATE TABLE t (v)")
-    assert find_room(connection, None, 1) is Found.DISK
-    assert find_room(connection, Reserved(there=True), 1) is Found.DISK  # type: ignore[arg-type]
+    assert find_free_space(connection, None, 1) is FreeSpace.DISK
+    assert find_free_space(connection, Reserved(there=True), 1) is FreeSpace.DISK  # type: ignore[arg-type]
     none: Any = Reserved(there=False)
-    assert find_room(connection, none, 1) is Found.NOWHERE
+    assert find_free_space(connection, none, 1) is FreeSpace.NONE
     connection.execute("INSERT INTO t VALUES (zeroblob(100000))")
     connection.execute("DELETE FROM t")
     free = (
         connection.execute("PRAGMA freelist_count").fetchone()[0] * connection.execute("PRAGMA page_size").fetchone()[0]
     )
     assert free > 0
-    assert (find_room(connection, none, free), find_room(connection, none, free + 1)) == (Found.INSIDE, Found.NOWHERE)
+    assert (find_free_space(connection, none, free), find_free_space(connection, none, free + 1)) == (
+        FreeSpace.DATABASE,
+        FreeSpace.NONE,
+    )
     connection.close()
 
 
-class Looks:
-    """An engine whose looks for room find what they are told."""
+class ScriptedEngine:
+    """An engine whose checks for free space return scripted results."""
 
     def __init__(self) -> None:
         self.found: list[Any] = []
@@ -92,28 +101,28 @@ class Looks:
 
 
 def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apiserver.storage.sqlite.disk_reserve.LOOK_SECONDS", 0)
+    monkeypatch.setattr("apiserver.storage.sqlite.disk_reserve.CHECK_SECONDS", 0)
 
     async def run() -> None:
-        engine, reserve = Looks(), Reserved(there=True)
-        room = Room(engine, reserve)  # type: ignore[arg-type]
+        engine, reserve = ScriptedEngine(), Reserved(there=True)
+        room = DiskSpace(engine, reserve)  # type: ignore[arg-type]
         assert (engine.asked, room.reason, room.careful) == (1, "", False), "the reserve is taken at the start"
-        engine.found = [Found.NOWHERE, OSError("bad"), Found.INSIDE, Found.DISK]
-        room.fill("full")
-        room.fill("again")
+        engine.found = [FreeSpace.NONE, OSError("bad"), FreeSpace.DATABASE, FreeSpace.DISK]
+        room.mark_full("full")
+        room.mark_full("again")
         assert (room.reason, room.careful, reserve.given) == ("full", True, 1)
         seen = []
         for _ in range(50):
             seen.append((engine.asked, room.reason, room.careful))
             await asyncio.sleep(0)
         assert [each for n, each in enumerate(seen) if each not in seen[:n]][-2:] == [(4, "", True), (5, "", False)]
-        room.fill("once more")
+        room.mark_full("once more")
         room.close()
         for _ in range(9):
             await asyncio.sleep(0)
         assert engine.asked == 5, "a store that is closed looks no more"
-        bare = Room(engine, None)  # type: ignore[arg-type]
-        bare.fill("full")
+        bare = DiskSpace(engine, None)  # type: ignore[arg-type]
+        bare.mark_full("full")
         bare.close()
         assert engine.asked == 5
 
@@ -180,10 +189,10 @@ def test_sorted_keys_stay_sorted_while_their_pieces_grow_and_go(monkeypatch: pyt
 def test_what_is_damaged_is_told_with_what_is_left_of_it(tmp_path: Path) -> None:
     found = Findings(newest={"a": Record(5, "a", 1, 0, False, b"")})
     assert [_report(found, revision, key) for revision, key in ((3, ""), (3, "b"), (4, "a"), (6, "a"))] == [
-        "revision 3: unreadable, and so is whose it was",
-        "b: its row at revision 3 is damaged, and there is no other",
-        "a: an older row, at revision 4, is damaged",
-        "a: its row at revision 6 is damaged; the newest whole one is of revision 5",
+        "revision 3: unreadable, key unknown",
+        "b: the row at revision 3 is damaged; no other row is left",
+        "a: an older row (revision 4) is damaged",
+        "a: the row at revision 6 is damaged; the newest intact row is revision 5",
     ]
     connection = sqlite3.connect(":memory:")
     _counter(connection, found)

@@ -105,7 +105,7 @@ def test_an_older_directory_is_migrated_at_start_and_goes_on_where_it_was(older,
     database = older / "kubedra.db"
     assert caplog.messages == [
         f"{database}: upgraded from schema {OLD} to {NEW}",
-        f"{database}: as it was, it is kept in {kept}",
+        f"{database}: a backup of the old schema is in {kept}",
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from apiserver.storage import Durability, StorageUnavailable, Write, open_log
 from apiserver.storage.log.types import KeyExists, Record, StorageFull
-from apiserver.storage.sqlite.commit_marker import Mark
+from apiserver.storage.sqlite.commit_marker import CommitMarker
 from apiserver.storage.sqlite.engine import LoopEngine, ThreadEngine
 from apiserver.storage.sqlite.opening import connect
 from apiserver.storage.sqlite.writer import append_rows, fail
@@ -137,8 +137,8 @@ def test_on_a_full_disk_only_what_frees_room_is_written_one_at_a_time() -> None:
         assert (log.cramped, log.problem()) == (True, "no room")
         assert outcome(log.append(write("e"))) == "StorageFull: no room"
         assert [outcome(each) for each in waiting[1:]] == [None, None]
-        log._room.reason, log._room.careful = "", False
-        log._next(tidied=True)
+        log._space.reason, log._space.careful = "", False
+        log._next(freed=True)
         await turns()
         engine.go()
         assert [outcome(each) for each in waiting[1:]] == [3, 4]
@@ -153,7 +153,7 @@ def test_once_the_file_is_gone_nothing_is_written() -> None:
         under_way = log.append(write("a"))
         await turns()
         waiting = log.append(write("b"))
-        log._break("the file is gone")
+        log._stop_on_damage("the file is gone")
         assert (outcome(under_way), outcome(waiting)) == (None, "StorageUnavailable: the file is gone")
         assert outcome(log.append(write("c"))) == "StorageUnavailable: the file is gone"
         assert log.problem() == "the file is gone"
@@ -261,19 +261,19 @@ def test_each_who_waits_gets_an_error_of_its_own() -> None:
 
 
 def test_a_mark_is_of_one_store_and_whole(tmp_path: Path) -> None:
-    mark = Mark(tmp_path, 7)
+    mark = CommitMarker(tmp_path, 7)
     assert mark.read() == (0, False)
     mark.write(5, Durability.FULL)
     assert mark.read() == (5, True)
     mark.write(6, Durability.NORMAL)
     mark.close()
-    again, other = Mark(tmp_path, 7), Mark(tmp_path, 8)
+    again, other = CommitMarker(tmp_path, 7), CommitMarker(tmp_path, 8)
     assert (again.read(), other.read()) == ((6, False), (0, False))
     again.close()
     other.close()
     file = tmp_path / "revision"
     file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
-    torn = Mark(tmp_path, 7)
+    torn = CommitMarker(tmp_path, 7)
     assert torn.read() == (0, False)
     torn.close()
 

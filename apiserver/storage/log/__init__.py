@@ -1,1 +1,1 @@
-"""The revision log: its types, rows, schema and upgrades, whichever database holds it."""
+"""Types, rows, schema and upgrades of the revision log, common to both databases."""

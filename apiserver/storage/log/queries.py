@@ -1,7 +1,7 @@
-"""The SQL that both databases share, with named parameters as sqlite3 spells them.
+"""SQL shared by both databases, with named parameters in sqlite3's syntax.
 
-A row's successor is the row of the same key whose prev_revision is the row's revision: one probe of the unique index
-tells whether a row is the state at a revision, however long the history of its key is.
+A row's successor is the row of the same key whose prev_revision is the row's revision. One probe of the unique index
+therefore finds whether a row is the state at a revision, however long the history of its key is.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ FROM log n LEFT JOIN log o ON o.revision = n.prev_revision AND NOT o.deleted
 WHERE n.revision > :after AND n.revision <= :through AND n.key >= :low AND n.key < :high
 ORDER BY n.revision LIMIT :limit"""
 
-# Compaction first promises, then sweeps. The rows to go are found from the rows that replaced them, so a sweep costs
-# what was written since the last one and not what is stored.
+# Compaction first records its promise, then sweeps. The rows to delete are found through the rows that replaced them,
+# so the cost of a sweep depends on the writes since the last one, not on the size of the store.
 PROMISE = "UPDATE counter SET compacted = :revision WHERE id = 1 AND compacted < :revision"
 SWEEP_REPLACED = """
 DELETE FROM log WHERE revision IN (
@@ -41,7 +41,7 @@ NO_END = "\U0010ffff"
 
 
 def postgres(text: str) -> str:
-    """The text as psycopg spells parameters."""
+    """Convert named parameters to psycopg's syntax."""
     return re.sub(r":(\w+)", r"%(\1)s", text)
 
 

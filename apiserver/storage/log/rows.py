@@ -1,8 +1,7 @@
-"""The rows of a log, whichever database keeps them: which row a write makes (`Heads`, for a log that nobody else
-writes), the row's columns with a checksum of itself (`row_of`, `record_of`), and who is told of it (`Publisher`).
+"""Number rows (`Heads`), convert them to columns with a checksum (`row_of`, `record_of`), publish them (`Publisher`).
 
-The checksum is the CRC-32 of key and value plus the row's numbers, so that a database can number rows and still store
-it (`log_append`), and a flipped bit anywhere in a row shows. It finds damage; it is no protection against forgery.
+The checksum is the CRC-32 of key and value plus the row's numbers. A database can therefore number rows and still
+store it (`log_append`), and a flipped bit anywhere in a row shows. It detects damage; it does not prevent forgery.
 """
 
 from __future__ import annotations
@@ -35,11 +34,10 @@ _NEVER: Head = (0, 0)
 
 
 class Heads:
-    """The last row of each key as (revision, create revision); live keys and deletions that are not swept yet. A write
-    is checked without asking the database.
+    """The last row of each key as (revision, create revision), for a log with a single writer.
 
-    A deleted key is remembered, with create revision 0, until compaction has removed its deletion: a key that comes
-    back must follow that row (UNIQUE(key, prev_revision)).
+    A write is checked against it without a query. Deletions that are not swept yet are included with create revision 0:
+    a key that is created again must follow that row (UNIQUE(key, prev_revision)).
     """
 
     def __init__(self, rows: Iterable[tuple[str, int, int]] = ()) -> None:
@@ -48,7 +46,7 @@ class Heads:
         self._graves: deque[tuple[int, str]] = deque(graves)
 
     def decide(self, write: Write, revision: int) -> Record | WriteRefused:
-        """The row that a write makes as the given revision, or why it makes none."""
+        """Return the row that a write makes at a revision, or the error that refuses it."""
         key, value, expected, deleted, _ = write
         head, created = self._heads.get(key, _NEVER)
         if created:
@@ -58,16 +56,16 @@ class Heads:
             return refusal(write, 0)
         return Record(revision, key, created or revision, head, deleted, value)
 
-    def take(self, record: Record) -> tuple[str, Head | None]:
-        """Moves a key's head to a row; returns what `put_back` needs."""
+    def advance(self, record: Record) -> tuple[str, Head | None]:
+        """Move a key's head to a row. Return what `restore` needs."""
         before = self._heads.get(record.key)
         self._heads[record.key] = (record.revision, 0 if record.deleted else record.create_revision)
         if record.deleted:
             self._graves.append((record.revision, record.key))
         return record.key, before
 
-    def put_back(self, taken: list[tuple[str, Head | None]]) -> None:
-        """Undoes takes whose commit failed."""
+    def restore(self, taken: list[tuple[str, Head | None]]) -> None:
+        """Undo advances whose commit failed."""
         for key, before in reversed(taken):
             if not self._heads[key][1]:
                 self._graves.pop()
@@ -76,52 +74,52 @@ class Heads:
             else:
                 self._heads[key] = before
 
-    def alive(self, keep: tuple[str, ...]) -> list[int]:
-        """The revisions of live keys that start with none of the prefixes, in key order."""
-        found = sorted((key, head) for key, (head, created) in self._heads.items() if created)
-        return [head for key, head in found if not key.startswith(keep)]
+    def live_revisions(self, keep: tuple[str, ...]) -> list[int]:
+        """Return the revisions of live keys that start with none of the prefixes, in key order."""
+        live = sorted((key, head) for key, (head, created) in self._heads.items() if created)
+        return [head for key, head in live if not key.startswith(keep)]
 
-    def bury(self, swept: int) -> None:
-        """Forgets deletions that compaction has removed."""
+    def drop_swept(self, swept: int) -> None:
+        """Drop deletions that compaction has removed."""
         while self._graves and self._graves[0][0] <= swept:
             revision, key = self._graves.popleft()
             if self._heads.get(key) == (revision, 0):
                 del self._heads[key]
 
 
-def refusal(write: Write, found: int) -> WriteRefused:
-    """Why a write is refused whose key is alive at `found`, or not alive (0)."""
-    kind = KeyMissing if not found else RevisionConflict if write.expected or write.deleted else KeyExists
-    return kind(write.key, write.expected, found)
+def refusal(write: Write, current: int) -> WriteRefused:
+    """Build the error for a write whose key is alive at `current`, or not alive (0)."""
+    kind = KeyMissing if not current else RevisionConflict if write.expected or write.deleted else KeyExists
+    return kind(write.key, write.expected, current)
 
 
 def content_checksum(key: str, value: bytes) -> int:
-    """The part of a checksum that does not depend on how the row is numbered."""
+    """Compute the part of a checksum that is independent of the row's numbers."""
     return crc32(value, crc32(key.encode("utf-8", "surrogateescape")))
 
 
 def row_of(record: Record) -> tuple[Any, ...]:
-    """A record as the columns `queries.COLUMNS`."""
+    """Convert a record to the columns `queries.COLUMNS`."""
     revision, key, create_revision, prev_revision, deleted, value = record
-    gone = int(deleted)  # SQLite takes a number as it is, and asks around who might adapt a bool
+    gone = int(deleted)  # SQLite stores an int directly; a bool costs a look-up of adapters
     checksum = content_checksum(key, value) + revision + create_revision + prev_revision + gone
     return (revision, key, create_revision, prev_revision, gone, value, checksum)
 
 
 def record_of(columns: Sequence[Any]) -> Record:
-    """A row as a database returns it; SQLite has no booleans. Raises DamagedRow where it is not what was written."""
+    """Convert a database row to a record. Raise DamagedRow if the checksum does not match."""
     revision, key, create_revision, prev_revision, deleted, value, stored = columns
     try:
         record = Record(revision, key, create_revision, prev_revision, bool(deleted), value)
         if row_of(record)[-1] == stored:
             return record
     except (TypeError, AttributeError):
-        pass  # damage may change a column's type, too
+        pass  # damage may also change a column's type
     raise DamagedRow(revision, key)
 
 
 class Publisher:
-    """Hands rows to subscribers: in revision order, each exactly once. `position` is the last revision handed out."""
+    """Passes rows to subscribers in revision order, each exactly once. `position` is the last published revision."""
 
     def __init__(self, position: int) -> None:
         self.position: int = position
@@ -133,7 +131,7 @@ class Publisher:
         return lambda: self._subscribers.remove(subscriber) if subscriber in self._subscribers else None
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Hands out rows that follow the position without a gap; rows at or below it are passed over."""
+        """Publish the rows that follow the position without a gap; skip rows at or below it."""
         if records and records[0].revision <= self.position:
             records = [record for record in records if record.revision > self.position]
         if not records:
@@ -144,11 +142,11 @@ class Publisher:
         for feed, _ in tuple(self._subscribers):
             try:
                 feed(records)
-            except Exception as error:  # noqa: BLE001 - it must not take the others' rows or the writers' answers along
+            except Exception as error:  # noqa: BLE001 - it must not lose the others' rows or the writers' answers
                 _report(error)
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Tells subscribers that rows are lost to them and what the state is now."""
+        """Pass the whole state to subscribers that can no longer get every row."""
         self.position = snapshot.revision
         for _, lost in tuple(self._subscribers):
             if lost is not None:
@@ -164,7 +162,7 @@ def _report(error: Exception) -> None:
 
 
 def check_past(revision: int, compacted: int, current: int) -> None:
-    """Raises Compacted or FutureRevision unless the state at a revision can be told."""
+    """Raise Compacted or FutureRevision unless the state at a revision is available."""
     if revision > current:
         raise FutureRevision(revision, current)
     if revision < compacted:

@@ -1,7 +1,7 @@
-"""The schema as text, so that a fresh store needs neither sqlalchemy nor alembic to be made.
+"""The schema as SQL text, so that a new store needs neither sqlalchemy nor alembic.
 
-A test holds these texts equal to what `tables` compiles to and to what the migrations arrive at. CHAIN names the
-migrations, oldest first; a new one is added here, in `tables` and in migrations/versions.
+A test compares these texts with the SQL compiled from `tables` and with the result of the migrations. CHAIN lists the
+migrations, oldest first. A new one is added here, in `tables` and in migrations/versions.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ POSTGRES_TABLES = (
     "CREATE TABLE meta ( name VARCHAR(64) NOT NULL, value BYTEA NOT NULL, PRIMARY KEY (name) )",
 )
 
-# Appends a batch in one round trip. The counter row is taken first, which serialises all servers' writers; a statement
-# in a volatile function sees what was committed before it began, so the heads read afterwards are the latest. One row
-# comes back for each write: the row's numbers, or revision 0 and in prev_revision where the key is now (0: not alive).
-# The last revision is sent to every listener (NOTIFY).
+# Appends a batch in one round trip. The counter row is locked first, which serializes all servers' writers. A statement
+# in a volatile function sees everything committed before it began, so the heads read afterwards are the latest. Each
+# write returns one row: the row's numbers, or revision 0 and the key's current revision in prev_revision (0: not
+# alive). The last revision is sent to every listener (NOTIFY).
 POSTGRES_APPEND = """\
 CREATE FUNCTION log_append(keys text[], new_values bytea[], expectations bigint[], deletions boolean[], sums bigint[])
 RETURNS TABLE (revision bigint, create_revision bigint, prev_revision bigint)
@@ -98,7 +98,10 @@ POSTGRES = (*POSTGRES_TABLES, POSTGRES_APPEND, VERSION_TABLE, *FIRST_ROWS)
 
 
 def foreign_version(version: str | None, place: str) -> str | None:
-    """Why a store cannot be served, in one line, or None. `version` is None where tables exist but no version."""
+    """Return a one-line reason why a store cannot be served, or None.
+
+    `version` is None if there are tables but no schema version.
+    """
     if version is None:
         return f"{place} holds tables that are not kubedra's"
     if version not in CHAIN:

@@ -1,6 +1,6 @@
-"""The tables, in SQLAlchemy Core. They are what the migrations must arrive at and what `schema` spells out as text.
+"""Tables in SQLAlchemy Core. Migrations must produce them, and `schema` contains them as text.
 
-Nothing on the start path or in the way of a request imports this module: see docs/adr/0002-revision-log.md.
+Neither the start nor a request imports this module: see docs/adr/0002-revision-log.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ counter = Table(
     Column("swept", BigInteger, nullable=False),
 )
 
-# What a store remembers about itself, such as keys that all its servers must share.
+# Metadata of the store, such as keys that all its servers share.
 meta = Table(
     "meta",
     metadata,
@@ -61,5 +61,5 @@ meta = Table(
 
 
 def create_statements(dialect: Dialect) -> tuple[str, ...]:
-    """The CREATE TABLE texts, each on one line."""
+    """Return the CREATE TABLE statements, each on one line."""
     return tuple(" ".join(str(CreateTable(table).compile(dialect=dialect)).split()) for table in metadata.sorted_tables)

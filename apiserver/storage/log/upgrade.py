@@ -1,8 +1,8 @@
-"""Brings an older store to this release's schema. The only place at run time that imports alembic and sqlalchemy.
+"""Upgrade an older store to this release's schema. Only this module imports alembic and sqlalchemy at run time.
 
-All missing migrations run in one transaction: a store is at its old schema or at this release's, whatever happens in
-between. Before a SQLite file is touched, a copy is kept beside it whose name says the schema: `kubedra.db.schema-0001`.
-An older release can serve it under its old name.
+All missing migrations run in one transaction: a store has its old schema or this release's, whatever happens in
+between. A SQLite file is first copied beside itself, named after its schema: `kubedra.db.schema-0001`. An older
+release can serve the copy under its old name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ log = logging.getLogger("kubedra.storage")
 
 
 def upgrade_file(path: Path, version: str) -> None:
-    """Keeps a copy of a SQLite file of schema `version`, then migrates it. Raises UnusableDatabase; the file is then as
-    it was.
+    """Back up a SQLite file of schema `version`, then migrate it.
+
+    Raises:
+        UnusableDatabase: The file is unchanged.
     """
     kept = path.with_name(f"{path.name}.schema-{version}")
     try:
@@ -38,12 +40,14 @@ def upgrade_file(path: Path, version: str) -> None:
             f"{path} was not upgraded from schema {version}: its backup {kept} could not be written: {error}"
         ) from error
     upgrade_database(URL.create("sqlite", database=str(path)), str(path), version)
-    log.warning("%s: as it was, it is kept in %s", path, kept)
+    log.warning("%s: a backup of the old schema is in %s", path, kept)
 
 
 def upgrade_database(url: str | URL, place: str, version: str) -> None:
-    """Migrates a store of schema `version`, which messages call `place`. Raises UnusableDatabase; the store is then as
-    it was.
+    """Migrate a store of schema `version`, which messages call `place`.
+
+    Raises:
+        UnusableDatabase: The store is unchanged.
     """
     try:
         upgrade(url)
@@ -56,7 +60,7 @@ def upgrade_database(url: str | URL, place: str, version: str) -> None:
 
 
 def _copy(path: Path, kept: Path) -> None:
-    """What is committed in `path`, its write-ahead log included; whole under its name or not there."""
+    """Copy the committed contents of `path`, including its write-ahead log. `kept` is complete or missing."""
     draft = kept.with_name(f"{kept.name}.part")
     draft.unlink(missing_ok=True)
     os.close(private.open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
@@ -76,9 +80,9 @@ def _sync(place: Path) -> None:
 
 
 def upgrade(url: str | URL, revision: str = "head") -> None:
-    """Runs the migrations that are missing, in one transaction. `url` is "sqlite:///path" or "postgresql://...".
+    """Run the missing migrations in one transaction. `url` is "sqlite:///path" or "postgresql://...".
 
-    Blocking; the caller holds the store's lock.
+    It blocks. The caller holds the store's lock.
     """
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
@@ -94,12 +98,14 @@ def upgrade(url: str | URL, revision: str = "head") -> None:
 
 
 def _transact(engine: Engine) -> None:
-    """Python's driver begins a transaction only before INSERT and the like, so that each CREATE or ALTER would be
-    committed at once.
+    """Begin transactions explicitly.
+
+    Python's driver begins one only before INSERT, UPDATE and DELETE, so that each CREATE or ALTER would commit
+    immediately.
     """
 
     @event.listens_for(engine, "connect")
-    def leave_transactions_to_us(connection: Any, _record: object) -> None:
+    def disable_implicit_transactions(connection: Any, _record: object) -> None:
         connection.isolation_level = None
 
     @event.listens_for(engine, "begin")
@@ -108,6 +114,6 @@ def _transact(engine: Engine) -> None:
 
 
 def alchemy_url(url: str) -> str:
-    """The URL as SQLAlchemy wants it: with the driver's name."""
+    """Add the driver's name to a URL, as SQLAlchemy requires."""
     scheme, separator, rest = url.partition("://")
     return "postgresql+psycopg" + separator + rest if scheme in ("postgres", "postgresql") else url

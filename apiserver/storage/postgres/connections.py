@@ -1,7 +1,7 @@
-"""Connections to Postgres that come back, and the schema at start.
+"""Connect to Postgres, reconnect when a connection breaks, and prepare the schema at start.
 
-A link is one connection with a lock: it connects when first used and again after it broke. Whatever the driver or the
-network raises leaves here as StorageUnavailable; this is the only place that knows the driver's errors.
+A link is one connection with a lock: it connects at its first use and again after a failure. Errors of the driver and
+the network are raised as StorageUnavailable. Only this module knows the driver's errors.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Connection = AsyncConnection[tuple[Any, ...]]
 
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 30
-LOCK_ID = 0x6B756265647261  # of the advisory lock that makes one server at a time look after the schema
+LOCK_ID = 0x6B756265647261  # advisory lock: one server at a time prepares the schema
 
 
 async def connect(url: str, *settings: str) -> Connection:
-    """A connection in autocommit mode, with settings such as "synchronous_commit = off" made."""
+    """Connect in autocommit mode and apply settings such as "synchronous_commit = off"."""
     connection = await AsyncConnection.connect(
         url,
         autocommit=True,
         connect_timeout=CONNECT_SECONDS,
         application_name="kubedra",
         keepalives_idle=10,
-        client_encoding="UTF8",  # whatever the environment, the URL or the database prefer
+        client_encoding="UTF8",  # overrides the environment, the URL and the database
     )
     for setting in settings:
         await connection.execute(f"SET {setting}".encode())
@@ -43,8 +43,8 @@ async def connect(url: str, *settings: str) -> Connection:
 
 
 @asynccontextmanager
-async def translated() -> AsyncIterator[None]:
-    """Turns what the driver and the network raise into StorageUnavailable, in one line."""
+async def translate_errors() -> AsyncIterator[None]:
+    """Raise errors of the driver and the network as StorageUnavailable, in one line."""
     try:
         with outside(), timers(Timer.MACHINE):
             async with asyncio.timeout(STATEMENT_SECONDS):
@@ -56,7 +56,7 @@ async def translated() -> AsyncIterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """The error in one line."""
+    """Return the first line of an error's text."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -71,30 +71,30 @@ class Link:
 
     @property
     def pid(self) -> int:
-        """The server process behind the connection; 0 if there is none."""
+        """The server process of the connection; 0 if there is none."""
         return 0 if self._connection is None or self._connection.closed else self._connection.info.backend_pid
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Connection]:
-        """The connection. Raises StorageUnavailable and gives the connection up when anything goes wrong."""
-        async with self._lock, translated():
+        """Yield the connection. On any failure raise StorageUnavailable and close the connection."""
+        async with self._lock, translate_errors():
             if self._connection is None or self._connection.closed:
                 self._connection = await connect(self._url, *self._settings)
             try:
                 yield self._connection
             except StorageError:
-                raise  # a finding about the data; the connection is well
+                raise  # an error in the data; the connection is fine
             except BaseException:
                 await self._drop()
                 raise
 
     async def fetch(self, query: str, values: Any = None) -> list[tuple[Any, ...]]:
-        """All rows of one statement."""
+        """Return all rows of one statement."""
         async with self.use() as connection:
             return await fetch(connection, query, values)
 
     async def retry(self, work: Callable[[Connection], Awaitable[Any]]) -> Any:
-        """Does something that may be done twice; so a connection that broke while idle is not noticed."""
+        """Run idempotent work. Reconnect and retry once if the idle connection was broken."""
         fresh = self._connection is None or self._connection.closed
         try:
             async with self.use() as connection:
@@ -116,21 +116,24 @@ class Link:
 
 
 async def fetch(connection: Connection, query: str, values: Any = None) -> list[tuple[Any, ...]]:
-    """All rows of one statement, in binary form. As bytes, because the driver's types take only literals as text."""
+    """Return all rows of one statement, in binary form.
+
+    The query is passed as bytes because the driver's types accept only literals as text.
+    """
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(query.encode(), values, prepare=True)
         return await cursor.fetchall() if cursor.description is not None else []
 
 
 async def first_connection(url: str) -> Connection:
-    """A connection to a database that may just be coming up, shutting down for a restart or recovering from a crash."""
+    """Connect to a database that may be starting, shutting down for a restart or recovering from a crash."""
     end = monotonic() + CONNECT_SECONDS
     while True:
         try:
             return await connect(url)
         except psycopg.OperationalError as error:
-            # The driver has no code for what happens before there is a connection; an unreachable server is a mistake
-            # and told at once.
+            # The driver has no error code before a connection exists. An unreachable server is a mistake, which is
+            # reported immediately.
             if "the database system is" not in str(error) or monotonic() > end:
                 raise
         with timers(Timer.MACHINE):
@@ -138,34 +141,36 @@ async def first_connection(url: str) -> Connection:
 
 
 async def prepare_schema(url: str) -> None:
-    """Makes or migrates the schema; servers that start at the same time wait for each other."""
+    """Create or migrate the schema. Servers that start at the same time wait for each other."""
     place = printable(url)
     try:
-        async with translated():
+        async with translate_errors():
             connection = await first_connection(url)
         async with connection:
-            async with translated():
+            async with translate_errors():
                 await connection.execute("SELECT pg_advisory_lock(%s)", (LOCK_ID,))
-                older = await _made(connection, place)
+                older = await _create_schema(connection, place)
             if older is not None:
                 from apiserver.storage.log.upgrade import upgrade_database
 
-                # However long it takes: the lock is held by the connection.
+                # No time limit: the connection holds the lock.
                 await asyncio.to_thread(upgrade_database, url, place, older)
     except StorageUnavailable as error:
         raise UnusableDatabase(f"{place} cannot be used: {first_line(error)}") from error
 
 
-async def _made(connection: Connection, place: str) -> str | None:
-    """Makes the schema in an empty database. The schema of one that must be migrated; None where all is well. Raises
-    UnusableDatabase.
+async def _create_schema(connection: Connection, place: str) -> str | None:
+    """Create the schema in an empty database. Return the version of a schema that must be migrated, else None.
+
+    Raises:
+        UnusableDatabase: The database has another encoding, or its tables are not of this release or an older one.
     """
     ((version, occupied, encoding),) = await fetch(
         connection,
         "SELECT to_regclass('alembic_version')::text, to_regclass('log')::text, current_setting('server_encoding')",
     )
     if encoding != "UTF8":
-        # Names of objects may have any letter, and their order is that of their bytes.
+        # Object names may contain any letter, and they are ordered by their bytes.
         raise UnusableDatabase(
             f"{place} has the encoding {encoding}; kubedra needs one with UTF8:"
             " CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
@@ -183,7 +188,7 @@ async def _made(connection: Connection, place: str) -> str | None:
 
 
 def printable(url: str) -> str:
-    """The URL without user, password and options."""
+    """Return the URL without user, password and options."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2] or "localhost"
     return f"postgresql://{host}{parts.path}"

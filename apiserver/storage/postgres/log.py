@@ -1,12 +1,12 @@
 """The revision log on Postgres, shared by any number of servers.
 
-The counter row's lock puts all servers' batches in one order, so revisions are dense in commit order and whoever reads
-the table sees a prefix of the history. Each server has one position in it. Own rows are published when their commit is
-answered, others' rows are read from the table: before own rows that come after them, when a notification hints at them,
-or at the latest when the poll interval has passed. The table is the truth; a lost hint costs time, never rows.
+The counter row's lock puts all servers' batches in one order. Revisions are therefore dense in commit order, and every
+reader of the table sees a prefix of the history. Each server has one position in it. A server's own rows are published
+when their commit is acknowledged. Rows of other servers are read from the table: before own rows that follow them,
+after a notification, or at the latest when the poll interval has passed. A lost notification costs time, never rows.
 
-A write whose answer is lost fails with StorageUnavailable; if it was committed, the feed brings its row like another
-server's.
+A write whose acknowledgement is lost fails with StorageUnavailable. If it was committed, the feed brings its row like
+another server's.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ MAX_BATCH_BYTES = 1 << 20
 PULL_ROWS = 1000
 SWEEP_REVISIONS = 1000
 RETRY_SECONDS = 0.2
-SWEEP_ID = 0x6B7564737765  # of the advisory lock that one sweep holds
+SWEEP_ID = 0x6B7564737765  # advisory lock of the running sweep
 
 
 async def open_postgres(url: str, durability: Durability, poll_interval: float) -> PostgresLog:
-    """Connects, looks after the schema, and starts following the other servers."""
+    """Connect, prepare the schema, and start to follow the other servers."""
     await prepare_schema(url)
     log = PostgresLog(url, durability, poll_interval)
     try:
@@ -63,8 +63,9 @@ async def open_postgres(url: str, durability: Durability, poll_interval: float) 
 
 
 class PostgresLog:
-    """RevisionLog on one Postgres database. Five connections: writing, following, listening, reading the past,
-    sweeping.
+    """RevisionLog on one Postgres database.
+
+    It has five connections: write, follow, listen, read the past, sweep.
     """
 
     def __init__(self, url: str, durability: Durability, poll_interval: float) -> None:
@@ -73,7 +74,7 @@ class PostgresLog:
         self._writer = Link(url, f"synchronous_commit = {commit}")
         self._follower = Link(url)
         self._reader = Link(url, "default_transaction_isolation = 'repeatable read'")
-        # What is swept twice is swept, so a sweep need not wait for the disk.
+        # A sweep can be repeated, so it need not wait for the disk.
         self._sweeper = Link(url, "synchronous_commit = off")
         self._compacting = asyncio.Lock()
         self._poll_interval = poll_interval
@@ -83,8 +84,8 @@ class PostgresLog:
         self._writing: asyncio.Task[None] | None = None
         self._pulling = asyncio.Lock()
         self._hint = asyncio.Event()
-        self._asked: asyncio.Task[int] | None = None
-        self._asking = asyncio.Lock()
+        self._revision_task: asyncio.Task[int] | None = None
+        self._revision_lock = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
 
@@ -124,7 +125,7 @@ class PostgresLog:
         return future
 
     async def _write(self) -> None:
-        """Commits batches until nothing waits. What arrives during one commit is the next batch."""
+        """Commit batches until the queue is empty. Writes that arrive during a commit form the next batch."""
         waiting = self._waiting
         while waiting:
             operation, future = waiting[0]
@@ -141,13 +142,13 @@ class PostgresLog:
                     answers = await self._append([each for each, _ in batch])  # type: ignore[misc]
                 else:
                     answers = [await self._reset(operation)]
-            except Exception as error:  # noqa: BLE001  no writer may be left waiting, whatever went wrong
-                made = StorageFull if isinstance(error, StorageFull) else StorageUnavailable
-                answers = [made(str(error)) for _ in batch]
-                self._hint.set()  # what was committed all the same is to be found in the table
+            except Exception as error:  # noqa: BLE001  every writer must get an answer
+                kind = StorageFull if isinstance(error, StorageFull) else StorageUnavailable
+                answers = [kind(str(error)) for _ in batch]
+                self._hint.set()  # rows committed in spite of the error are in the table
             for (_, future), answer in zip(batch, answers, strict=True):
                 if future.done():
-                    continue  # the asker went away; what was committed stays committed
+                    continue  # the caller was cancelled; the commit stays
                 if isinstance(answer, Exception):
                     future.set_exception(answer)
                 else:
@@ -185,7 +186,7 @@ class PostgresLog:
         return len(rows)
 
     async def _publish(self, records: list[Record]) -> None:
-        """Publishes own rows, after the rows of other servers that came before them."""
+        """Publish own rows, after the rows of other servers that precede them."""
         if records:
             while records[0].revision - 1 > self._publisher.position:
                 await self._pull()
@@ -194,14 +195,14 @@ class PostgresLog:
     # Following the other servers
 
     async def _listen(self) -> None:
-        """Passes notifications of other servers' commits on as hints."""
+        """Set the hint on notifications of other servers' commits."""
         while True:
             with suppress(psycopg.Error, OSError):
                 async with await connect(self._url) as connection:
                     await connection.execute("LISTEN kubedra_log")
                     self._hint.set()
-                    async for note in connection.notifies():
-                        if note.pid != self._writer.pid:
+                    async for notification in connection.notifies():
+                        if notification.pid != self._writer.pid:
                             self._hint.set()
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -215,13 +216,13 @@ class PostgresLog:
                 await self._pull()
             except StorageUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
-            except Exception as error:  # noqa: BLE001  a server that follows no more would be behind for ever
+            except Exception as error:  # noqa: BLE001  a server that stops following would stay behind
                 context = {"message": "following the other servers failed", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _pull(self) -> int:
-        """Publishes what the table holds beyond the position; says how far the table had come."""
+        """Publish the table's rows beyond the position. Return the table's revision."""
         async with self._pulling:
             while True:
                 position = self._publisher.position
@@ -234,11 +235,11 @@ class PostgresLog:
                     if len(records) == PULL_ROWS:
                         continue
                 elif current != position == self._publisher.position:
-                    await self._lose()
+                    await self._replace_state()
                 return int(current)
 
-    async def _lose(self) -> None:
-        """Rows between the position and the table's history are gone, or the database was set back."""
+    async def _replace_state(self) -> None:
+        """Replace the state: rows after the position were compacted, or the database was restored to an older state."""
         while True:
             with suppress(Compacted):
                 self._publisher.replace(await self.state())
@@ -248,21 +249,23 @@ class PostgresLog:
 
     @property
     def cramped(self) -> bool:
-        return False  # the database looks after its own disk
+        return False  # the database manages its own disk
 
     def problem(self) -> str:
-        return ""  # the database is asked: see `current_revision`
+        return ""  # `current_revision` queries the database
 
     async def current_revision(self) -> int:
-        """Askers who come while a question is under way share the next one: its answer is younger than they. It is
-        asked by reading on, so that what it tells of is here as soon as the answer."""
-        if self._asked is None:
-            self._asked = asyncio.create_task(self._ask())
-        return await asyncio.shield(self._asked)
+        """Return the table's revision; callers during a query share the next one, which is newer than their calls.
 
-    async def _ask(self) -> int:
-        async with self._asking:
-            self._asked = None
+        The query also pulls the rows, so that they are published before it returns.
+        """
+        if self._revision_task is None:
+            self._revision_task = asyncio.create_task(self._request_revision())
+        return await asyncio.shield(self._revision_task)
+
+    async def _request_revision(self) -> int:
+        async with self._revision_lock:
+            self._revision_task = None
             return await self._pull()
 
     async def get(self, key: str, at: int | None = None) -> Record | None:
@@ -275,7 +278,7 @@ class PostgresLog:
     async def state(
         self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None
     ) -> Snapshot:
-        # There is no NUL in Postgres' text, so what follows "a\0" is what follows "a\1".
+        # Postgres' text cannot contain NUL, so "a\1" replaces the bound "a\0".
         low = max(prefix, start.partition("\0")[0] + "\1" if "\0" in start else start)
         span = {"low": low, "high": end_of(prefix) or queries.NO_END}
         wanted = queries.NO_LIMIT if limit is None else limit
@@ -307,7 +310,7 @@ class PostgresLog:
         return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
 
     async def _read(self, at: int | None, read: Callable[[Connection, int], Awaitable[Any]]) -> tuple[int, Any]:
-        """Reads at a revision (None: the current one), in one snapshot with the counter that allows or forbids it."""
+        """Read at a revision (None: the current one), in one snapshot with the counter that allows or forbids it."""
 
         async def work(connection: Connection) -> tuple[int, Any]:
             async with connection.transaction():
@@ -324,7 +327,7 @@ class PostgresLog:
     # Upkeep
 
     async def compact(self, revision: int) -> int:
-        """One server sweeps at a time; another one's promise is kept by whoever sweeps next."""
+        """Compact up to a revision. One server sweeps at a time; the next sweep covers the others' promises."""
         async with self._compacting:
             async with self._sweeper.use() as connection:
                 ((current, compacted, _),) = await fetch(connection, queries.COUNTER)
@@ -338,7 +341,7 @@ class PostgresLog:
             return await self._sweep(revision) if alone else 0
 
     async def _sweep(self, revision: int) -> int:
-        """In steps, each of which locks nothing that a writer waits for but the counter, at its very end."""
+        """Sweep in steps. Each step locks the counter only at its end, and nothing else that writers need."""
         gone = 0
         async with self._sweeper.use() as connection:
             ((_, _, swept),) = await fetch(connection, queries.COUNTER)

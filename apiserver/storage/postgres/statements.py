@@ -1,4 +1,4 @@
-"""The statements of the log on Postgres."""
+"""SQL statements of the log on Postgres."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PULL = f"""
 SELECT c.revision, c.compacted, l.* FROM counter c LEFT JOIN LATERAL (
     SELECT {queries.COLUMNS} FROM log WHERE revision > %(after)s ORDER BY revision LIMIT %(limit)s) l ON true
 WHERE c.id = 1 ORDER BY l.revision"""  # noqa: S608
-# Those that are the same on SQLite.
+# Statements shared with SQLite.
 GET = queries.postgres(queries.GET)
 STATE = queries.postgres(queries.STATE)
 STATE_COUNT = queries.postgres(queries.STATE_COUNT)

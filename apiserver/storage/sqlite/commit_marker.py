@@ -1,8 +1,8 @@
-"""The newest revision that was answered, known outside the database.
+"""Record the newest acknowledged revision outside the database.
 
-SQLite takes a damaged write-ahead log for a shorter one: it opens on an older state, without a word. So the last
-answered revision is written to a small file of its own after every commit, through a memory map (a crash of the process
-leaves it; no sync is waited for, so after a power cut it may be behind, never ahead of what was answered).
+SQLite reads a damaged write-ahead log as a shorter one and silently opens on an older state. The last acknowledged
+revision is therefore written to a small file after every commit, through a memory map. It survives a crash of the
+process. Nothing syncs it: after a power cut it may be behind, never ahead.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from zlib import crc32
 from apiserver.storage.log.types import Durability
 from kubedra.runtime import private_files as private
 
-__all__ = ["FILE", "Mark"]
+__all__ = ["FILE", "CommitMarker"]
 
 FILE: Final = "revision"
-#: Revision, the store's identity, whether an answer was promised to survive a power cut; then a CRC-32 of these.
+#: Revision, the store's identity, whether the write must survive a power cut; then a CRC-32 of these.
 _BODY: Final = struct.Struct(">QIB")
 _SUM: Final = struct.Struct(">I")
 _SIZE: Final = _BODY.size + _SUM.size
 
 
-class Mark:
-    """The file of one store. `identity` is the store's random number: the mark of another database counts for nothing.
+class CommitMarker:
+    """The marker file of one store. `identity` is the store's random number; markers of other databases are ignored.
 
-    Raises OSError where the file cannot be made.
+    Raises:
+        OSError: The file cannot be created.
     """
 
     def __init__(self, directory: Path, identity: int) -> None:
@@ -42,7 +43,7 @@ class Mark:
             os.close(descriptor)
 
     def read(self) -> tuple[int, bool]:
-        """(newest answered revision, whether it was to survive a power cut); (0, False) where none is known."""
+        """Return (newest acknowledged revision, whether it must survive a power cut); (0, False) if unknown."""
         body, (found,) = self._map[: _BODY.size], _SUM.unpack(self._map[_BODY.size :])
         if crc32(body) != found:
             return 0, False
@@ -50,7 +51,7 @@ class Mark:
         return (revision, bool(full)) if identity == self._identity else (0, False)
 
     def write(self, revision: int, durability: Durability) -> None:
-        """Notes that writes up to a revision are answered."""
+        """Record that writes up to a revision are acknowledged."""
         body = _BODY.pack(revision, self._identity, durability is Durability.FULL)
         self._map[:] = body + _SUM.pack(crc32(body))
 

@@ -1,10 +1,10 @@
-"""Room on the disk: what is kept back for the day when there is none, and how a store comes by some again.
+"""Reserve disk space for deletions on a full disk, and return to normal when space is free.
 
-On a full disk deleting needs room as well: a deletion is a row, and compaction writes pages to the write-ahead log,
-whose pages need a place in the database. So a file beside the database takes up room that nobody else gets, and is
-given up when the disk is full. From then on only what frees room is written, one write at a time with a compaction
-after each; the rest is refused at once. Everything is written again when so much is free that the file can be there
-again, or when compaction has left that much inside the database; then carefully, with a look after each batch.
+On a full disk deletions need space as well: a deletion is a row, and compaction writes pages to the write-ahead log,
+which need a place in the database. A reserve file beside the database occupies that space and is removed when the disk
+is full. From then on only writes that free space are accepted, one at a time with a compaction after each; all others
+are refused immediately. All writes are accepted again when the reserve fits on the disk, or when compaction has freed
+as much inside the database. Without a reserve, free space is checked after each batch.
 """
 
 from __future__ import annotations
@@ -26,28 +26,31 @@ from kubedra.runtime import private_files as private
 if TYPE_CHECKING:
     from apiserver.storage.sqlite.engine import Engine
 
-__all__ = ["RESERVE", "Found", "Reserve", "Room", "again", "find_room", "with_room"]
+__all__ = ["RESERVE", "DiskSpace", "FreeSpace", "Reserve", "find_free_space", "retry_after_checkpoint", "run_or_retry"]
 
-#: Bytes kept back: more than SQLite's write-ahead log usually holds (1000 pages and one batch), as all of its pages may
-#: have to find a place in the database before any room comes of it.
+#: Bytes of the reserve: more than SQLite's write-ahead log usually holds (1000 pages and one batch). All of its pages
+#: may need a place in the database before any space is freed.
 RESERVE: Final = 8 << 20
-#: Bytes of free pages in the database with which everything is written without a reserve; to begin with that again,
-#: twice as many.
+#: Bytes of free pages in the database above which all writes are accepted without a reserve. A full store needs twice
+#: as many to accept them again.
 ENOUGH: Final = 4 << 20
-#: How often a store on a full disk looks for room.
-LOOK_SECONDS: Final = 1.0
+#: Seconds between two checks for free space on a full disk.
+CHECK_SECONDS: Final = 1.0
 
 log = logging.getLogger("kubedra.storage")
 
 
 class Reserve:
-    """The file in a data directory."""
+    """The reserve file in a data directory."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "reserve"
 
-    def take(self) -> bool:
-        """Makes it, if twice its size is free: else the first write would end there again. Whether it is there."""
+    def allocate(self) -> bool:
+        """Allocate the reserve if twice its size is free. Return whether it exists.
+
+        With less free space the next write would fill the disk again.
+        """
         try:
             if self._path.stat().st_size == RESERVE:
                 return True
@@ -63,12 +66,12 @@ class Reserve:
             finally:
                 os.close(descriptor)
         except OSError:
-            self.give()
+            self.release()
             return False
         return True
 
-    def give(self) -> None:
-        """Gives its room to whoever needs it."""
+    def release(self) -> None:
+        """Remove the reserve, which frees its space."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
@@ -81,21 +84,24 @@ def _allocate(descriptor: int) -> None:
 
 
 def _is_full(error: BaseException) -> bool:
-    """Whether SQLite failed because there is no room."""
+    """Return whether SQLite failed because the disk is full."""
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 
-def with_room(connection: sqlite3.Connection, work: Callable[[], Any]) -> Any:
-    """Does the work, and what `again` does where there is no room for it. Raises StorageFull."""
+def run_or_retry(connection: sqlite3.Connection, work: Callable[[], Any]) -> Any:
+    """Run `work`; on a full disk checkpoint and run it again. Raise StorageFull."""
     try:
         return work()
     except sqlite3.Error as error:
-        return again(connection, error, work)
+        return retry_after_checkpoint(connection, error, work)
 
 
-def again(connection: sqlite3.Connection, failed: sqlite3.Error, work: Callable[[], Any]) -> Any:
-    """Does work again that found no room: the write-ahead log is worked off, which finds its pages their places in the
-    database. Raises `failed` where that was not the reason, and StorageFull.
+def retry_after_checkpoint(connection: sqlite3.Connection, failed: sqlite3.Error, work: Callable[[], Any]) -> Any:
+    """Checkpoint the write-ahead log into the database, then run `work` again.
+
+    Raises:
+        sqlite3.Error: `failed`, if its cause is not a full disk.
+        StorageFull: The disk is still full.
     """
     if not _is_full(failed):
         raise failed
@@ -112,32 +118,35 @@ def again(connection: sqlite3.Connection, failed: sqlite3.Error, work: Callable[
         raise
 
 
-class Found(Enum):
-    """Where there is room."""
+class FreeSpace(Enum):
+    """Where free space was found."""
 
     DISK = auto()
-    """On the disk: the reserve is there."""
-    INSIDE = auto()
-    """In the database alone, whose pages of deleted rows are used again."""
-    NOWHERE = auto()
+    """On the disk: the reserve exists."""
+    DATABASE = auto()
+    """Only in the database, in the pages of deleted rows."""
+    NONE = auto()
 
 
-def find_room(connection: sqlite3.Connection, reserve: Reserve | None, enough: int) -> Found:
-    """Works off the write-ahead log, which gives its room back, and looks for more: for so many bytes where they are
-    inside.
+def find_free_space(connection: sqlite3.Connection, reserve: Reserve | None, enough: int) -> FreeSpace:
+    """Checkpoint the write-ahead log, which frees its space, and find free space for writes.
+
+    `enough` is in bytes: free pages inside the database count from this size on.
     """
     with suppress(sqlite3.Error):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    if reserve is None or reserve.take():
-        return Found.DISK
+    if reserve is None or reserve.allocate():
+        return FreeSpace.DISK
     ((pages,),) = connection.execute("PRAGMA freelist_count").fetchall()
     ((size,),) = connection.execute("PRAGMA page_size").fetchall()
-    return Found.INSIDE if pages * size >= enough else Found.NOWHERE
+    return FreeSpace.DATABASE if pages * size >= enough else FreeSpace.NONE
 
 
-class Room:
-    """Whether a store has room. `reason` says why not: then only what frees room is to be written. `careful`: there is
-    no reserve, so after each batch `look` is to be called, and before it, without room, history to be compacted.
+class DiskSpace:
+    """The free space of a store. `reason` is empty or names why only writes that free space are accepted.
+
+    `careful` is set while there is no reserve. The writer then calls `check` after each batch. While `reason` is set,
+    it compacts history first.
     """
 
     def __init__(self, engine: Engine, reserve: Reserve | None) -> None:
@@ -146,44 +155,44 @@ class Room:
         self._engine, self._reserve, self._closed = engine, reserve, False
         self._loop = asyncio.get_running_loop()
         if reserve is not None:
-            engine.submit(lambda _: reserve.take(), lambda *_: None)
+            engine.submit(lambda _: reserve.allocate(), lambda *_: None)
 
-    def fill(self, reason: str) -> None:
-        """A write found no room: what is kept back is given up."""
+    def mark_full(self, reason: str) -> None:
+        """Record that the disk is full, and release the reserve."""
         if not self.reason:
             self.reason = reason
-            log.error("%s: nothing is written but deletions until there is room", reason)
+            log.error("%s: only deletions are accepted until space is free", reason)
         if not self.careful:
             self.careful = True
             if self._reserve is not None:
-                self._reserve.give()
-            self._loop.call_later(LOOK_SECONDS, self._look_again)
+                self._reserve.release()
+            self._loop.call_later(CHECK_SECONDS, self._check_again)
 
     @purpose(Timer.MACHINE)
-    def _look_again(self) -> None:
+    def _check_again(self) -> None:
         def done() -> None:
             if self.careful and not self._closed:
-                self._loop.call_later(LOOK_SECONDS, self._look_again)
+                self._loop.call_later(CHECK_SECONDS, self._check_again)
 
         if not self._closed:
-            self.look(done)
+            self.check(done)
 
-    def look(self, done: Callable[[], None]) -> None:
-        """Looks for room, then calls `done`."""
+    def check(self, done: Callable[[], None]) -> None:
+        """Check for free space, then call `done`."""
 
-        def looked(found: Any, error: Exception | None) -> None:
-            if error is not None or found is Found.NOWHERE:
-                self.fill(f"the disk is full: {error or 'nothing is left that was kept back'}")
+        def checked(found: Any, error: Exception | None) -> None:
+            if error is not None or found is FreeSpace.NONE:
+                self.mark_full(f"the disk is full: {error or 'the reserve is used up'}")
             elif self.reason:
                 self.reason = ""
-                log.warning("there is room again: everything is written")
-            if found is Found.DISK:
+                log.warning("the disk has free space again: all writes are accepted")
+            if found is FreeSpace.DISK:
                 self.careful = False
             done()
 
         enough = 2 * ENOUGH if self.reason else ENOUGH
-        self._engine.submit(lambda connection: find_room(connection, self._reserve, enough), looked)
+        self._engine.submit(lambda connection: find_free_space(connection, self._reserve, enough), checked)
 
     def close(self) -> None:
-        """Ends the looking, before the engine closes."""
+        """Stop the checks. Called before the engine closes."""
         self._closed = True

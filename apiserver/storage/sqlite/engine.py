@@ -1,7 +1,7 @@
-"""The one connection that writes to SQLite: it runs one job at a time, in a thread or on the loop.
+"""Run jobs on the one connection that writes to SQLite, one at a time, in a thread or on the loop.
 
-A file that must reach the disk is written by a thread of its own. A store in memory, or one that need not survive a
-power cut, is written on the loop: the hand-over to a thread and back costs more than the write (ADR 0002).
+A file that must reach the disk is written by a separate thread. A store in memory, or one that need not survive a
+power cut, is written on the loop: passing a job to a thread and back costs more than the write (ADR 0002).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Done = Callable[[Any, Exception | None], None]
 
 
 class Engine(Protocol):
-    """Runs jobs on the writer connection, one after the other, and calls `done` on the loop with result or error."""
+    """Runs jobs on the writer connection in order and calls `done` on the loop with the result or error."""
 
     def submit(self, job: Job, done: Done) -> None: ...
 
@@ -30,13 +30,13 @@ class Engine(Protocol):
 
 
 class LoopEngine:
-    """Runs a job at once, on the loop."""
+    """Runs each job immediately, on the loop."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def submit(self, job: Job, done: Done) -> None:
-        """Runs a job and hands its result or its error to `done`, before this returns."""
+        """Run a job and pass its result or error to `done` before returning."""
         try:
             result = job(self._connection)
         except Exception as error:  # noqa: BLE001
@@ -68,12 +68,12 @@ class ThreadEngine:
                 result, error = job(self._connection), None
             except Exception as raised:  # noqa: BLE001
                 result, error = None, raised
-            self._tell(done, result, error)
+            self._call_on_loop(done, result, error)
         self._connection.close()
-        self._tell(self._ended.set_result, None)
+        self._call_on_loop(self._ended.set_result, None)
 
-    def _tell(self, callback: Callable[..., Any], *args: Any) -> None:
-        with suppress(RuntimeError):  # the loop was closed without closing the log; nobody waits any more
+    def _call_on_loop(self, callback: Callable[..., Any], *args: Any) -> None:
+        with suppress(RuntimeError):  # the loop was closed before the log; no caller is waiting
             self._loop.call_soon_threadsafe(callback, *args)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What belongs to a SQLite database in a directory."""
+"""Files that accompany a SQLite database in a directory."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from apiserver.storage.log.types import Durability
-from apiserver.storage.sqlite.commit_marker import Mark
+from apiserver.storage.sqlite.commit_marker import CommitMarker
 from apiserver.storage.sqlite.disk_reserve import Reserve
-from apiserver.storage.sqlite.file_watchdog import Guard
+from apiserver.storage.sqlite.file_watchdog import FileWatchdog
 
 
-class Place(NamedTuple):
-    """What belongs to a database in a directory: the answered revision outside of it, the look-out for its files, the
-    room that is kept back, and what lets go of the directory.
-    """
+class DatabaseFiles(NamedTuple):
+    """Files beside a database: commit marker, watchdog and disk reserve. `release` unlocks the directory."""
 
     durability: Durability
-    mark: Mark
-    guard: Guard
+    marker: CommitMarker
+    watchdog: FileWatchdog
     reserve: Reserve
     release: Callable[[], None]
 
     def close(self) -> None:
-        self.mark.close()
-        self.guard.close()
-        self.reserve.give()
+        self.marker.close()
+        self.watchdog.close()
+        self.reserve.release()
         self.release()

@@ -1,6 +1,6 @@
-"""The revision log on SQLite, in a file or in memory. One server owns the database.
+"""Read and compact the revision log on SQLite, in a file or in memory. One server owns the database.
 
-Here it is read and compacted; how it is written stands in `sqlite_write`.
+`writer` contains the write path.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from apiserver.storage.log.types import (
     StorageFull,
     StorageUnavailable,
 )
-from apiserver.storage.sqlite.disk_reserve import with_room
+from apiserver.storage.sqlite.disk_reserve import run_or_retry
 from apiserver.storage.sqlite.engine import Connection, Engine
-from apiserver.storage.sqlite.files import Place
+from apiserver.storage.sqlite.files import DatabaseFiles
 from apiserver.storage.sqlite.reader import Readers
 from apiserver.storage.sqlite.writer import Writer
 from apiserver.storage.watchcache.keys import end_of
 
 SWEEP_REVISIONS = 250
-SWEEP_REST = 2.0  # how much longer than a step the writers have for themselves before the next, if there are any
-PAGE = 250  # rows read at once: on the loop, the time it is held up; in a thread, the memory that a page takes
+SWEEP_REST = 2.0  # pause after a step while there are writes, as a multiple of the step's duration
+PAGE = 250  # rows per read: bounds how long the loop is blocked, or the memory of a page in a thread
 
 
 class SqliteLog(Writer):
-    """RevisionLog on one SQLite database; made by `opening.open_sqlite`.
+    """RevisionLog on one SQLite database; created by `opening`.
 
-    `connect_reader` opens a further connection for reading in threads; None where there can be none (in memory): then
-    `connection` is read on the loop in small pages. `place` is what there is besides the database; None in memory.
+    `connect_reader` opens another connection for reads in threads. It is None in memory: `connection` is then read on
+    the loop in small pages. `files` is None in memory.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class SqliteLog(Writer):
         connection: Connection,
         engine: Engine,
         connect_reader: Callable[[], Connection] | None,
-        place: Place | None = None,
+        files: DatabaseFiles | None = None,
     ) -> None:
         revision, compacted, swept = connection.execute(queries.COUNTER).fetchone()
-        super().__init__(connection, engine, revision, place)
+        super().__init__(connection, engine, revision, files)
         self._compacted: int = compacted
         self._swept: int = swept
         self._connection = connection
@@ -108,7 +108,7 @@ class SqliteLog(Writer):
             page = min(limit - len(rows), PAGE)
             after = rows[-1].revision if rows else revision
             got = await self._fetch(queries.AFTER, {"after": after, "limit": page})
-            reached = self._publisher.position  # a commit that is not published yet is not to be seen
+            reached = self._publisher.position  # a commit that is not published yet must stay invisible
             rows += [record_of(row) for row in got if row[0] <= reached]
             if len(got) < page or got[-1][0] > reached:
                 break
@@ -130,7 +130,10 @@ class SqliteLog(Writer):
         return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
 
     def _check(self, revision: int | None) -> int:
-        """The revision to read at. Checked before a read and after it: compaction promises before it removes."""
+        """Return the revision to read at.
+
+        Checked before and after a read, because compaction records its revision before it deletes rows.
+        """
         if self._closed:
             raise StorageUnavailable("the store is closed")
         if revision is None:
@@ -166,10 +169,10 @@ class SqliteLog(Writer):
                 except StorageFull:
                     if step == 1:
                         raise
-                    step = max(step // 8, 1)  # a smaller step needs less room
+                    step = max(step // 8, 1)  # a smaller step needs less space
                     continue
                 self._swept = high
-                self._heads.bury(high)
+                self._heads.drop_swept(high)
                 busy = self._publisher.position != position
                 await asyncio.sleep((self._loop.time() - begin) * SWEEP_REST if busy else 0)
             return gone
@@ -197,22 +200,21 @@ class SqliteLog(Writer):
         await self._stop_writing()
         if self._readers is not None:
             await self._readers.close()
-        if self._place is not None:
-            self._place.close()
+        if self._files is not None:
+            self._files.close()
 
 
 def promise(connection: Connection, revision: int) -> None:
-    """Says that history up to a revision is not to be read any more."""
-    with_room(connection, lambda: connection.execute(queries.PROMISE, {"revision": revision}))
+    """Record that history up to a revision must no longer be read."""
+    run_or_retry(connection, lambda: connection.execute(queries.PROMISE, {"revision": revision}))
 
 
 def sweep(connection: Connection, low: int, high: int) -> int:
-    """Removes the rows that rows in (low, high] replaced, and deletions among these; says how many.
+    """Delete the rows that rows in (low, high] replaced, and deletions among these; return their number.
 
-    The disk is not waited for: what a power cut undoes is swept again, and the next write's commit takes the sweep
-    along.
+    It does not sync: rows that a power cut restores are swept again. The next write's commit also syncs the sweep.
     """
-    return with_room(connection, lambda: _sweep(connection, {"low": low, "high": high}))  # type: ignore[no-any-return]
+    return run_or_retry(connection, lambda: _sweep(connection, {"low": low, "high": high}))  # type: ignore[no-any-return]
 
 
 def _sweep(connection: Connection, span: dict[str, int]) -> int:

@@ -1,8 +1,8 @@
-"""Opening SQLite: the lock on the data directory, the checks of what lies there, the schema, the connections.
+"""Open SQLite: lock the data directory, check its files, create the schema and the connections.
 
-Every refusal is one line that names the directory or file. The lock is the kernel's (flock), on the directory itself:
-it goes with the process that held it, and no file can be removed to get around it. The file `lock` only names the
-process for the message.
+Every error is one line that names the directory or file. The lock is the kernel's (flock), on the directory itself:
+it ends with the process, and no file can be removed to bypass it. The file `lock` only names the process for the
+message.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 from apiserver.runtime.clock import is_virtual
 from apiserver.storage.log import queries, schema
 from apiserver.storage.log.types import Durability, UnusableDatabase
-from apiserver.storage.sqlite.commit_marker import Mark
+from apiserver.storage.sqlite.commit_marker import CommitMarker
 from apiserver.storage.sqlite.disk_reserve import Reserve
 from apiserver.storage.sqlite.engine import Connection, Engine, LoopEngine, ThreadEngine
-from apiserver.storage.sqlite.file_watchdog import Guard
-from apiserver.storage.sqlite.files import Place
+from apiserver.storage.sqlite.file_watchdog import FileWatchdog
+from apiserver.storage.sqlite.files import DatabaseFiles
 from apiserver.storage.sqlite.log import SqliteLog
 from kubedra.runtime import private_files as private
 
@@ -37,14 +37,14 @@ _SYNCHRONOUS = {Durability.FULL: "FULL", Durability.NORMAL: "NORMAL", Durability
 
 
 def open_memory() -> SqliteLog:
-    """A store that ends with the process."""
+    """Open a store that ends with the process."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _create(connection)
     return SqliteLog(connection, LoopEngine(connection), None)
 
 
 async def open_directory(directory: str, durability: Durability) -> SqliteLog:
-    """The store in a data directory, which is made if it does not exist."""
+    """Open the store in a data directory, which is created if it is missing."""
     release = lock_directory(Path(directory))
     path = Path(directory) / DATABASE
     closing = ExitStack()
@@ -55,19 +55,21 @@ async def open_directory(directory: str, durability: Durability) -> SqliteLog:
             from apiserver.storage.log.upgrade import upgrade_file
 
             await asyncio.to_thread(upgrade_file, path, older)
-        guard = Guard(path)
-        closing.callback(guard.close)
+        watchdog = FileWatchdog(path)
+        closing.callback(watchdog.close)
         connection = connect(path, durability)
         closing.callback(connection.close)
         check_file(connection, Path(directory))
-        mark = Mark(Path(directory), identity_of(connection))
-        closing.callback(mark.close)
-        check_answered(connection, mark, Path(directory))
-        # In virtual time no thread takes part, so that the order of what happens is always the same.
+        marker = CommitMarker(Path(directory), identity_of(connection))
+        closing.callback(marker.close)
+        check_answered(connection, marker, Path(directory))
+        # In virtual time no threads are used, so that the order of events is deterministic.
         on_loop = is_virtual()
         engine: Engine = (LoopEngine if on_loop or durability is Durability.OFF else ThreadEngine)(connection)
         reader = None if on_loop else lambda: _connect_reader(path)
-        log = SqliteLog(connection, engine, reader, Place(durability, mark, guard, Reserve(Path(directory)), release))
+        log = SqliteLog(
+            connection, engine, reader, DatabaseFiles(durability, marker, watchdog, Reserve(Path(directory)), release)
+        )
     except (sqlite3.Error, OSError) as error:
         closing.close()
         raise UnusableDatabase(f"{directory} cannot be used: {error}") from error
@@ -79,14 +81,14 @@ async def open_directory(directory: str, durability: Durability) -> SqliteLog:
 
 
 def _close_files(directory: Path) -> None:
-    """Closes what an older release left open to other users: the database and everything beside it."""
+    """Restrict the database and its companion files to their owner; older releases left them open to other users."""
     for file in directory.glob(f"{DATABASE}*"):
         if file.is_file() and not file.is_symlink():
             private.close_file(file)
 
 
 def lock_directory(directory: Path) -> Callable[[], None]:
-    """Takes the directory for this process; returns what lets go of it."""
+    """Lock the directory for this process. Return a function that unlocks it."""
     import fcntl
 
     try:
@@ -106,7 +108,7 @@ def lock_directory(directory: Path) -> Callable[[], None]:
 
 
 def _holder(directory: Path) -> str:
-    """The process id that a directory's lock file names."""
+    """Return the process id in a directory's lock file."""
     try:
         return (directory / LOCK).read_text(errors="replace")[:20].strip() or "unknown"
     except OSError:
@@ -114,8 +116,10 @@ def _holder(directory: Path) -> str:
 
 
 def _older(path: Path) -> str | None:
-    """The schema of a database that must be migrated; None for a new or current one. Raises UnusableDatabase if it is
-    none of ours.
+    """Return the schema of a database that must be migrated; None for a new or current one.
+
+    Raises:
+        UnusableDatabase: The file is not a database of kubedra.
     """
     if path.is_symlink():
         raise UnusableDatabase(f"{path} is a symbolic link; give the directory that it leads to")
@@ -147,27 +151,27 @@ def _older(path: Path) -> str | None:
 
 
 def connect(path: Path, durability: Durability) -> Connection:
-    """The writer's connection; makes the tables of a new store and gives the store its identity."""
+    """Open the writer's connection. Create the tables of a new store and give the store its identity."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
     if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
         connection.execute(f"PRAGMA user_version = {secrets.randbits(30) + 1}")
         _create(connection)
     connection.execute("PRAGMA journal_mode = WAL")
-    if not identity_of(connection):  # of a release that gave none
+    if not identity_of(connection):  # an older release set none
         connection.execute(f"PRAGMA user_version = {secrets.randbits(30) + 1}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return connection
 
 
 def identity_of(connection: Connection) -> int:
-    """The random number of a store, by which its other files know it."""
+    """Return a store's random number, which its other files refer to."""
     (number,) = connection.execute("PRAGMA user_version").fetchone()
     return int(number)
 
 
 def check_file(connection: Connection, directory: Path) -> None:
-    """Raises UnusableDatabase where the file's own structure is damaged."""
+    """Raise UnusableDatabase if the file's own structure is damaged."""
     try:
         (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
@@ -176,23 +180,26 @@ def check_file(connection: Connection, directory: Path) -> None:
         raise UnusableDatabase(f"{directory / DATABASE} is damaged: {' '.join(found.split())}; {_ADVICE} {directory}`")
 
 
-def check_answered(connection: Connection, mark: Mark, directory: Path) -> None:
-    """Compares the database with the newest revision that was answered.
+def check_answered(connection: Connection, marker: CommitMarker, directory: Path) -> None:
+    """Compare the database with the newest acknowledged revision.
 
-    Raises UnusableDatabase where answers that were promised to be durable are missing. Where a power cut may take the
-    last ones along, goes on after them: no revision is given twice, and watches of clients begin again.
+    If a power cut may have lost the last revisions, the log continues after them: no revision is used twice, and
+    clients restart their watches.
+
+    Raises:
+        UnusableDatabase: Revisions are missing that were acknowledged as durable.
     """
     revision, _, _ = connection.execute(queries.COUNTER).fetchone()
-    answered, full = mark.read()
+    answered, full = marker.read()
     if answered <= revision:
         return
     lost = f"revisions {revision + 1} to {answered}" if answered - revision > 1 else f"revision {answered}"
     if full:
         raise UnusableDatabase(
-            f"{directory / DATABASE} is damaged: {lost} were answered and are not in it, because its write-ahead log is"
-            f" damaged or gone; {_ADVICE} {directory}`"
+            f"{directory / DATABASE} is damaged: {lost} were acknowledged but are missing, because its write-ahead log"
+            f" is damaged or gone; {_ADVICE} {directory}`"
         )
-    log.warning("%s: %s are lost, as durability normal and off allow after a power cut", directory, lost)
+    log.warning("%s: %s are lost; durability normal and off allow this after a power cut", directory, lost)
     connection.execute("UPDATE counter SET revision = ?, compacted = ? WHERE id = 1", (answered, answered))
 
 

@@ -1,8 +1,8 @@
-"""Reading SQLite in threads, so that a slow disk does not stop the loop.
+"""Read SQLite in threads, so that a slow disk does not block the loop.
 
-A thread gives up the interpreter with every row that it fetches, and while the loop is busy it waits its turn to get it
-back: thousands of rows one by one take forty times as long as on an idle loop, and disturb it as often. So SQLite packs
-a page into one row, a JSON array of the numbers and names and the values end to end, which is unpacked here.
+A thread releases the interpreter lock with every row it fetches and waits for it while the loop is busy: thousands of
+single rows take forty times as long as on an idle loop, and disturb the loop as often. SQLite therefore packs a page
+into one row: a JSON array of numbers and names, and the concatenated values. This module unpacks it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLOBS = ("value", "old_value")
 
 
 class Readers:
-    """A few threads and, for each that reads, a connection."""
+    """A thread pool with one connection per reading thread."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
@@ -28,17 +28,17 @@ class Readers:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kubedra-read")
 
     async def fetch(self, query: str, values: dict[str, Any]) -> list[list[Any]]:
-        """All rows of a query; keep them to a page."""
+        """Return all rows of a query. Callers limit them to one page."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._fetch, query, values)
 
     def _fetch(self, query: str, values: dict[str, Any]) -> list[list[Any]]:
         connection = self._idle.pop() if self._idle else self._connect()
         try:
             columns = _columns(connection, query, tuple(values))
-            rows, *blobs = connection.execute(_packed(query, columns), values).fetchone()
+            rows, *blobs = connection.execute(_pack(query, columns), values).fetchone()
         finally:
             self._idle.append(connection)
-        return _unpacked(rows, columns, blobs)
+        return _unpack(rows, columns, blobs)
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._close_all)
@@ -53,7 +53,7 @@ _known_columns: dict[str, tuple[str, ...]] = {}
 
 
 def _columns(connection: Connection, query: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of a query's columns."""
+    """Return the names of a query's columns."""
     found = _known_columns.get(query)
     if found is None:
         cursor = connection.execute(f"SELECT * FROM ({query}) LIMIT 0", dict.fromkeys(names, 0))  # noqa: S608
@@ -62,20 +62,20 @@ def _columns(connection: Connection, query: str, names: tuple[str, ...]) -> tupl
 
 
 @lru_cache
-def _packed(query: str, columns: tuple[str, ...]) -> str:
+def _pack(query: str, columns: tuple[str, ...]) -> str:
     members = ", ".join(f"length({name})" if name in _BLOBS else f'"{name}"' for name in columns)
     blobs = "".join(f", CAST(group_concat({name}, '') AS BLOB)" for name in columns if name in _BLOBS)
     return f"SELECT json_group_array(json_array({members})){blobs} FROM ({query})"  # noqa: S608
 
 
-def _unpacked(packed: str, columns: tuple[str, ...], blobs: list[bytes | None]) -> list[list[Any]]:
-    """The rows, with the lengths replaced by the bytes."""
+def _unpack(packed: str, columns: tuple[str, ...], blobs: list[bytes | None]) -> list[list[Any]]:
+    """Unpack the rows: replace the lengths by the bytes."""
     rows: list[list[Any]] = json.loads(packed)
-    for place, blob in zip((columns.index(name) for name in _BLOBS if name in columns), blobs, strict=True):
+    for column, blob in zip((columns.index(name) for name in _BLOBS if name in columns), blobs, strict=True):
         data, start = blob or b"", 0
         for row in rows:
-            length = row[place]
+            length = row[column]
             if length is not None:
-                row[place] = data[start : start + length]
+                row[column] = data[start : start + length]
                 start += length
     return rows

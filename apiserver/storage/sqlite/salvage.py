@@ -1,8 +1,8 @@
-"""What is whole in a damaged SQLite store, and a new store made of it.
+"""Find the intact rows of a damaged SQLite store and build a new store from them.
 
-The files are read as a copy: SQLite writes to what it opens, and a damaged file is evidence. Rows are asked for one by
-one, by revision, so that one unreadable page costs the rows on it and no more. Of each key the newest whole row is
-kept, without its history: where a newer row is damaged the key goes back to an older state, and that is said.
+The files are read as a copy: SQLite writes to what it opens, and a damaged file is evidence. Rows are read one by one,
+by revision, so that an unreadable page costs only its own rows. The newest intact row of each key is kept, without its
+history. A key whose newest row is damaged returns to an older state; the findings report it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from apiserver.storage.log import queries, schema
 from apiserver.storage.log.rows import record_of, row_of
 from apiserver.storage.log.types import DamagedRow, Durability, Record, UnusableDatabase
-from apiserver.storage.sqlite.commit_marker import Mark
+from apiserver.storage.sqlite.commit_marker import CommitMarker
 from apiserver.storage.sqlite.opening import DATABASE, connect, identity_of
 from apiserver.storage.sqlite.writer import INSERT
 
@@ -31,29 +31,32 @@ _SUFFIXES = ("", "-wal", "-shm")
 
 @dataclass(slots=True)
 class Findings:
-    """What a store holds and what is wrong with it."""
+    """The contents of a store and its problems."""
 
     #: The newest whole row of each key, deletions included.
     newest: dict[str, Record] = field(default_factory=dict)
     meta: list[tuple[str, bytes]] = field(default_factory=list)
-    #: The database's revision, and the newest that was answered.
+    #: The database's revision, and the newest acknowledged one.
     revision: int = 0
     answered: int = 0
-    #: One line for each thing that is wrong.
+    #: One line per problem.
     problems: list[str] = field(default_factory=list)
 
     @property
     def alive(self) -> list[Record]:
-        """The rows to go on with, in revision order."""
+        """The rows to keep, in revision order."""
         return sorted(record for record in self.newest.values() if not record.deleted)
 
 
 def inspect(directory: Path) -> Findings:
-    """Reads everything there is; the caller holds the directory's lock. Raises UnusableDatabase where nothing can be
-    read, OSError.
+    """Read everything readable. The caller holds the directory's lock.
+
+    Raises:
+        UnusableDatabase: Nothing is readable.
+        OSError: The files cannot be copied.
     """
     if not (directory / DATABASE).exists():
-        raise UnusableDatabase(f"{directory} holds no database of kubedra's ({DATABASE})")
+        raise UnusableDatabase(f"{directory} contains no kubedra database ({DATABASE})")
     with tempfile.TemporaryDirectory(prefix=".check-", dir=directory) as place:
         for suffix in _SUFFIXES:
             if (directory / (DATABASE + suffix)).exists():
@@ -73,7 +76,7 @@ def _inspect(connection: sqlite3.Connection, directory: Path) -> Findings:
         raise UnusableDatabase(
             f"{directory / DATABASE} has schema {version and version[0]}; start a server on it first"
         )
-    with closing(Mark(directory, identity)) as mark:
+    with closing(CommitMarker(directory, identity)) as mark:
         found.answered, _ = mark.read()
     _structure(connection, found)
     _counter(connection, found)
@@ -86,7 +89,7 @@ def _inspect(connection: sqlite3.Connection, directory: Path) -> Findings:
         )
     if found.answered > found.revision:
         found.problems.append(
-            f"revisions {found.revision + 1} to {found.answered}: answered, but not in the database"
+            f"revisions {found.revision + 1} to {found.answered}: acknowledged, but not in the database"
             " (its write-ahead log is damaged or gone)"
         )
     return found
@@ -128,7 +131,7 @@ def _rows(connection: sqlite3.Connection, found: Findings) -> None:
 
 
 def _revisions(connection: sqlite3.Connection, newest: int) -> Iterator[int]:
-    """Revisions that rows may have: those the index names, or all, where that cannot be read whole."""
+    """Yield the revisions that rows may have: those in the index and all up to the newest known one."""
     try:
         listed = [int(revision) for (revision,) in connection.execute(f"{_REVISIONS} ORDER BY revision")]
     except (sqlite3.Error, TypeError, ValueError):
@@ -137,22 +140,25 @@ def _revisions(connection: sqlite3.Connection, newest: int) -> Iterator[int]:
 
 
 def _report(found: Findings, revision: int, key: str) -> str:
-    """One line about a damaged row: whose it is, and which of the key's states is left."""
+    """Describe a damaged row in one line: its key, and which of the key's states is left."""
     if not key:
-        return f"revision {revision}: unreadable, and so is whose it was"
+        return f"revision {revision}: unreadable, key unknown"
     kept = found.newest.get(key)
     if kept is None:
-        return f"{key}: its row at revision {revision} is damaged, and there is no other"
+        return f"{key}: the row at revision {revision} is damaged; no other row is left"
     if kept.revision > revision:
-        return f"{key}: an older row, at revision {revision}, is damaged"
-    return f"{key}: its row at revision {revision} is damaged; the newest whole one is of revision {kept.revision}"
+        return f"{key}: an older row (revision {revision}) is damaged"
+    return f"{key}: the row at revision {revision} is damaged; the newest intact row is revision {kept.revision}"
 
 
 def rebuild(directory: Path, found: Findings) -> Path:
-    """Makes a new store of what is whole and keeps the old files beside it; the name they have now. The caller holds
-    the directory's lock. Raises OSError, sqlite3.Error; the old files are then where they were.
+    """Build a new store from the intact rows and keep the old files beside it. Return their new name.
 
-    No revision is used twice: the new store continues after the newest one known, and clients must list again.
+    The caller holds the directory's lock. No revision is used twice: the new store continues after the newest known
+    one, and clients must list again.
+
+    Raises:
+        OSError, sqlite3.Error: The old files are unchanged.
     """
     draft = directory / f"{DATABASE}.repaired"
     draft.unlink(missing_ok=True)

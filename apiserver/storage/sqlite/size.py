@@ -1,4 +1,4 @@
-"""How many bytes the database takes."""
+"""Size of the database in bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from apiserver.storage.sqlite.opening import DATABASE
 
 __all__ = ["bytes_of"]
 
-#: The database's file, and those that SQLite keeps beside it.
+#: The database and its companion files.
 _FILES: Final = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
 
 
 def bytes_of(storage: str, data_dir: Path) -> int | None:
-    """Bytes on the disk, 0 in memory; None for a database elsewhere, which is not asked."""
+    """Return the bytes on disk; 0 in memory; None for a remote database."""
     if storage == "memory":
         return 0
     if storage != "sqlite":

@@ -1,4 +1,4 @@
-"""The writer's side of SQLite: what waits to be written, and how batches of it are committed."""
+"""The write path of SQLite: the queue of writes, and their commits in batches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 from apiserver.storage.log import queries
 from apiserver.storage.log.rows import Heads, Publisher, record_of, row_of
 from apiserver.storage.log.types import Record, StorageError, StorageFull, StorageUnavailable, Write, WriteRefused
-from apiserver.storage.sqlite.disk_reserve import Room, again
+from apiserver.storage.sqlite.disk_reserve import DiskSpace, retry_after_checkpoint
 from apiserver.storage.sqlite.engine import Connection, Engine
-from apiserver.storage.sqlite.files import Place
+from apiserver.storage.sqlite.files import DatabaseFiles
 
 log = logging.getLogger("kubedra.storage")
 MAX_BATCH = 256
@@ -28,7 +28,7 @@ ADVANCE = "UPDATE counter SET revision = ? WHERE id = 1 AND revision = ?"
 
 
 class Reset:
-    """A reset's place among the waiting writes."""
+    """A reset in the queue of writes."""
 
     __slots__ = ("keep",)
 
@@ -37,15 +37,15 @@ class Reset:
 
 
 def frees(operation: Write | Reset) -> bool:
-    """Whether a write is for having less afterwards."""
+    """Return whether a write frees space."""
     return isinstance(operation, Reset) or operation.deleted or operation.frees
 
 
-def answer_all(answers: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
-    """Gives those who wait for writes their records, or the reasons for which they were refused."""
+def resolve_all(answers: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
+    """Resolve the futures of writes with their records or errors."""
     for future, answer in answers:
         if future.done():
-            continue  # the asker went away; what was committed stays committed
+            continue  # the caller was cancelled; the commit stays
         if isinstance(answer, WriteRefused):
             future.set_exception(answer)
         else:
@@ -53,39 +53,39 @@ def answer_all(answers: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
 
 
 def fail(futures: Iterable[asyncio.Future[Any]], error: Exception) -> None:
-    """The error as StorageUnavailable, one for each: an exception gathers a traceback where it is raised."""
-    made = StorageFull if isinstance(error, StorageFull) else StorageUnavailable
+    """Fail each future with its own StorageUnavailable; a shared exception would collect every raiser's traceback."""
+    kind = StorageFull if isinstance(error, StorageFull) else StorageUnavailable
     for future in futures:
         if not future.done():
-            future.set_exception(made(str(error)))
+            future.set_exception(kind(str(error)))
 
 
 class Writer(ABC):
-    """The writes of one database: what waits, the batch that is under way, and whether there is room for more.
+    """The write path of one database: the queue, the running batch and the free space.
 
-    All decisions are made on the loop: `Heads` knows where every key is, so a batch of writes is checked and numbered
-    without asking the database, and the engine only has to append finished rows. At most one batch is under way; what
-    arrives meanwhile is the next batch, so the longer a commit takes the more writes share it.
+    All decisions are made on the loop. `Heads` knows every key's revision, so a batch is checked and numbered without a
+    query, and the engine only appends finished rows. At most one batch runs; writes that arrive meanwhile form the next
+    one. The longer a commit takes, the more writes share it.
 
-    Invariant: `Heads`, the counter row and the feed's position agree whenever no batch is under way.
+    Invariant: `Heads`, the counter row and the feed's position agree whenever no batch runs.
     """
 
-    def __init__(self, connection: Connection, engine: Engine, position: int, place: Place | None) -> None:
-        """`position` is the revision of the last row; `place` what there is besides the database; None in memory."""
+    def __init__(self, connection: Connection, engine: Engine, position: int, files: DatabaseFiles | None) -> None:
+        """Start the write path. `position` is the revision of the last row; `files` is None in memory."""
         self._heads = Heads(connection.execute(queries.HEADS) if position else ())
         self._engine = engine
-        self._place = place
+        self._files = files
         self._publisher = Publisher(position)
         self._waiting: deque[tuple[Write | Reset, asyncio.Future[Any]]] = deque()
         self._under_way = self._scheduled = self._closed = False
         self._drained: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
-        #: Why nothing can be written any more (the file is gone), and why the last write failed.
+        #: Why no write can succeed any more (the file is gone), and why the last write failed.
         self._broken = self._failing = ""
-        self._tidying: asyncio.Task[None] | None = None
-        self._room = Room(engine, None if place is None else place.reserve)
-        if place is not None:
-            place.guard.start(self._notice)
+        self._freeing: asyncio.Task[None] | None = None
+        self._space = DiskSpace(engine, None if files is None else files.reserve)
+        if files is not None:
+            files.watchdog.start(self._report_damage)
 
     def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
         return self.append(Reset(tuple(keep)))
@@ -95,12 +95,12 @@ class Writer(ABC):
         if self._closed or self._broken:
             future.set_exception(StorageUnavailable(self._broken or "the store is closed"))
             return future
-        if self._room.reason and not frees(write):
-            future.set_exception(StorageFull(self._room.reason))
+        if self._space.reason and not frees(write):
+            future.set_exception(StorageFull(self._space.reason))
             return future
         self._waiting.append((write, future))
         if not self._under_way and not self._scheduled:
-            self._scheduled = True  # at the end of this turn of the loop: whoever is about to write comes along
+            self._scheduled = True  # at the end of this loop iteration, so that concurrent writes share the batch
             self._loop.call_soon(self._start)
         return future
 
@@ -117,10 +117,10 @@ class Writer(ABC):
     def _start_batch(self) -> None:
         base = revision = self._publisher.position
         heads, waiting = self._heads, self._waiting
-        rows, taken = list[Record](), []
+        rows, advanced = list[Record](), []
         answers: list[tuple[asyncio.Future[Any], Record | WriteRefused]] = []
         size = 0
-        most = 1 if self._room.careful else MAX_BATCH
+        most = 1 if self._space.careful else MAX_BATCH
         while waiting and len(answers) < most and size < MAX_BATCH_BYTES and isinstance(waiting[0][0], Write):
             operation, future = waiting.popleft()
             size += len(operation.value)  # type: ignore[union-attr]
@@ -128,18 +128,18 @@ class Writer(ABC):
             if isinstance(answer, Record):
                 revision += 1
                 rows.append(answer)
-                taken.append(heads.take(answer))
+                advanced.append(heads.advance(answer))
             answers.append((future, answer))
         if not rows:
-            answer_all(answers)
+            resolve_all(answers)
             return
 
         def done(_: Any, error: Exception | None) -> None:
             if error is None:
-                self._committed(rows, answers)
+                self._publish_committed(rows, answers)
             else:
-                heads.put_back(taken)
-                self._refused([future for future, _ in answers], error)
+                heads.restore(advanced)
+                self._fail_batch([future for future, _ in answers], error)
             self._next()
 
         self._under_way = True
@@ -147,42 +147,42 @@ class Writer(ABC):
 
     def _start_reset(self, reset: Reset, future: asyncio.Future[Any]) -> None:
         base = self._publisher.position
-        revisions = self._heads.alive(reset.keep)
+        revisions = self._heads.live_revisions(reset.keep)
         if not revisions:
-            answer_all([(future, 0)])
+            resolve_all([(future, 0)])
             return
 
         def done(rows: Any, error: Exception | None) -> None:
             if error is None:
                 for row in rows:
-                    self._heads.take(row)
-                self._committed(rows, [(future, len(rows))])
+                    self._heads.advance(row)
+                self._publish_committed(rows, [(future, len(rows))])
             else:
-                self._refused([future], error)
+                self._fail_batch([future], error)
             self._next()
 
         self._under_way = True
         self._engine.submit(lambda connection: delete_rows(connection, revisions, base), done)
 
-    def _committed(self, rows: list[Record], answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    def _publish_committed(self, rows: list[Record], answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
         self._failing = ""
-        if self._place is not None:
-            self._place.mark.write(rows[-1].revision, self._place.durability)
+        if self._files is not None:
+            self._files.marker.write(rows[-1].revision, self._files.durability)
         self._publisher.publish(rows)
-        answer_all(answers)
+        resolve_all(answers)
 
-    def _refused(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
+    def _fail_batch(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
         if isinstance(error, StorageFull):
-            self._fill(str(error))
+            self._refuse_growth(str(error))
         else:
             if str(error) != self._failing:
                 log.error("%s", error)
             self._failing = str(error)
         fail(futures, error)
 
-    def _next(self, *, tidied: bool = False) -> None:
-        if self._room.careful and not tidied and not self._closed:
-            self._tidying = self._loop.create_task(self._tidy())
+    def _next(self, *, freed: bool = False) -> None:
+        if self._space.careful and not freed and not self._closed:
+            self._freeing = self._loop.create_task(self._free_space())
             return
         self._under_way = False
         if self._waiting:
@@ -192,24 +192,24 @@ class Writer(ABC):
         elif self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
-    async def _tidy(self) -> None:
-        """Between two batches where room is short: history goes when there is none, and room is looked for."""
+    async def _free_space(self) -> None:
+        """Free space between two batches: compact history if the disk is full, then check for free space."""
         try:
-            if self._room.reason:
+            if self._space.reason:
                 with suppress(StorageError):
                     await self.compact(self._publisher.position)
         finally:
-            self._room.look(partial(self._next, tidied=True))
+            self._space.check(partial(self._next, freed=True))
 
     async def _run(self, job: Callable[[Connection], Any]) -> Any:
-        """Runs a job between batches."""
+        """Run a job between batches."""
         if self._closed:
             raise StorageUnavailable("the store is closed")
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def done(result: Any, error: Exception | None) -> None:
             if error is None:
-                answer_all([(future, result)])
+                resolve_all([(future, result)])
             else:
                 fail([future], error)
 
@@ -217,9 +217,9 @@ class Writer(ABC):
         return await future
 
     async def _stop_writing(self) -> None:
-        """Commits what waits, and lets go of the connection."""
+        """Commit queued writes and close the connection."""
         self._closed = True
-        self._room.close()
+        self._space.close()
         if self._waiting or self._under_way:
             self._drained = self._loop.create_future()
             await self._drained
@@ -227,39 +227,39 @@ class Writer(ABC):
 
     @abstractmethod
     async def compact(self, revision: int) -> int:
-        """Removes history before a revision."""
+        """Delete history before a revision."""
 
-    # Trouble
+    # Failures
 
-    def _notice(self, reason: str) -> None:
-        """Called by the guard's thread."""
-        with suppress(RuntimeError):  # the loop was closed without closing the log; nobody waits any more
-            self._loop.call_soon_threadsafe(self._break, reason)
+    def _report_damage(self, reason: str) -> None:
+        """Handle a failure reported by the watchdog's thread."""
+        with suppress(RuntimeError):  # the loop was closed before the log; no caller is waiting
+            self._loop.call_soon_threadsafe(self._stop_on_damage, reason)
 
-    def _break(self, reason: str) -> None:
+    def _stop_on_damage(self, reason: str) -> None:
         log.error("%s", reason)
         self._broken = reason
         waiting, self._waiting = self._waiting, deque()
         fail([future for _, future in waiting], StorageUnavailable(reason))
 
     def problem(self) -> str:
-        return self._broken or self._room.reason or self._failing
+        return self._broken or self._space.reason or self._failing
 
     @property
     def cramped(self) -> bool:
-        return bool(self._room.reason)
+        return bool(self._space.reason)
 
-    def _fill(self, reason: str) -> None:
-        """The disk is full: what waits and frees nothing is refused."""
-        self._room.fill(reason)
+    def _refuse_growth(self, reason: str) -> None:
+        """Record that the disk is full. Refuse queued writes that free no space."""
+        self._space.mark_full(reason)
         waiting, self._waiting = self._waiting, deque(each for each in self._waiting if frees(each[0]))
         fail([future for operation, future in waiting if not frees(operation)], StorageFull(reason))
 
 
 def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> None:
-    """Appends rows whose revisions follow `base`, in one commit; again where there was no room.
+    """Append rows whose revisions follow `base`, in one commit; retry once after a checkpoint if the disk is full.
 
-    If the commit fails, the table says whether it happened: raises only when it did not, or when that cannot be told.
+    If the commit fails, the counter shows whether it happened. Raise only if it did not or if this is unknown.
     """
     values = list(map(row_of, rows))
     reached = rows[-1].revision
@@ -267,7 +267,7 @@ def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> No
         try:
             _commit(connection, values, base, reached)
         except sqlite3.Error as error:
-            again(connection, error, lambda: _commit(connection, values, base, reached))
+            retry_after_checkpoint(connection, error, lambda: _commit(connection, values, base, reached))
     except (sqlite3.Error, StorageUnavailable) as error:
         (found,) = connection.execute("SELECT revision FROM counter WHERE id = 1").fetchone()
         if found == reached and reached != base:
@@ -278,13 +278,13 @@ def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> No
 
 
 def _commit(connection: Connection, values: Sequence[Any], base: int, reached: int) -> None:
-    """Writes rows, and moves the counter from `base` to the last of them."""
+    """Insert rows and move the counter from `base` to the last of them."""
     cursor = connection.cursor()
     try:
         cursor.execute("BEGIN IMMEDIATE")
         cursor.executemany(INSERT, values)
         if cursor.execute(ADVANCE, (reached, base)).rowcount != 1:
-            raise StorageUnavailable("the database was changed by somebody else; restart the server")
+            raise StorageUnavailable("another process changed the database; restart the server")
         cursor.execute("COMMIT")
     except (sqlite3.Error, StorageUnavailable):
         if connection.in_transaction:
@@ -298,7 +298,7 @@ FROM json_each(?) listed CROSS JOIN log ON log.revision = listed.value ORDER BY 
 
 
 def delete_rows(connection: Connection, revisions: Sequence[int], base: int) -> list[Record]:
-    """Appends a deletion for each of the rows at these revisions, in their order."""
+    """Append a deletion for each row at these revisions, in their order."""
     found = connection.execute(ROWS_AT, (f"[{','.join(map(str, revisions))}]",)).fetchall()
     rows = [
         Record(revision, old.key, old.create_revision, old.revision, True, old.value)

@@ -2,8 +2,8 @@
 
 It lives on the event loop: between two awaits nothing changes, so "list, then a cursor from its revision" is atomic.
 
-Invariants: a cache equals the log's state under its prefix at `revision`; it was brought there row by row, in order,
-before the write that made the row was answered. An operation touches only the keys it is about.
+Invariants: a cache equals the log's state under its prefix at `revision`. Rows are applied one by one, in order,
+before their writes are answered. An operation touches only its own keys.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from apiserver.storage.watchcache.window import Cursor, Progress, Window
 __all__ = ["Cache", "Cursor", "Entry", "Event", "Listing", "Present"]
 
 HISTORY_ROWS = 2000
-#: Prefixes whose entries are remembered.
+#: Prefixes whose entries are cached.
 _LISTED = 64
 
 
-#: Gives a row in the present form of its kind.
+#: Converts a row to the current form of its kind.
 Present = Callable[[Record], Record]
 
 
 class Listing(NamedTuple):
-    """Entries at one revision, in key order; `remaining` more follow that the limit cut off. Not to be changed: readers
-    share them.
+    """Entries at one revision, in key order. `remaining` counts those beyond the limit.
+
+    Readers share the entries and must not change them.
     """
 
     revision: int
@@ -39,15 +40,15 @@ class Listing(NamedTuple):
     remaining: int = 0
 
 
-#: Handed over by nobody.
+#: No object was handed over.
 _NOTHING: tuple[bytes | None, Any] = (None, None)
 
 
 class Cache:
-    """The keys under one prefix. Made by WatchCache.add.
+    """The keys under one prefix; created by WatchCache.add.
 
-    `present` brings rows that were stored in an older form of their kind into the present one as they are read (it
-    gives back what needs no change); the log keeps what was stored.
+    `present` converts rows stored in an older form of their kind when they are read and returns all others unchanged.
+    The log keeps the stored form.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Cache:
     ) -> None:
         self.prefix = prefix
         self._present = present
-        #: rows that are shown in another form than they are stored in, by key.
+        #: Stored rows whose served form differs, by key.
         self._stored: dict[str, Record] = {}
         self._log = log
         self._progress = progress
@@ -69,16 +70,16 @@ class Cache:
         self._event: type[Event] = Event
         self._entries: dict[str, Entry] = {}
         self._keys = SortedKeys()
-        #: All entries under a prefix, as long as none of them changes: clients that poll list the same again.
+        #: All entries under a prefix until one of them changes: polling clients repeat the same list.
         self._listed: dict[str, list[Entry]] = {}
         self._window = Window(progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
-        #: Windows of watches that began before the cache was renewed, and the form in which they show rows.
+        #: Windows of watches that began before a renewal, and the conversion to their form.
         self._former: dict[Window, Present] = {}
-        #: Events up to this revision were of another form: whoever saw that one has to list again.
+        #: Events up to this revision had another form: their watchers have to list again.
         self._renewed = 0
         self._when_changed: Callable[[bool], object] | None = None
-        #: How many in this process follow the objects themselves, and what writers hand over for them, by key.
+        #: Number of followers in this process that read objects, and the objects handed over for them, by key.
         self.followers = 0
         self._handed_over: dict[str, tuple[bytes, Any]] = {}
         self._observer: tuple[Callable[[Record], object], Callable[[], object]] | None = None
@@ -87,7 +88,7 @@ class Cache:
 
     @property
     def revision(self) -> int:
-        """The revision that this cache is current to. It advances with the whole feed, not only with this prefix."""
+        """The revision of this cache. It advances with the whole feed, not only with this prefix."""
         return self._progress.revision
 
     @property
@@ -99,11 +100,11 @@ class Cache:
         return len(self._entries)
 
     def get(self, key: str) -> Entry | None:
-        """The current state of a key."""
+        """Return the current state of a key."""
         return self._entries.get(key)
 
     def list(self, prefix: str = "", start: str = "", limit: int | None = None) -> Listing:
-        """Current entries whose key begins with `prefix` (which includes the cache's own), from key `start` on."""
+        """Return current entries whose key begins with `prefix` (which includes the cache's own), from key `start`."""
         prefix = prefix or self.prefix
         if not start and limit is None:
             listed = self._listed.get(prefix)
@@ -123,14 +124,12 @@ class Cache:
         return Listing(self.revision, [entries[key] for key in keys], remaining)
 
     def when_changed(self, listener: Callable[[bool], object]) -> None:
-        """Tells a listener whether there are any keys: now, and with every change, before anybody can read of it."""
+        """Call a listener with whether there are any keys: now, and on every change before readers can see it."""
         self._when_changed = listener
         listener(bool(self._entries))
 
     def observe(self, applied: Callable[[Record], object], loaded: Callable[[], object]) -> Callable[[], None]:
-        """Tells one observer of each row once it is applied, and when all is replaced by another state. Gives what ends
-        that.
-        """
+        """Call one observer with each applied row, and when the state is replaced. Return a function that ends it."""
 
         def end() -> None:
             self._observer = None
@@ -139,36 +138,39 @@ class Cache:
         return end
 
     def find(self, index: str, term: str, prefix: str = "") -> Listing:
-        """Current entries under a term of an index, in key order."""
+        """Return current entries under a term of an index, in key order."""
         found = self._indexes[index].find(term)
         entries = sorted((entry for entry in found if entry.key.startswith(prefix)), key=lambda entry: entry.key)
         return Listing(self.revision, entries)
 
-    def hold_little(self) -> None:
-        """Keeps decoded and encoded forms of the newest objects alone, of which there may be very many."""
+    def limit_history(self) -> None:
+        """Keep decoded and encoded forms only of the newest objects. Used for kinds with very many objects."""
         self._event = FleetingEvent
 
     def add_index(self, name: str, terms: Terms) -> None:
-        """Adds an index. It is built when it is first used."""
+        """Add an index. It is built at its first use."""
         self._indexes[name] = Index(terms, self._entries, self._window)
 
     # The past and the future
 
     async def at(self, revision: int, prefix: str = "", start: str = "", limit: int | None = None) -> Listing:
-        """The list as it was at a revision: from the window if that reaches back, else from the log. What was compacted
-        is gone for clients even while the window still has it: how long a page may wait does not depend on the traffic.
+        """Return the list at a revision, from the window if it reaches back far enough, else from the log.
 
-        Raises FutureRevision, Compacted.
+        Compacted revisions are refused even while the window still contains them, so that the lifetime of a page does
+        not depend on the traffic.
+
+        Raises:
+            FutureRevision, Compacted: The state at the revision is not available.
         """
         prefix = prefix or self.prefix
         check_past(revision, self._log.compacted, self.revision)
         if revision >= self._window.floor:
-            return self._rolled_back(revision, prefix, start, limit)
+            return self._roll_back_to(revision, prefix, start, limit)
         rows = await self._log.state(prefix, revision, start=start, limit=limit)
         return Listing(revision, [self._entry(record) for record in rows.records], rows.remaining)
 
-    def _rolled_back(self, revision: int, prefix: str, start: str, limit: int | None) -> Listing:
-        """The state before the window's events after a revision: a key's first event holds what it was."""
+    def _roll_back_to(self, revision: int, prefix: str, start: str, limit: int | None) -> Listing:
+        """Undo the window's events after a revision: a key's first event contains its earlier state."""
         before: dict[str, Entry | None] = {}
         for event in self._window.since(revision):
             before.setdefault(event.key, event.old)
@@ -194,24 +196,27 @@ class Cache:
         return Listing(revision, entries[:cut], remaining)
 
     async def wait_for(self, revision: int, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Returns once the cache has reached a revision; raises FutureRevision after `timeout` seconds."""
+        """Return once the cache has reached a revision; raise FutureRevision after `timeout` seconds."""
         await self._progress.wait_for(revision, timeout)
 
     async def consistent(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Returns once the cache holds all that was committed, by any server, before the call."""
+        """Return once the cache includes everything committed, by any server, before the call."""
         await self._progress.wait_for(await self._log.current_revision(), timeout)
 
     # Watching
 
     def cursor(self, since: int) -> Cursor:
-        """A cursor to the events after a revision (which may be in the future). Raises Expired: see `reach_back`."""
+        """Return a cursor to the events after a revision (maybe a future one). Raise Expired: see `reach_back`."""
         return Cursor(self._window, since)
 
     async def reach_back(self, since: int) -> None:
-        """Brings the events after an older revision back into the window, so that `cursor(since)` can be had.
+        """Read the events after an older revision back into the window, so that `cursor(since)` succeeds.
 
-        A watch resumes so after a restart of the server. Raises Expired if the log does not hold the events any more,
-        if they are more than the window may hold, or if they were of another form: the watcher has to list again.
+        A watch resumes this way after a restart of the server.
+
+        Raises:
+            Expired: The log no longer has the events, the window has no room for them, or they have another form. The
+                watcher has to list again.
         """
         window = self._window
         floor = window.floor
@@ -224,7 +229,7 @@ class Cache:
         if window.floor > floor or len(changes) > most:
             raise Expired(since, window.floor)
         if since >= window.floor:
-            return  # another watcher has brought back more meanwhile
+            return  # another watcher has read back more meanwhile
         events = [self._past_event(*change) for change in changes if change.record.revision <= window.floor]
         if not window.extend_back(events, since):
             raise Expired(since, window.floor)
@@ -240,23 +245,23 @@ class Cache:
     # Fed by WatchCache
 
     def hand_over(self, key: str, value: bytes, obj: Any) -> None:
-        """What is about to be stored under a key, as `value` and as the object that was encoded so, which nobody
-        changes from now on: where somebody follows the objects, it need not be decoded. Rows that are brought into
-        another form as they are read are decoded all the same.
+        """Pass the object that a writer is about to store as `value`, so that followers need not decode it.
+
+        The object must not change afterwards. Rows that `present` converts are decoded in any case.
         """
         if self.followers and self._present is None:
             self._handed_over[key] = value, obj
 
     def take_back(self, key: str) -> None:
-        """It was not stored after all."""
+        """Drop an object that was handed over but not stored."""
         self._handed_over.pop(key, None)
 
     def apply(self, record: Record) -> None:
-        """Takes the next row of this prefix."""
+        """Apply the next row of this prefix."""
         key = record.key
         if self._former:
-            self._tell_former(record)
-        entry = Entry(record, self._decode) if self._present is None else self._converted(record)
+            self._feed_former_windows(record)
+        entry = Entry(record, self._decode) if self._present is None else self._convert(record)
         if self._handed_over:
             value, obj = self._handed_over.pop(key, _NOTHING)
             if value is record.value and not record.deleted:
@@ -280,11 +285,11 @@ class Cache:
             self._observer[0](record)
 
     def load(self, records: Iterable[Record], revision: int) -> None:
-        """Replaces the contents with the state at a revision; earlier events cannot be read from then on."""
+        """Replace the contents with the state at a revision; earlier events become unavailable."""
         self._listed.clear()
         self._entries.clear()
         self._stored.clear()
-        self._entries.update((record.key, self._converted(record)) for record in records)
+        self._entries.update((record.key, self._convert(record)) for record in records)
         self._keys = SortedKeys(self._entries)
         self._window.clear(revision)
         if self._when_changed is not None:
@@ -292,8 +297,8 @@ class Cache:
         if self._observer is not None:
             self._observer[1]()
 
-    def _converted(self, record: Record) -> Entry:
-        """The present state of a key; what is stored of it is kept where that is something else."""
+    def _convert(self, record: Record) -> Entry:
+        """Return the current state of a key. Keep its stored row if it differs from what is served."""
         entry = self._entry(record)
         if self._present is not None:
             self._stored.pop(record.key, None)
@@ -302,21 +307,22 @@ class Cache:
         return entry
 
     def stored_value(self, key: str, entry: Entry) -> bytes:
-        """The bytes that are stored of an entry, which may be in an older form than what it shows."""
+        """Return the stored bytes of an entry, which may have an older form than the entry."""
         row = self._stored.get(key)
         return entry.value if row is None else row.value
 
     def _row(self, key: str, entry: Entry) -> Record:
-        """What is stored of an entry."""
+        """Return the stored row of an entry."""
         stored = self._stored.get(key)
         return stored or Record(entry.revision, key, entry.create_revision, 0, False, entry.value)
 
     def renew(
         self, indexes: Mapping[str, Terms], present: Present | None = None, former: Present | None = None
     ) -> Callable[[], None]:
-        """Goes on with the same state, shown in another form, with other indexes, and nothing that was made of the
-        entries. Watches end, with `former`, which shows any row in the form until now, only when what is given back is
-        called.
+        """Serve the same state in another form, with other indexes, and drop everything derived from the entries.
+
+        Watches end immediately. With `former`, which converts any row to the previous form, they end when the returned
+        function is called.
         """
         window = self._window
         if former is None:
@@ -329,7 +335,7 @@ class Cache:
             rows = {key: self._row(key, entry) for key, entry in self._entries.items()}
             self._present, self._stored = present, {}
             for key, row in rows.items():
-                self._entries[key] = self._converted(row)
+                self._entries[key] = self._convert(row)
         self._window = Window(self._progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
         for entry in self._entries.values():
@@ -341,8 +347,8 @@ class Cache:
 
         return end
 
-    def _tell_former(self, record: Record) -> None:
-        """Shows the next row to the watches from before, which see it in the form of their time."""
+    def _feed_former_windows(self, record: Record) -> None:
+        """Add the next row to the windows of watches that began before a renewal, in their previous form."""
         entry = self._entries.get(record.key)
         row = None if entry is None else self._row(record.key, entry)
         for window, form in self._former.items():
@@ -350,14 +356,14 @@ class Cache:
             window.add(Event(old, Entry(form(record), self._decode), record.deleted))
 
     def wake(self) -> None:
-        """Wakes the watchers: rows were applied."""
+        """Wake the watchers after rows were applied."""
         if self._window.waiters:
             self._window.wake()
         for window in self._former:
             window.wake()
 
     def close(self) -> None:
-        """Ends all watches."""
+        """End all watches."""
         for window in (self._window, *self._former):
             window.close()
         self._former.clear()

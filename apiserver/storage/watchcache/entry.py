@@ -1,8 +1,8 @@
-"""States and events as readers share them: encoded once, decoded at most once.
+"""States and events shared by all readers: encoded once, decoded at most once.
 
-A stored value is the JSON of an object that begins with its metadata and does not name its revision:
-`{"metadata":{"name":"a",...},"spec":...}`. An entry splices the revision in once and keeps what follows the opening,
-its *tail*; any reader makes an object by putting an opening before it, and a list by joining tails:
+A stored value is the JSON of an object that begins with its metadata and omits its revision:
+`{"metadata":{"name":"a",...},"spec":...}`. An entry inserts the revision once and keeps what follows the opening, its
+*tail*. A reader builds an object by prepending an opening, and a list by joining tails:
 
     b'{"kind":"Pod","apiVersion":"v1","metadata":{' + entry.tail
     b'{"metadata":{' + b',{"metadata":{'.join(entry.tail for entry in entries)
@@ -24,9 +24,9 @@ _SKIP = len(OPENING)
 
 
 class Entry:
-    """One state of one key. All readers share it: never change `obj`.
+    """One state of one key. All readers share it and must not change `obj`.
 
-    Not a dataclass: one is made for each write, and a frozen one takes five times as long to make.
+    Not a dataclass: each write makes one, and a frozen dataclass takes five times as long to make.
     """
 
     __slots__ = ("_decode", "_encodings", "_obj", "create_revision", "key", "primed", "revision", "tail")
@@ -43,41 +43,41 @@ class Entry:
         self.tail = b'"resourceVersion":"%d"%b' % (record.revision, comma) + value[_SKIP:]
         self._decode = decode
         self._obj: Any = None
-        #: The object from its writer, which says all that the bytes say; None if there is none.
+        #: The object from its writer, equal to the decoded bytes; None if there is none.
         self.primed: Any = None
         self._encodings: dict[Any, Any] | None = None
 
     @property
     def value(self) -> bytes:
-        """The bytes as they are stored, without the revision."""
+        """The stored bytes, without the revision."""
         rest = self.tail[len(b'"resourceVersion":""') + len(str(self.revision)) :]
         return OPENING + (rest[1:] if rest.startswith(b",") else rest)
 
     @property
     def obj(self) -> Any:
-        """The decoded object, with metadata.resourceVersion in it."""
+        """The decoded object, including metadata.resourceVersion."""
         if self._obj is None:
             self._obj = self._decode(OPENING + self.tail)
         return self._obj
 
     def prime(self, obj: Any) -> None:
-        """Hands over the object, where the writer has it at hand already; it must be what `obj` would decode."""
+        """Set the object if its writer has it decoded; it must equal the result of decoding."""
         if self._obj is None:
             self._obj = self.primed = obj
 
     @property
     def encodings(self) -> dict[Any, Any]:
-        """Further forms of this state, by whatever key their maker chooses; made once, shared by all."""
+        """Encodings of this state by a key of the encoder's choice; made once, shared by all readers."""
         if self._encodings is None:
             self._encodings = {}
         return self._encodings
 
     def forget(self) -> None:
-        """Drops all that can be made again."""
+        """Drop all derived forms."""
         self._obj = self._encodings = self.primed = None
 
-    def moved(self, revision: int) -> Entry:
-        """The same state bearing another revision."""
+    def with_revision(self, revision: int) -> Entry:
+        """Return the same state at another revision."""
         return Entry(Record(revision, self.key, self.create_revision, 0, False, self.value), self._decode)
 
     def __repr__(self) -> str:
@@ -85,9 +85,9 @@ class Entry:
 
 
 class Event:
-    """One row as a change: `old` is the state before (None: the key was not alive), `new` the state written.
+    """One row as a change. `old` is the state before (None: the key was not alive), `new` the written state.
 
-    For a deletion `new` is the last state bearing the deletion's revision.
+    For a deletion `new` is the last state at the deletion's revision.
     """
 
     __slots__ = ("_departed", "_encodings", "deleted", "new", "old")
@@ -109,22 +109,22 @@ class Event:
 
     @property
     def departed(self) -> Entry:
-        """The old state with this event's revision, for a watcher whose selection the object has left."""
+        """The old state at this event's revision, for a watcher whose selector no longer matches the object."""
         if self._departed is None:
             if self.old is None:
                 raise ValueError(f"{self.key} was not alive before revision {self.revision}")
-            self._departed = self.old.moved(self.revision)
+            self._departed = self.old.with_revision(self.revision)
         return self._departed
 
     @property
     def encodings(self) -> dict[Any, Any]:
-        """Encoded forms of the event, by whatever key their maker chooses; made once, shared by all watchers."""
+        """Encodings of the event by a key of the encoder's choice; made once, shared by all watchers."""
         if self._encodings is None:
             self._encodings = {}
         return self._encodings
 
     def forget(self) -> None:
-        """Drops all that can be made again. A `new` that is current is left alone: readers of the present use it."""
+        """Drop all derived forms, except those of a current `new`: readers of the current state use it."""
         self._encodings = self._departed = None
         if self.old is not None:
             self.old.forget()
@@ -136,7 +136,7 @@ class Event:
 
 
 class FleetingEvent(Event):
-    """Of an object that is hardly read again once it is not new any more: nothing that can be made again is kept."""
+    """An event of an object that is rarely read later: its derived forms are dropped as well."""
 
     __slots__ = ()
 
@@ -146,8 +146,10 @@ class FleetingEvent(Event):
 
 
 class Batch(list[T], Generic[T]):
-    """Successive events that several readers get as one and the same list. `forms`: what they made of all of it, by
-    whatever key its maker chooses; made once, shared by all. Not to be changed."""
+    """Successive events that several readers share as one list. Readers must not change it.
+
+    `forms` contains encodings of the whole batch by a key of the encoder's choice; made once, shared by all.
+    """
 
     __slots__ = ("forms",)
 

@@ -1,7 +1,7 @@
-"""Look-ups by something other than the key: a field, a label.
+"""Look up entries by a field or label instead of the key.
 
-An index is a reader of the cache's window like any watcher: it is built at its first use and reads on from its place at
-each later one, so an index that nobody asks costs nothing, and a write never waits for one.
+An index reads the cache's window like a watcher: it is built at its first use and catches up at each later one. An
+unused index costs nothing, and a write never waits for one.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ Terms = Callable[[Entry], Iterable[str]]
 
 
 class Index:
-    """Live entries by term. `terms` says under which terms an entry is found; it must depend on the entry alone."""
+    """Live entries by term. `terms` returns the terms of an entry and must depend only on the entry."""
 
-    __slots__ = ("_cursor", "_entries", "_found", "_terms", "_window")
+    __slots__ = ("_by_term", "_cursor", "_entries", "_terms", "_window")
 
     def __init__(self, terms: Terms, entries: dict[str, Entry], window: Window) -> None:
         self._terms = terms
         self._entries = entries
         self._window = window
         self._cursor: Cursor | None = None
-        self._found: dict[str, dict[str, Entry]] = {}
+        self._by_term: dict[str, dict[str, Entry]] = {}
 
     def find(self, term: str) -> ValuesView[Entry]:
-        """The live entries under a term, in no particular order."""
+        """Return the live entries under a term, in no particular order."""
         self._read_on()
-        return self._found.get(term, {}).values()
+        return self._by_term.get(term, {}).values()
 
     def _read_on(self) -> None:
         if self._cursor is None or not self._follow(self._cursor):
-            self._found.clear()
+            self._by_term.clear()
             for entry in self._entries.values():
-                self._put(entry)
+                self._add(entry)
             self._cursor = Cursor(self._window, self._window.progress.revision)
 
     def _follow(self, cursor: Cursor) -> bool:
@@ -48,21 +48,21 @@ class Index:
             while events := cursor.next_batch():
                 for event in events:
                     if event.old is not None:
-                        self._take(event.old)
+                        self._remove(event.old)
                     if not event.deleted:
-                        self._put(event.new)
+                        self._add(event.new)
         except Expired:
             return False
         return True
 
-    def _put(self, entry: Entry) -> None:
+    def _add(self, entry: Entry) -> None:
         for term in self._terms(entry):
-            self._found.setdefault(term, {})[entry.key] = entry
+            self._by_term.setdefault(term, {})[entry.key] = entry
 
-    def _take(self, entry: Entry) -> None:
+    def _remove(self, entry: Entry) -> None:
         for term in self._terms(entry):
-            under = self._found.get(term)
+            under = self._by_term.get(term)
             if under is not None:
                 under.pop(entry.key, None)
                 if not under:
-                    del self._found[term]
+                    del self._by_term[term]

@@ -1,6 +1,6 @@
-"""Keys in order: a sorted set of strings for ranges, cut into pieces so that no change costs more than one piece.
+"""A sorted set of keys for range queries, split into pieces so that a change costs at most one piece.
 
-Order is that of code points, which is the byte order of UTF-8 and so the order of both databases.
+The order is that of code points. It equals the byte order of UTF-8 and so the order of both databases.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ PIECE = 512
 
 
 def end_of(prefix: str) -> str | None:
-    """The least string above all that start with the prefix; None if there is no bound."""
+    """Return the least string above all strings with the prefix; None if there is no bound."""
     prefix = prefix.rstrip("\U0010ffff")
     if not prefix:
         return None
@@ -21,7 +21,7 @@ def end_of(prefix: str) -> str | None:
 
 
 class SortedKeys:
-    """Pieces of at most 2 * PIECE sorted keys; `_last[i]` is the greatest key of piece i. No piece is empty."""
+    """Pieces of at most 2 * PIECE sorted keys. `_last[i]` is the greatest key of piece i. No piece is empty."""
 
     __slots__ = ("_last", "_pieces")
 
@@ -34,7 +34,7 @@ class SortedKeys:
         return sum(map(len, self._pieces))
 
     def add(self, key: str) -> None:
-        """Adds a key that is not there."""
+        """Add a key that is not in the set."""
         if not self._pieces:
             self._pieces.append([key])
             self._last.append(key)
@@ -48,7 +48,7 @@ class SortedKeys:
             self._last[i : i + 1] = piece[PIECE - 1], piece[-1]
 
     def remove(self, key: str) -> None:
-        """Removes a key that is there."""
+        """Remove a key that is in the set."""
         i = bisect_left(self._last, key)
         piece = self._pieces[i]
         del piece[bisect_left(piece, key)]
@@ -58,7 +58,7 @@ class SortedKeys:
             del self._pieces[i], self._last[i]
 
     def range(self, start: str, end: str | None, limit: int | None = None) -> list[str]:
-        """Keys with start <= key < end, in order, at most `limit`."""
+        """Return the keys with start <= key < end, in order, at most `limit`."""
         found: list[str] = []
         i = bisect_left(self._last, start)
         low = bisect_left(self._pieces[i], start) if i < len(self._pieces) else 0
@@ -73,7 +73,7 @@ class SortedKeys:
         return found if limit is None else found[:limit]
 
     def rank(self, key: str | None) -> int:
-        """How many keys are below this one (None: all)."""
+        """Count the keys below this one (None: all)."""
         if key is None:
             return len(self)
         i = bisect_left(self._last, key)

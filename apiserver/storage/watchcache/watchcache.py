@@ -1,6 +1,6 @@
-"""The watch cache of a server: one `Cache` per prefix (per resource), fed with the committed rows that belong to it.
+"""The watch cache of a server: one `Cache` per prefix (per resource), fed with the committed rows of its prefix.
 
-What holds of each of them: `apiserver.storage.watchcache.cache`.
+`apiserver.storage.watchcache.cache` lists the invariants of each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _ROUTES = 10_000
 
 
 class WatchCache:
-    """All caches of a server, fed by one log: `add` what is known, `start`; then kinds may come and go."""
+    """All caches of a server, fed by one log.
+
+    `add` the known kinds, then `start`. Kinds can be added and removed later.
+    """
 
     def __init__(self, log: RevisionLog, decode: Decode) -> None:
         self._log = log
@@ -33,23 +36,24 @@ class WatchCache:
 
     @property
     def revision(self) -> int:
-        """The revision that the whole feed has reached: what a bookmark of any resource may say."""
+        """The revision of the whole feed, which a bookmark of any resource may carry."""
         return self._progress.revision
 
     def retire(self, revision: int) -> None:
-        """Lets go of past events up to a revision, but for some of each kind."""
+        """Drop past events up to a revision, except the newest few of each kind."""
         self._progress.retire(revision)
 
     def __getitem__(self, prefix: str) -> Cache:
         return self._caches[prefix]
 
     async def wait_for(self, revision: int, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Returns once the caches have reached a revision; raises FutureRevision after `timeout` seconds."""
+        """Return once the caches have reached a revision; raise FutureRevision after `timeout` seconds."""
         await self._progress.wait_for(revision, timeout)
 
     def add(self, prefix: str, indexes: Mapping[str, Terms] | None = None, present: Present | None = None) -> Cache:
-        """A cache for a prefix, which must end with "/". After `start` it is empty until `load` was awaited. `present`:
-        see `Cache`.
+        """Add a cache for a prefix, which must end with "/". `present`: see `Cache`.
+
+        After `start` the cache is empty until `load` completes.
         """
         if not prefix.endswith("/"):
             raise ValueError(f"a prefix ends with a slash, unlike {prefix!r}")
@@ -59,20 +63,20 @@ class WatchCache:
         return cache
 
     def remove(self, prefix: str) -> None:
-        """Removes a prefix's cache and ends its watches; the log is unchanged."""
+        """Remove a prefix's cache and end its watches; the log is unchanged."""
         cache = self._caches.pop(prefix)
         self._loading.pop(cache, None)
         self._routes.clear()
         cache.close()
 
     async def start(self) -> None:
-        """Subscribes to the log and loads every cache that was added."""
+        """Subscribe to the log and load every added cache."""
         self._unsubscribe = self._log.subscribe(self._feed, self._replace)
         self._progress.advance(self._log.revision)
         await self.load(*self._caches.values())
 
     async def load(self, *caches: Cache) -> None:
-        """Fills caches that were added: the state at the revision reached, then the rows that came meanwhile."""
+        """Fill added caches with the state at the current revision, then with the rows that came meanwhile."""
         while True:
             revision = self.revision
             rows: dict[Cache, list[Record]] = {cache: [] for cache in caches}
@@ -82,7 +86,7 @@ class WatchCache:
                     if cache in rows:
                         rows[cache].append(record)
                 break
-            except Compacted:  # by another server, while the pages were read
+            except Compacted:  # another server compacted while the pages were read
                 await self._progress.wait_for(await self._log.current_revision(), LOAD_SECONDS)
         for cache, records in rows.items():
             meanwhile = self._loading.pop(cache, None)
@@ -105,7 +109,7 @@ class WatchCache:
             start = page.records[-1].key + "\0"
 
     def close(self) -> None:
-        """Ends the subscription and all watches."""
+        """End the subscription and all watches."""
         if self._unsubscribe is not None:
             self._unsubscribe()
         for cache in self._caches.values():
@@ -123,7 +127,7 @@ class WatchCache:
                 continue
             try:
                 cache.apply(record)
-            except ValueError as error:  # not an object: nobody can be shown it, but what follows it must arrive
+            except ValueError as error:  # not an object: it cannot be served, but later rows must arrive
                 context = {"message": "a row of the revision log is unreadable", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
             touched[cache] = None
@@ -132,7 +136,7 @@ class WatchCache:
             cache.wake()
 
     def _replace(self, snapshot: Snapshot) -> None:
-        """Replaces the contents of all caches, where rows were compacted before this server could read them."""
+        """Replace the contents of all caches, after rows were compacted before this server could read them."""
         self._progress.advance(snapshot.revision)
         self._loading.clear()
         rows: dict[Cache, list[Record]] = {cache: [] for cache in self._caches.values()}
@@ -145,7 +149,7 @@ class WatchCache:
             cache.wake()
 
     def _route(self, key: str) -> Cache | None:
-        """The cache with the longest prefix of the key; remembered by the key's directory."""
+        """Return the cache with the longest prefix of the key, memoized by the key's directory."""
         directory = key[: key.rfind("/") + 1]
         try:
             return self._routes[directory]

@@ -1,8 +1,8 @@
 """The recent events of one cache, and the cursors that read them.
 
-Events lie in one list for all watchers. A cursor is a place in it: it costs nothing while nobody reads, and a reader
-that falls so far behind that its place is dropped gets Expired. Places are counted from the cache's beginning and never
-move, whatever is dropped at the old end or added there from the log.
+All watchers share one list of events. A cursor is a place in it: it costs nothing while it is not read. If its place
+is dropped, the next read raises Expired. Places are counted from the cache's beginning and never change, whatever is
+dropped at the old end or added there from the log.
 
 Invariants: every event of the cache with revision > floor is in the window, in order; places before the first are gone.
 """
@@ -21,15 +21,15 @@ from apiserver.storage.watchcache.entry import Batch, Event
 
 MAX_EVENTS = 10_000
 MAX_BYTES = 32 << 20
-#: So many stay however old they are, as upstream: who comes back to a kind that seldom changes need not list.
+#: Events kept whatever their age, as upstream: a watcher of a kind that seldom changes can resume without a list.
 MIN_EVENTS = 100
-#: Bytes that the windows of all caches may hold together. A watch from before them reads the log.
+#: Bytes of the windows of all caches together. A watch from before them reads the log.
 MAX_TOTAL = 48 << 20
-#: Decoded objects and further encodings are kept for the newest events of all caches, so many and of so many bytes as
-#: stored; then they are made again if somebody asks. An object takes five to ten times as much.
+#: Decoded objects and encodings are kept for the newest events of all caches, up to this count and these stored bytes.
+#: Older ones are rebuilt on demand. A decoded object takes five to ten times its stored bytes.
 WARM_EVENTS = 2048
 WARM_BYTES = 4 << 20
-#: What an event takes beside its state: itself, its key, its place.
+#: Bytes of an event in addition to its state: the event, its key, its place.
 _EVENT_BYTES = 400
 
 _revision = attrgetter("revision")
@@ -40,7 +40,7 @@ def _size(event: Event) -> int:
 
 
 class Progress:
-    """What all windows share: the revision that the feed of all keys has reached, and the room for events."""
+    """State shared by all windows: the revision of the whole feed and the memory for events."""
 
     __slots__ = ("_waiters", "_warm", "_warm_bytes", "_windows", "held", "max_total", "revision")
 
@@ -55,18 +55,18 @@ class Progress:
         self._warm_bytes = 0
 
     def join(self, window: Window) -> None:
-        """A window takes part in the room."""
+        """Add a window to the shared memory limit."""
         self._windows.append(window)
 
     def leave(self, window: Window) -> None:
-        """A window that has ended takes no more room. It may leave again."""
+        """Remove a window from the shared memory limit; no effect if it is removed already."""
         if window in self._windows:
             self._windows.remove(window)
             self.held -= window.held
             window.held = 0
 
     def warm(self, event: Event, size: int) -> None:
-        """The newest event of all, and its bytes. Old ones let go of what can be made again."""
+        """Add the newest event of all windows. Drop derived forms of events beyond the limits."""
         self._warm.append((event, size))
         self._warm_bytes += size
         while len(self._warm) > WARM_EVENTS or self._warm_bytes > WARM_BYTES:
@@ -75,19 +75,19 @@ class Progress:
             old.forget()
 
     def make_room(self, spared: Window | None = None) -> None:
-        """While there are too many bytes the window that has most gives up an eighth of its own."""
+        """Shrink the largest window by an eighth until the total is below the limit."""
         while self.held > self.max_total:
             largest = max((window for window in self._windows if window is not spared), key=_held, default=None)
             if largest is None or not largest.shrink():
                 return
 
     def retire(self, revision: int) -> None:
-        """Events up to a revision, which the log has no more, go from all windows."""
+        """Drop events up to a revision, which the log has compacted, from all windows."""
         for window in self._windows:
             window.retire(revision)
 
     def advance(self, revision: int) -> None:
-        """The feed has reached a revision: whoever waited for it goes on."""
+        """Set the feed's revision and wake waiters for it."""
         self.revision = revision
         if self._waiters:
             for wanted, waiter in self._waiters:
@@ -96,7 +96,7 @@ class Progress:
             self._waiters = [each for each in self._waiters if not each[1].done()]
 
     async def wait_for(self, revision: int, timeout: float | None) -> None:  # noqa: ASYNC109
-        """Returns once the feed has reached a revision; raises FutureRevision after `timeout` seconds."""
+        """Return once the feed has reached a revision; raise FutureRevision after `timeout` seconds."""
         if revision <= self.revision:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -110,7 +110,7 @@ class Progress:
 
 
 class Window:
-    """Events of one cache, bounded by count and by bytes of their states."""
+    """Events of one cache, limited by count and by bytes of their states."""
 
     __slots__ = (
         "_latest",
@@ -127,7 +127,7 @@ class Window:
 
     def __init__(self, progress: Progress, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self.events: list[Event] = []
-        self.end = 0  # the place after the newest event: every write asks for it, several times
+        self.end = 0  # the place after the newest event; every write reads it several times
         self.floor = progress.revision
         self.progress = progress
         self.closed = False
@@ -135,7 +135,7 @@ class Window:
         #: Bytes of its events.
         self.held = 0
         progress.join(self)
-        #: What was read last, and from which place: most cursors stand where another stood just before.
+        #: The last batch read and its places: most cursors read the same batch as the one before.
         self._latest: tuple[int, int, Batch[Event]] | None = None
         self._max_events = max_events
         self._max_bytes = max_bytes
@@ -146,28 +146,28 @@ class Window:
         return self.end - len(self.events)
 
     def add(self, event: Event) -> None:
-        """Takes the newest event; where there are too many the oldest go. One that has ended takes none."""
+        """Add the newest event and drop the oldest beyond the limits. A closed window ignores it."""
         if self.closed:
             return
         self.events.append(event)
         self.end += 1
-        size = len(event.new.tail) + _EVENT_BYTES  # as _size, which every write would call
+        size = len(event.new.tail) + _EVENT_BYTES  # _size, inlined for the write path
         self.held += size
         progress = self.progress
         progress.held += size
         progress.warm(event, size)
-        # An eighth more than is needed goes, so that most additions drop nothing.
+        # Drop an eighth more than needed, so that most additions drop nothing.
         if len(self.events) > self._max_events or self.held > self._max_bytes:
             self._drop(self._max_events * 7 // 8, self._max_bytes * 7 // 8)
         if progress.held > progress.max_total:
             progress.make_room()
 
     def shrink(self) -> bool:
-        """Drops the oldest eighth of its bytes; False where there is none but the newest event."""
+        """Drop the oldest eighth of the bytes; return False if only the newest event is left."""
         return self._drop(self._max_events, self.held * 7 // 8)
 
     def _drop(self, most: int, size: int) -> bool:
-        """Drops the oldest events but for so many, of so many bytes; whether there were any."""
+        """Drop the oldest events beyond `most` events or `size` bytes; return whether any were dropped."""
         left, count = self.held, 0
         while count < len(self.events) - 1 and (len(self.events) - count > most or left > size):
             left -= _size(self.events[count])
@@ -175,7 +175,7 @@ class Window:
         return self._drop_first(count)
 
     def retire(self, revision: int) -> bool:
-        """Drops the events up to a revision but for the newest of them all; whether there were any."""
+        """Drop the events up to a revision, except the newest MIN_EVENTS; return whether any were dropped."""
         return self._drop_first(min(bisect_right(self.events, revision, key=_revision), len(self.events) - MIN_EVENTS))
 
     def _drop_first(self, count: int) -> bool:
@@ -190,11 +190,11 @@ class Window:
         return True
 
     def room(self) -> int:
-        """How many older events could be put in without dropping one."""
+        """Return how many older events fit without dropping one."""
         return self._max_events - len(self.events)
 
     def extend_back(self, events: Sequence[Event], floor: int) -> bool:
-        """Puts older events before the first, down to a lower floor; False if they have no room."""
+        """Insert older events at the front, down to a lower floor; return False if they do not fit."""
         size = sum(map(_size, events))
         if len(events) > self.room() or self.held + size > self._max_bytes:
             return False
@@ -207,8 +207,9 @@ class Window:
         return True
 
     def clear(self, floor: int) -> None:
-        """Removes all events; those up to `floor` are lost. Every cursor expires, even one at the end, and
-        whatever is put back.
+        """Remove all events; those up to `floor` are lost.
+
+        Every cursor expires, even one at the end and whatever is read back into the window later.
         """
         self.end += self._max_events + 1
         self.events.clear()
@@ -218,7 +219,7 @@ class Window:
         self.floor = floor
 
     def place_after(self, revision: int) -> int:
-        """The place of the first event after a revision."""
+        """Return the place of the first event after a revision."""
         if revision < self.floor:
             raise Expired(revision, self.floor)
         if not self.events or revision >= self.events[-1].revision:
@@ -226,11 +227,11 @@ class Window:
         return self.first + bisect_right(self.events, revision, key=_revision)
 
     def since(self, revision: int) -> list[Event]:
-        """The events after a revision."""
+        """Return the events after a revision."""
         return self.events[self.place_after(revision) - self.first :]
 
     def read(self, place: int, limit: int) -> Batch[Event]:
-        """The events from a place on. Readers that ask for the same events get the same batch."""
+        """Return the events from a place on. Readers of the same events get the same batch."""
         end = min(self.end, place + limit)
         latest = self._latest
         if latest is not None and latest[0] == place and latest[1] == end:
@@ -240,14 +241,14 @@ class Window:
         return made
 
     def wake(self, alive: bool = True) -> None:
-        """Wakes every waiting cursor."""
+        """Wake every waiting cursor."""
         waiters, self.waiters = self.waiters, set()
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(alive)
 
     def close(self) -> None:
-        """Ends the window: no events follow."""
+        """End the window: no events follow."""
         self.closed = True
         self.progress.leave(self)
         self.wake(False)
@@ -258,9 +259,9 @@ def _held(window: Window) -> int:
 
 
 class Cursor:
-    """A watcher's place. It holds no events and needs no closing.
+    """A watcher's place. It contains no events and needs no closing.
 
-    `since` may lie in the future: events up to it are then passed over when they come.
+    `since` may be in the future: events up to it are skipped when they come.
     """
 
     __slots__ = ("_interrupted", "_place", "_read", "_waiter", "_window")
@@ -279,16 +280,16 @@ class Cursor:
 
     @property
     def closed(self) -> bool:
-        """The cache was removed; nothing will follow what is pending."""
+        """Whether the cache was removed. Nothing will follow the pending events."""
         return self._window.closed
 
     @property
     def revision(self) -> int:
-        """Every event up to this revision has been read: what a bookmark may say."""
+        """The revision up to which every event has been read, which a bookmark may carry."""
         return self._read if self.pending else max(self._read, self._window.progress.revision)
 
     def next_batch(self, limit: int = 1000) -> Batch[Event]:
-        """The next events, maybe none. Raises Expired if some that it should have read are gone."""
+        """Return the next events, maybe none. Raise Expired if the next ones were dropped."""
         window = self._window
         if self._place < window.first:
             raise Expired(self._read, window.floor)
@@ -302,8 +303,10 @@ class Cursor:
         return events
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
-        """Waits until something is pending; False when it is interrupted, after `timeout` seconds, or when the cache
-        was removed. Who waits often sets one timer that interrupts, rather than one for each wait.
+        """Wait until an event is pending.
+
+        Return False when interrupted, after `timeout` seconds, or when the cache was removed. A caller that waits often
+        sets one timer that interrupts instead of one per wait.
         """
         window = self._window
         if self.pending:
@@ -315,7 +318,7 @@ class Cursor:
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiter = waiter
         window.waiters.add(waiter)
-        timer = None if timeout is None else loop.call_later(timeout, _give_up, waiter)
+        timer = None if timeout is None else loop.call_later(timeout, _time_out, waiter)
         try:
             return await waiter
         finally:
@@ -326,7 +329,7 @@ class Cursor:
 
     @purpose(Timer.UPKEEP)
     def interrupt(self) -> None:
-        """Ends the wait that is under way, or else the next one."""
+        """End the current wait, or else the next one."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             self._interrupted = True
@@ -335,6 +338,6 @@ class Cursor:
 
 
 @purpose(Timer.UPKEEP)
-def _give_up(waiter: asyncio.Future[bool]) -> None:
+def _time_out(waiter: asyncio.Future[bool]) -> None:
     if not waiter.done():
         waiter.set_result(False)
