@@ -1,12 +1,12 @@
-"""CEL, as device selectors use it: compile once, evaluate for many devices.
+"""Compile CEL device selectors once and evaluate them for many devices.
 
     environment = device_environment((1, 36), {"DRAConsumableCapacity": True}, stored=True)
     program = compile('device.driver == "gpu.example.com"', environment)
     if isinstance(program, CompileError): ...
     program.evaluate(Device("gpu.example.com"))
 
-Nothing outside of this package knows how expressions are parsed or run. Importing it is cheap; the engine is loaded
-when the first expression is compiled. Errors have the texts of a real API server.
+Only this package knows how expressions are parsed and evaluated. Its import is cheap; the engine is loaded when the
+first expression is compiled. Errors have the texts of a real API server.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from apiserver.cel.errors import LIMIT_EXCEEDED, CompileError, EvaluationError
 if TYPE_CHECKING:
     from apiserver.cel.engine import Compiled
 
-#: The cost of one evaluation at which it is aborted, and the estimated cost above which a selector is refused.
+#: The cost at which an evaluation is aborted, and the estimated cost above which a selector is refused.
 COST_LIMIT: Final = 1_000_000
-#: Bytes of a selector.
+#: Maximum bytes of a selector.
 MAX_EXPRESSION_LENGTH: Final = 10_240
 TOO_EXPENSIVE: Final = "too complex, exceeds cost limit"
 
@@ -42,13 +42,13 @@ __all__ = [
 ]
 
 _CACHE_SIZE: Final = 1024
-#: Characters of all expressions that are kept; a program takes some hundred bytes for each.
+#: Characters of all cached expressions; a program takes about 100 bytes per character.
 _CACHE_CHARACTERS: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What selectors may use: the oldest release that must understand them, the gates, old objects or new ones."""
+    """Features available to selectors: release that must understand them, feature gates, stored or new objects."""
 
     compatible: tuple[int, int]
     consumable_capacity: bool
@@ -57,10 +57,10 @@ class Environment:
 
 
 def device_environment(release: tuple[int, int], features: Mapping[str, bool] | object, stored: bool) -> Environment:
-    """The environment of selectors on a server that behaves like `release`.
+    """Return the environment of selectors on a server of `release`.
 
-    `features` tells which gates are on: a mapping, or an object with `enabled(name)`. `stored` is for expressions of
-    objects that exist already, and for evaluation: everything known is available there, whatever the gates say.
+    `features` provides the feature gates: a mapping, or an object with `enabled(name)`. `stored` is for expressions of
+    stored objects and for evaluation: everything known is available there, whatever the gates.
     """
     return Environment(
         (release[0], release[1] - 1),
@@ -79,7 +79,7 @@ def _enabled(features: Mapping[str, bool] | object, name: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Device:
-    """A device as ResourceSlices describe it. Attributes and capacity must not change once it was evaluated."""
+    """A device as described by ResourceSlices. Attributes and capacity must not change after its first evaluation."""
 
     driver: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Device:
 
     @staticmethod
     def from_slice(driver: str, device: Mapping[str, Any]) -> Device:
-        """The view of an entry of `spec.devices`."""
+        """Build a device from an entry of `spec.devices`."""
         return Device(
             driver,
             device.get("attributes") or {},
@@ -98,7 +98,7 @@ class Device:
         )
 
     def bound(self, list_attributes: bool) -> Any:
-        """The value of the variable `device`; EvaluationError if an attribute cannot be shown to expressions."""
+        """Return the value of the variable `device`; raise EvaluationError for an unsupported attribute."""
         known = self._bound.get(list_attributes)
         if known is None:
             from apiserver.cel.environments.devices import bind
@@ -122,11 +122,11 @@ class Program:
         self._list_attributes = list_attributes
 
     def evaluate(self, device: Device) -> bool:
-        """Whether the device matches; EvaluationError if that cannot be told."""
+        """Return whether the device matches; raise EvaluationError if the evaluation fails."""
         return self.evaluate_with_cost(device)[0]
 
     def evaluate_with_cost(self, device: Device, limit: int = COST_LIMIT) -> tuple[bool, int]:
-        """Whether the device matches, and the cost of finding out."""
+        """Return whether the device matches, and the cost of the evaluation."""
         value, cost = self._compiled.evaluate([device.bound(self._list_attributes)], limit)
         if value is True or value is False:
             return value, cost
@@ -134,7 +134,7 @@ class Program:
 
 
 def compile(expression: str, environment: Environment) -> Program | CompileError:  # noqa: A001 - what it does
-    """Compile a selector. The most recent results are kept."""
+    """Compile a selector. The most recent results are cached."""
     return _compile(expression, environment)
 
 

@@ -1,6 +1,6 @@
-"""Compiles expressions: parse, check, validate, estimate, plan. Everything heavy is imported from here.
+"""Compile expressions: parse, check, validate, estimate, plan.
 
-`apiserver.cel` imports this module when the first expression is compiled.
+`apiserver.cel` imports this module, and with it the whole engine, when the first expression is compiled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from apiserver.cel.language.ast import Call, ListNode, Literal, MapNode, Node, c
 from apiserver.cel.language.declarations import Function, merge
 from apiserver.cel.language.messages import Messages, well_known
 from apiserver.cel.language.source import NOWHERE, TOO_DEEP, Issues, Reported
-from apiserver.cel.language.stack import continued, has_room
+from apiserver.cel.language.stack import has_room, run_on_new_stack
 from apiserver.cel.language.time_limit import SLICE, Interrupted, Meter, present
 from apiserver.cel.language.types import Type, opaque, optional_of, param, unwrap_optional
 from apiserver.cel.language.values import Broken, CelError, CostExceeded, type_name
@@ -47,7 +47,7 @@ Release = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """Everything that an expression may use: the libraries of a release, variables with their types and bounds."""
+    """Everything available to an expression: the libraries of a release, variables with their types and bounds."""
 
     scope: Scope
     macros: m.Macros
@@ -76,7 +76,7 @@ _NOT_BOOL: Final = {
 
 
 class NotCompiled(Exception):
-    """No program; `internal` if the server, not the author, is to blame in the eyes of the API."""
+    """An expression that does not compile; `internal` if the API reports it as an internal error."""
 
     def __init__(self, text: str, *, internal: bool = False) -> None:
         super().__init__(text)
@@ -85,7 +85,7 @@ class NotCompiled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A program and what is known of it without running it."""
+    """A program and its static properties."""
 
     run: Code
     width: int
@@ -93,11 +93,12 @@ class Compiled:
     max_cost: int
 
     def evaluate(self, variables: list[Any], limit: int, meter: Meter | None = None) -> tuple[Any, int]:
-        """The value and its cost; EvaluationError if there is none. A meter may end it in its own way; it needs the
-        limit that the expression was compiled with.
+        """Return the value and its cost; raise EvaluationError if there is none.
+
+        A meter may end the evaluation with its own exception. `limit` must then be the limit of the compilation.
         """
         frame: Frame = [0, *variables]
-        # Behind the slots: what earlier slices cost, and the meter.
+        # After the slots: the cost of earlier slices, and the meter.
         frame.extend([None] * (self.width + 2 - len(frame)))
         try:
             if meter is None:
@@ -117,7 +118,7 @@ class Compiled:
         except RecursionError:
             if has_room():
                 raise
-            return continued(self.evaluate, variables, limit, meter)
+            return run_on_new_stack(self.evaluate, variables, limit, meter)
         else:
             cost = frame[0] if meter is None else _spent(frame, limit)
             if cost <= limit:
@@ -125,7 +126,7 @@ class Compiled:
         raise EvaluationError(LIMIT_EXCEEDED, limit + 1)
 
     def _metered(self, frame: Frame, meter: Meter) -> Any:
-        """Single steps that take long find the meter, too."""
+        """Run with the meter visible to long single steps."""
         before, present.meter = present.meter, meter
         try:
             return self.run(frame)
@@ -134,14 +135,14 @@ class Compiled:
 
     @staticmethod
     def not_bool(value: object, cost: int) -> EvaluationError:
-        """The error of a result that should have been true or false."""
+        """Build the error for a result that is not a bool."""
         name = type_name(value)
         reason = _NOT_BOOL.get(name, f"type conversion error from {name} to 'bool'")
         return EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}", cost)
 
 
 def _spent(frame: Frame, limit: int) -> int:
-    """What an evaluation has cost so far."""
+    """Return the cost of an evaluation so far."""
     cost: int = frame[0] if frame[-1] is None else frame[-2] + frame[0] - (limit - SLICE)
     return cost
 
@@ -156,8 +157,9 @@ def build_language(
     *,
     bindings: bool = False,
 ) -> Language:
-    """The language of a release (of its libraries) with some variables, further functions, and types whose values can
-    be made. `bindings`: with cel.bind, which expressions about devices have, and those of policies and schemas do not.
+    """Build the language of a release: its libraries, variables, further functions and constructible messages.
+
+    `bindings` adds cel.bind. Expressions about devices have it; those of policies and schemas do not.
     """
     libraries = [
         operators.library(), conversions.library(), standard.library(), urls.library(), kubernetes.regex(),
@@ -196,10 +198,10 @@ def build_language(
 def compile_expression(
     source: str, language: Language, accepted: Container[str], wanted: str, limit: int, instead: str = ", not"
 ) -> Compiled:
-    """A program, or NotCompiled with the text that users get. `accepted` are kinds of result types."""
+    """Compile an expression, or raise NotCompiled with the text for users. `accepted` are kinds of result types."""
     arguments = (source, language, accepted, wanted, limit, instead)
     try:
-        return _compile(*arguments) if has_room() else continued(_compile, *arguments)
+        return _compile(*arguments) if has_room() else run_on_new_stack(_compile, *arguments)
     except RecursionError:
         issues = Issues(source)
         issues.report(NOWHERE, TOO_DEEP)
@@ -229,14 +231,12 @@ def _compile(
 
 
 def parsed(source: str, language: Language) -> Node:
-    """The tree of an expression that compiles."""
+    """Return the tree of an expression that compiles."""
     return _parse(source, language, Issues(source))
 
 
 def syntax_tree(source: str, issues: Issues) -> Node:
-    """The tree of a text as it is written: no macro is expanded, nothing is checked. It counts while `issues` has
-    none.
-    """
+    """Return the tree of a text without macro expansion and checks. It is valid only if `issues` stays empty."""
     return _tree(source, m.Macros(), issues, optional_syntax=False)
 
 
@@ -250,7 +250,7 @@ def _tree(source: str, macros: m.Macros, issues: Issues, *, optional_syntax: boo
     try:
         node = Parser(tokens, issues, macros, optional_syntax=optional_syntax).parse()
     except NotCel:
-        # Only the tokens' own problems stay; the rest is found again, in the words of the grammar.
+        # Keep only the problems of tokens; `diagnose` reports the others again, in the words of the grammar.
         if not broken:
             issues.found.clear()
         else:
@@ -264,7 +264,7 @@ def _tree(source: str, macros: m.Macros, issues: Issues, *, optional_syntax: boo
 
 
 def _validate(root: Node, issues: Issues) -> None:
-    """Literals that can be seen to be wrong: durations, times, patterns, mixed lists, format strings."""
+    """Report literals that are invalid: durations, times, patterns, mixed lists, format strings."""
     pending: list[tuple[Node, bool]] = [(root, False)]
     while pending:
         node, in_format = pending.pop()

@@ -1,4 +1,4 @@
-"""What callers of this package catch."""
+"""Errors for callers of this package."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
 @dataclass(frozen=True, slots=True)
 class CompileError:
-    """Why there is no program. `internal`: the API reports it as an internal error, not as an invalid value."""
+    """The reason why an expression does not compile.
+
+    `internal`: the API reports it as an internal error, not as an invalid value.
+    """
 
     text: str
     internal: bool = False
 
 
 class EvaluationError(Exception):
-    """Why an evaluation has no result; `cost` is what it took until then."""
+    """An evaluation without a result. `cost` is the cost until the failure."""
 
     def __init__(self, text: str, cost: int = 0) -> None:
         super().__init__(text)

@@ -1,1 +1,1 @@
-"""The type checker, and structural schemas as declarations."""
+"""Check types, and declare structural schemas as CEL types."""

@@ -1,7 +1,7 @@
-"""Type checker: gives every node its type and every call its candidate overloads, or reports why it cannot.
+"""Check types: give every node its type and every call its candidate overloads, or report the errors.
 
-Checking goes on after an error with the error type, which fits everywhere, so that one run reports everything.
-Names and functions come from a `Scope`; the result is written into the nodes.
+After an error the check continues with the error type, which matches everything, so that one run reports all errors.
+Names and functions come from a `Scope`. The result is written into the nodes.
 
 Source of facts: the CEL language definition (gradual typing, overload resolution) and recorded checker messages.
 """
@@ -31,7 +31,7 @@ from apiserver.cel.language.ast import (
 from apiserver.cel.language.declarations import Function, Overload
 from apiserver.cel.language.messages import Messages, well_known
 from apiserver.cel.language.source import MAX_ISSUES, Issues
-from apiserver.cel.language.stack import OFTEN, continued, has_room
+from apiserver.cel.language.stack import OFTEN, has_room, run_on_new_stack
 from apiserver.cel.language.types import Substitutions, Type
 from apiserver.cel.language.values import CelType, Uint
 from apiserver.cel.syntax.lexer import RESERVED
@@ -43,9 +43,7 @@ _LITERAL_TYPES: Final[dict[type, Type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression may name: variables, type names, functions, the fields of struct types, and types whose values
-    it may make.
-    """
+    """Names available to an expression: variables, types, functions, struct fields and constructible messages."""
 
     variables: Mapping[str, Type]
     type_names: Mapping[str, Type]
@@ -64,17 +62,17 @@ class Checker:
         self._subs = Substitutions()
         self._locals: list[dict[str, Type]] = []
         self._fresh = self._level = 0
-        # What was reported of the targets of calls, as a range of the issues.
+        # Issues reported for the targets of calls, as a range of the list.
         self._spans: dict[Node, tuple[int, int]] = {}
 
     def check(self, root: Node) -> None:
-        """Check the tree; afterwards no type in it has open parameters."""
+        """Check the tree. Afterwards no type in it has open parameters."""
         self._check(root)
         if not self._issues:
             self._resolve_types(root)
 
     def _resolve_types(self, root: Node) -> None:
-        """Replaces type parameters in the tree with what they stand for; those still open become dyn."""
+        """Replace type parameters in the tree by their types; open ones become dyn."""
         pending: list[Node] = [root]
         while pending:
             node = pending.pop()
@@ -92,7 +90,7 @@ class Checker:
         if level & OFTEN or has_room():
             self._visit(node)
         else:
-            continued(self._visit, node)
+            run_on_new_stack(self._visit, node)
         self._level = level - 1
 
     def _visit(self, node: Node) -> None:
@@ -117,20 +115,20 @@ class Checker:
                 self._copy(node)
 
     def _copy(self, node: Copy) -> None:
-        """What is wrong with the original is wrong in both places."""
+        """Copy the type of the original, and its issues: they are reported at both places."""
         node.type = node.original.type
         first, last = self._spans.get(node.original, (0, 0))
         if len(self._issues.found) <= MAX_ISSUES:
             self._issues.found.extend(self._issues.found[first:last])
 
     def _target(self, node: Node) -> None:
-        """Check the target of a call and remember what was reported, in case it is copied."""
+        """Check the target of a call and record its issues, in case it is copied."""
         first = len(self._issues.found)
         self._check(node)
         self._spans[node] = (first, len(self._issues.found))
 
     def _lookup(self, name: str) -> tuple[Type, Any] | None:
-        """The type of a name, and its value if it is the name of a type."""
+        """Return the type of a name, and its value if it is the name of a type."""
         if name.startswith("."):
             name = name[1:]
         else:
@@ -166,13 +164,15 @@ class Checker:
                 node.variable = "" if node.constant is not None else name.removeprefix(".")
                 return
         self._check(node.operand)
-        node.name = self._spelled(node.operand, node.name)
+        node.name = self._declared_name(node.operand, node.name)
         result = self._field(node, node.operand, node.name, optional=False)
         node.type = t.BOOL if node.test else self._subs.resolve(result)
 
-    def _spelled(self, operand: Node, name: str) -> str:
-        """A field's name as its type has it: one that is a reserved word, such as `namespace`, may be written as it is,
-        although types hold it as `__namespace__`.
+    def _declared_name(self, operand: Node, name: str) -> str:
+        """Return a field's name as its type declares it.
+
+        A field named by a reserved word, such as `namespace`, may be written unescaped although types declare
+        `__namespace__`.
         """
         target, _ = t.unwrap_optional(self._subs.resolve(operand.type))
         fields = self._scope.structs.get(target.name, {}) if target.kind == "struct" else {}
@@ -209,7 +209,7 @@ class Checker:
             assert isinstance(name, Literal)
             name.type = t.STRING
             self._check(node.args[0])
-            name.value = self._spelled(node.args[0], name.value)
+            name.value = self._declared_name(node.args[0], name.value)
             node.type = self._subs.resolve(self._field(node, node.args[0], name.value, optional=True))
             node.overloads = ("select_optional_field",)
             return
@@ -234,7 +234,7 @@ class Checker:
         self._resolve(node, found)
 
     def _resolve(self, node: Call, declared: Function) -> None:
-        """Choose the overloads that fit; the result type is theirs, or dyn where they differ."""
+        """Choose the matching overloads. The result type is theirs, or dyn if they differ."""
         nodes = node.args if node.target is None else [node.target, *node.args]
         if declared.name == "_&&_" or declared.name == "_||_":
             self._logical(node, declared)
@@ -273,7 +273,7 @@ class Checker:
         node.overloads = (declared.overloads[0].id,)
 
     def _instantiate(self, candidate: Overload) -> tuple[list[Type], Type]:
-        """The signature with fresh parameters."""
+        """Return the signature with fresh parameters."""
         if not candidate.generic:
             return list(candidate.args), candidate.result
         fresh = Substitutions()
@@ -288,9 +288,10 @@ class Checker:
     def _mismatch(self, node: Node, want: Type, got: Type) -> None:
         self._report(node, f"expected type '{want.format()}' but found '{got.format()}'")
 
-    def _joined(self, node: Node, previous: Type | None, current: Type) -> Type:
-        """The common type of the elements so far and one more. Literals of several types are refused later, where they
-        are not what a text is formatted of.
+    def _join_types(self, node: Node, previous: Type | None, current: Type) -> Type:
+        """Return the common type of the previous elements and one more.
+
+        Literals of several types are refused later, except as arguments of `format`.
         """
         if previous is None:
             return current
@@ -298,8 +299,8 @@ class Checker:
             return t.most_general(previous, current)
         return t.DYN
 
-    def _unwrapped(self, node: Node) -> Type:
-        """The value type of an element written with `?`."""
+    def _unwrap_element(self, node: Node) -> Type:
+        """Return the value type of an element written with `?`."""
         value, is_optional = t.unwrap_optional(node.type)
         if not is_optional and not t.is_dynamic(value):
             self._mismatch(node, t.optional_of(value), value)
@@ -309,7 +310,9 @@ class Checker:
         element: Type | None = None
         for index, item in enumerate(node.elements):
             self._check(item)
-            element = self._joined(item, element, self._unwrapped(item) if index in node.optional else item.type)
+            element = self._join_types(
+                item, element, self._unwrap_element(item) if index in node.optional else item.type
+            )
         node.type = t.list_of(element or self._fresh_param())
 
     def _map(self, node: MapNode) -> None:
@@ -317,10 +320,10 @@ class Checker:
         value_type: Type | None = None
         for entry in node.entries:
             self._check(entry.key)
-            key_type = self._joined(entry.key, key_type, entry.key.type)
+            key_type = self._join_types(entry.key, key_type, entry.key.type)
             self._check(entry.value)
-            value = self._unwrapped(entry.value) if entry.optional else entry.value.type
-            value_type = self._joined(entry.value, value_type, value)
+            value = self._unwrap_element(entry.value) if entry.optional else entry.value.type
+            value_type = self._join_types(entry.value, value_type, value)
         node.type = t.map_of(key_type or self._fresh_param(), value_type or self._fresh_param())
 
     def _struct(self, node: StructNode) -> None:
@@ -340,7 +343,7 @@ class Checker:
             self._initializer(node, entry)
 
     def _initializer(self, node: StructNode, entry: Entry) -> None:
-        """A field that a message is given."""
+        """Check a field of a message literal."""
         self._check(entry.value)
         wanted = t.ERROR
         if node.message is not None:
@@ -349,7 +352,7 @@ class Checker:
                 self._issues.report(entry.pos, f"undefined field '{entry.key}'")
             else:
                 wanted = known
-        given = self._unwrapped(entry.value) if entry.optional else entry.value.type
+        given = self._unwrap_element(entry.value) if entry.optional else entry.value.type
         if not self._subs.assignable(wanted, given):
             self._issues.report(
                 entry.pos,

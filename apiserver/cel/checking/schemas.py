@@ -1,7 +1,7 @@
-"""Types of values as rules see them: a structural schema as declarations of CEL, with bounds for costs.
+"""Declare structural schemas as CEL types with bounds for costs, and convert values to these types.
 
-Facts: apiserver, pkg/cel/common/{schemas,values}.go and pkg/cel/escaping.go. What has no type that CEL could know is
-not declared, and hidden in values; names that are no identifiers are escaped.
+Facts: apiserver, pkg/cel/common/{schemas,values}.go and pkg/cel/escaping.go. Fields whose type CEL cannot express are
+not declared, and hidden in values. Names that are no identifiers are escaped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from apiserver.cel.syntax.lexer import RESERVED
 __all__ = ["MOST_BYTES", "RESERVED", "Declared", "declared", "escaped", "value_of"]
 
 
-#: The largest request, for sizes that no schema bounds.
+#: Bytes of the largest request; limits sizes without a bound in the schema.
 MOST_BYTES: Final = 3 * 1024 * 1024
 _SPECIAL: Final = re.compile(r"__|[-./]")
 _WORDS: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
@@ -47,7 +47,7 @@ _TEXTS: Final[dict[str, tuple[Type, int, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A type: what CEL calls it, its bounds, the bytes that its smallest value takes, what it holds."""
+    """A declared type: its CEL type, cost bounds, the bytes of its smallest value, and its fields or element."""
 
     type: Type
     bounds: Bounds
@@ -56,7 +56,7 @@ class Declared:
     element: Declared | None = None
 
     def structs(self) -> dict[str, dict[str, Type]]:
-        """The fields of all struct types in it, by type name."""
+        """Return the fields of all struct types in it, by type name."""
         found: dict[str, dict[str, Type]] = {}
         if self.type.kind == "struct":
             found[self.type.name] = {name: item.type for name, item in self.fields.items()}
@@ -66,7 +66,7 @@ class Declared:
 
 
 def escaped(name: str) -> str | None:
-    """A property's name as an identifier; None where there is none."""
+    """Return a property's name as an identifier, or None if it cannot be escaped."""
     if name in RESERVED:
         return f"__{name}__"
     if not _NAME.fullmatch(name):
@@ -75,7 +75,7 @@ def escaped(name: str) -> str | None:
 
 
 def with_identity(schema: Json) -> Json:
-    """The schema of an object of Kubernetes: kind, version and names can be seen, whatever the schema says."""
+    """Add kind, apiVersion and the names in metadata to the schema of a Kubernetes object."""
     text = {"type": "string"}
     metadata = {"type": "object", "properties": {"name": text, "generateName": text}}
     own = {"kind": text, "apiVersion": text, "metadata": metadata}
@@ -83,7 +83,7 @@ def with_identity(schema: Json) -> Json:
 
 
 def declared(schema: Json, name: str, *, root: bool = False) -> Declared | None:
-    """The type of a schema, None where rules cannot see its values. `name` is that of the struct type."""
+    """Return the type of a schema, or None if rules cannot use its values. `name` names the struct type."""
     if schema.get("x-kubernetes-int-or-string"):
         most = schema.get("maxLength")
         return Declared(DYN, Bounds(MOST_BYTES - 2 if most is None else max(most, 0) * 4), 1)
@@ -158,7 +158,7 @@ def _text(schema: Json) -> Declared:
 
 
 def value_of(value: Any, schema: Json, *, root: bool = False) -> Any:
-    """A value as rules see it: times and durations read, hidden fields left out. Raises CelError."""
+    """Convert a value for rules: parse times and durations, omit hidden fields. Raise CelError."""
     if value is None:
         if schema.get("nullable"):
             return None
@@ -200,7 +200,7 @@ def _map_value(value: Json, schema: Json) -> Json:
         if part is None or identifier is None or declared(part, "x") is None:
             continue
         if item is None:
-            continue  # nullable or not: upstream takes such a field for one that is not there
+            continue  # nullable or not: upstream treats a null field as missing
         made[identifier] = value_of(item, part)
     return made
 

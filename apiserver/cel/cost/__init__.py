@@ -1,1 +1,1 @@
-"""Estimated cost and actual cost of an evaluation."""
+"""Estimate and charge the cost of evaluations."""

@@ -1,6 +1,6 @@
-"""What calls are charged when they ran: counted from the arguments and the result.
+"""Compute the actual cost of calls from their arguments and results.
 
-An argument or a result that is an error counts as a scalar (None here). Source of facts: recorded actual costs.
+An argument or result that is an error counts as a scalar (None here). Source of facts: recorded actual costs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _UNIT_VALUES: Final = (Quantity, ComputedQuantity, IP, CIDR, NamedFormat, URL, S
 
 
 def charge_equality(left: Any, right: Any) -> int:
-    """What comparing two values costs."""
+    """Return the cost of comparing two values."""
     if left.__class__ in _UNIT_VALUES:
         return 1
     return _up(min(size_of(left), size_of(right)), STRING_FACTOR)
@@ -102,7 +102,7 @@ def _charge_flatten(args: Any, _result: Any) -> int:
     depth = args[1] if len(args) == 2 else 1
     if depth.__class__ is not int:
         raise Broken(f"interface conversion: ref.Val is {go_type_name(depth)}, not types.Int")
-    return int(size_of(args[0]) * depth) % 2**64 + 1 + LIST_COST  # below zero it is more than anybody may spend
+    return int(size_of(args[0]) * depth) % 2**64 + 1 + LIST_COST  # a negative cost wraps and exceeds any limit
 
 
 def _charge_comparisons(keys_at: int) -> Charge:
@@ -172,7 +172,7 @@ _CHARGES_STANDARD: Final[dict[str, Charge]] = {
 
 
 def actual_cost(function: str, overload: str) -> Charge | None:
-    """The rule by which a call is charged, None for the flat charge. `overload` is empty if several may apply."""
+    """Return the rule that charges a call, or None for the flat charge. `overload` is empty if several may apply."""
     if overload in _CHARGES_BY_OVERLOAD:
         return _CHARGES_BY_OVERLOAD[overload]
     if function in FLAT:

@@ -1,10 +1,10 @@
-"""Worst-case cost of an expression, from its tree and the declared bounds of its variables.
+"""Estimate the worst-case cost of an expression from its tree and the declared bounds of its variables.
 
 Costs are counts of abstract units; sizes are ranges (characters, elements, entries). Everything saturates at 2^64-1,
-which also stands for "unknown". Only the upper end of a cost is kept, because only that is compared with a limit.
+which also means "unknown". Only the upper end of a cost is kept, because only that is compared with a limit.
 
 The rules are a contract: an expression that one server accepts must be accepted by another. They are therefore those
-of the reference implementation, including where they look odd. Source of facts: recorded estimates.
+of the reference implementation, including the odd ones. Source of facts: recorded estimates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from apiserver.cel.language.ast import (
     Select,
     StructNode,
 )
-from apiserver.cel.language.stack import OFTEN, continued, has_room
+from apiserver.cel.language.stack import OFTEN, has_room, run_on_new_stack
 from apiserver.cel.language.types import Type
 from apiserver.cel.syntax.macros import ACCUMULATOR
 
@@ -43,17 +43,17 @@ UNKNOWN_SIZE: Final[Size] = (0, UNKNOWN)
 
 
 def plus(left: int, right: int) -> int:
-    """A sum that saturates."""
+    """Return a saturating sum."""
     return min(left + right, UNKNOWN)
 
 
 def times(left: int, right: int) -> int:
-    """A product that saturates."""
+    """Return a saturating product."""
     return min(left * right, UNKNOWN)
 
 
-def scaled(count: int, factor: float) -> int:
-    """A count times a fraction, rounded up."""
+def scale(count: int, factor: float) -> int:
+    """Multiply a count by a fraction and round up."""
     value = float(count)
     if value > 0 and factor > 0 and value > float(UNKNOWN) / factor:
         return UNKNOWN
@@ -62,15 +62,15 @@ def scaled(count: int, factor: float) -> int:
 
 
 def union(left: Size, right: Size) -> Size:
-    """The range that covers both."""
+    """Return the range that covers both."""
     return min(left[0], right[0]), max(left[1], right[1])
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The greatest size of a variable and of what can be reached from it.
+    """The greatest size of a variable and of everything reachable from it.
 
-    `named`: elements that are selected by name have the bounds of `element`.
+    `named`: elements selected by name have the bounds of `element`.
     """
 
     most: int = 0
@@ -91,7 +91,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a cost rule may know of an argument; `size` is what the expression itself tells, if anything."""
+    """Facts about an argument for cost rules; `size` is the size known from the expression itself, if any."""
 
     node: Node | None
     type: Type
@@ -119,9 +119,9 @@ class Estimator:
         self._locals: dict[str, list[_Local]] = {}
 
     def cost(self, node: Node) -> int:
-        """The greatest cost of evaluating a node."""
+        """Return the greatest cost of evaluating a node."""
         level = self._level = self._level + 1
-        found = self._cost(node) if level & OFTEN or has_room() else continued(self._cost, node)
+        found = self._cost(node) if level & OFTEN or has_room() else run_on_new_stack(self._cost, node)
         self._level = level - 1
         return found
 
@@ -153,18 +153,18 @@ class Estimator:
     # Sizes
 
     def size_of(self, operand: Operand) -> Size:
-        """The size of an argument, or the unknown size."""
-        return operand.size or self.bounded(operand.path) or UNKNOWN_SIZE
+        """Return the size of an argument, or the unknown size."""
+        return operand.size or self.declared_size(operand.path) or UNKNOWN_SIZE
 
     def element_of(self, operand: Operand) -> Operand | None:
-        """An element of a list argument (of a map its keys), None for what has no elements."""
+        """Return an element of a list argument (a key of a map), or None without elements."""
         if not operand.type.params:
             return None
         path = None if operand.path is None else (*operand.path, "@items")
         return Operand(None, operand.type.params[0], path, None)
 
-    def bounded(self, path: Path | None) -> Size | None:
-        """The declared bounds of what a path reaches."""
+    def declared_size(self, path: Path | None) -> Size | None:
+        """Return the declared bounds at a path."""
         bounds = self._bounds.get(path[0]) if path else None
         if bounds is None or path is None:
             return None
@@ -192,11 +192,11 @@ class Estimator:
         return self._paths.get(id(node), ())
 
     def size(self, node: Node) -> Size | None:
-        """The size of a node as far as it is known."""
+        """Return the size of a node as far as known."""
         known = self._sizes.get(id(node)) or _literal_size(node)
         if known is not None:
             return known
-        known = self.bounded(self._path(node))
+        known = self.declared_size(self._path(node))
         if known is not None:
             self._sizes[id(node)] = known
             return known
@@ -206,7 +206,7 @@ class Estimator:
         return None if local is None else local.size
 
     def entries(self, node: Node) -> Entries | None:
-        """The sizes of a collection's entries as far as they are known."""
+        """Return the sizes of a collection's entries as far as known."""
         known = self._entries.get(id(node))
         if known is None and isinstance(node, Ident):
             local = self._local(node.name)
@@ -214,12 +214,12 @@ class Estimator:
         return known
 
     def set_entries(self, node: Node, entries: Entries | None) -> None:
-        """Remember the sizes of a result's entries."""
+        """Record the sizes of a result's entries."""
         if entries is not None:
             self._entries[id(node)] = entries
 
     def operand(self, node: Node) -> Operand:
-        """The view of a node that cost rules get."""
+        """Return the facts about a node for cost rules."""
         path: Path | None = self._path(node) or None
         if path is not None and path[0] == ACCUMULATOR:
             path = None

@@ -1,6 +1,6 @@
-"""What calls cost at worst: estimated from the sizes of their arguments.
+"""Estimate the worst cost of calls from the sizes of their arguments.
 
-`estimate_call` gives the worst case of a call with its arguments, and the size of the result if a rule knows it.
+`estimate_call` returns the worst case of a call with its arguments, and the size of the result if a rule knows it.
 
 Source of facts: recorded estimates; for lists, strings and sets the documented costs of the extensions.
 """
@@ -23,7 +23,7 @@ from apiserver.cel.cost.estimate import (
     Operand,
     Size,
     plus,
-    scaled,
+    scale,
     times,
     union,
 )  # fmt: skip
@@ -35,7 +35,7 @@ Rule = Callable[[Estimator, str, "Operand | None", list[Operand]], "Estimate | N
 
 _LONGEST_FORMAT_REGEX: Final = 128
 _ADDRESS_BYTES: Final = 16
-#: An expression may ask the authorizer twice.
+#: Cost of an authorizer check; an expression may make two.
 CHECK_COST: Final = 350_000
 _FIXED: Final[Estimate] = (1, None)
 
@@ -53,16 +53,16 @@ def _flat(_estimator: Estimator, _overload: str, _target: Operand | None, _args:
 
 
 def _list_scan(estimator: Estimator, _overload: str, target: Operand | None, _args: list[Operand]) -> Estimate | None:
-    """A pass over a list, comparing each element; indexOf and lastIndexOf also work on strings."""
+    """Estimate a pass over a list that compares each element; indexOf and lastIndexOf also apply to strings."""
     if target is None:
         return None
     count = estimator.size_of(target)[1]
     element = estimator.element_of(target)
     if element is None:
-        return scaled(count, STRING_FACTOR), None
+        return scale(count, STRING_FACTOR), None
     each = 1
     if element.type.kind in ("string", "bytes"):
-        each = plus(1, scaled(estimator.size_of(element)[1], STRING_FACTOR))
+        each = plus(1, scale(estimator.size_of(element)[1], STRING_FACTOR))
     return times(count, each), None
 
 
@@ -71,14 +71,14 @@ def _argument_scan(keeps_size: bool) -> Rule:
         if not args:
             return None
         size = estimator.size_of(args[0])
-        return scaled(size[1], STRING_FACTOR), size if keeps_size else None
+        return scale(size[1], STRING_FACTOR), size if keeps_size else None
 
     return rule
 
 
 def selector_cost(length: int) -> int:
-    """What reading a selector costs: its text, and a requirement for every two characters."""
-    parts = [scaled(length, STRING_FACTOR), times(scaled(length, 0.5), LIST_COST + STRUCT_COST)]
+    """Return the cost of parsing a selector: its text, and a requirement for every two characters."""
+    parts = [scale(length, STRING_FACTOR), times(scale(length, 0.5), LIST_COST + STRUCT_COST)]
     return plus(LIST_COST, plus(*parts))
 
 
@@ -90,7 +90,7 @@ def _target_scan(estimator: Estimator, _overload: str, target: Operand | None, _
     if target is None:
         return None
     size = estimator.size_of(target)
-    return scaled(size[1], STRING_FACTOR), size
+    return scale(size[1], STRING_FACTOR), size
 
 
 def _replace(estimator: Estimator, _overload: str, target: Operand | None, args: list[Operand]) -> Estimate | None:
@@ -111,7 +111,7 @@ def _replace(estimator: Estimator, _overload: str, target: Operand | None, args:
     else:
         least = min(math.ceil(float(size[0]) / float(old[1])), UNKNOWN)
     result = (plus(times(least, new[0]), kept_least), plus(times(most, new[1]), kept_most))
-    return scaled(size[1], 2 * STRING_FACTOR), result
+    return scale(size[1], 2 * STRING_FACTOR), result
 
 
 def _split(estimator: Estimator, _overload: str, target: Operand | None, args: list[Operand]) -> Estimate | None:
@@ -121,7 +121,7 @@ def _split(estimator: Estimator, _overload: str, target: Operand | None, args: l
     most = size[1]
     if len(args) > 1 and isinstance(args[1].node, Literal) and args[1].node.value.__class__ is int:
         most = args[1].node.value % (1 << 64)
-    return scaled(size[1], 2 * STRING_FACTOR), (0, most)
+    return scale(size[1], 2 * STRING_FACTOR), (0, most)
 
 
 def _join(estimator: Estimator, _overload: str, target: Operand | None, args: list[Operand]) -> Estimate | None:
@@ -139,11 +139,11 @@ def _join(estimator: Estimator, _overload: str, target: Operand | None, args: li
             plus(size[0], times(separator[0], max(count[0] - 1, 0))),
             plus(size[1], times(separator[1], max(count[1] - 1, 0))),
         )
-    return scaled(size[1], STRING_FACTOR), size
+    return scale(size[1], STRING_FACTOR), size
 
 
 def _regex_cost(text: Size, pattern: Size) -> int:
-    return times(scaled(plus(text[1], 1), STRING_FACTOR), scaled(pattern[1], REGEX_FACTOR))
+    return times(scale(plus(text[1], 1), STRING_FACTOR), scale(pattern[1], REGEX_FACTOR))
 
 
 def _find(estimator: Estimator, _overload: str, target: Operand | None, args: list[Operand]) -> Estimate | None:
@@ -160,18 +160,18 @@ def _ip(estimator: Estimator, overload: str, target: Operand | None, args: list[
 def _is_canonical(
     estimator: Estimator, _overload: str, _target: Operand | None, args: list[Operand]
 ) -> Estimate | None:
-    return (scaled(estimator.size_of(args[0])[1], 2 * STRING_FACTOR), None) if args else None
+    return (scale(estimator.size_of(args[0])[1], 2 * STRING_FACTOR), None) if args else None
 
 
 def _contains_address(network: bool) -> Rule:
     def rule(estimator: Estimator, overload: str, _target: Operand | None, args: list[Operand]) -> Estimate | None:
         if not args:
             return None
-        cost = scaled(2 * _ADDRESS_BYTES, STRING_FACTOR)
+        cost = scale(2 * _ADDRESS_BYTES, STRING_FACTOR)
         if network:
-            cost += scaled(_ADDRESS_BYTES, STRING_FACTOR) + 1
+            cost += scale(_ADDRESS_BYTES, STRING_FACTOR) + 1
         if overload.endswith("_string"):
-            cost = plus(cost, scaled(estimator.size_of(args[0])[1], STRING_FACTOR))
+            cost = plus(cost, scale(estimator.size_of(args[0])[1], STRING_FACTOR))
         return cost, None
 
     return rule
@@ -180,8 +180,8 @@ def _contains_address(network: bool) -> Rule:
 def _validate(estimator: Estimator, _overload: str, _target: Operand | None, args: list[Operand]) -> Estimate | None:
     if not args:
         return None
-    text = scaled(estimator.size_of(args[0])[1], STRING_FACTOR)
-    return scaled(text, _LONGEST_FORMAT_REGEX * REGEX_FACTOR), None
+    text = scale(estimator.size_of(args[0])[1], STRING_FACTOR)
+    return scale(text, _LONGEST_FORMAT_REGEX * REGEX_FACTOR), None
 
 
 _UNIT_EQUALITY: Final = frozenset({"net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver"})
@@ -194,10 +194,10 @@ def _equality(_estimator: Estimator, _overload: str, _target: Operand | None, ar
     if name in _UNIT_EQUALITY:
         return _FIXED
     if name == "kubernetes.NamedFormat":
-        return scaled(64, STRING_FACTOR), None
+        return scale(64, STRING_FACTOR), None
     if name == "kubernetes.URL":
         size = args[1].size
-        return scaled(1 if size is None else size[1], STRING_FACTOR), None
+        return scale(1 if size is None else size[1], STRING_FACTOR), None
     return None
 
 
@@ -233,13 +233,13 @@ def _sets(factor: float) -> Rule:
         if len(args) != 2:
             return None
         product = times(estimator.size_of(args[0])[1], estimator.size_of(args[1])[1])
-        return plus(scaled(product, factor), 1), None
+        return plus(scale(product, factor), 1), None
 
     return rule
 
 
 def _allocating(factor: float, size: Size) -> Estimate:
-    return plus(scaled(size[1], factor), 1 + LIST_COST), size
+    return plus(scale(size[1], factor), 1 + LIST_COST), size
 
 
 def _literal_int(operand: Operand, default: int) -> int:
@@ -312,7 +312,7 @@ _BY_OVERLOAD: Final[dict[str, Rule]] = {
 def estimate_call(
     estimator: Estimator, node: Call, overload: str, target: Operand | None, args: list[Operand], arg_costs: list[int]
 ) -> Estimate:
-    """The worst cost of a call with its arguments (without its target), and the size of the result if known."""
+    """Return the worst cost of a call with its arguments (without its target), and the size of the result if known."""
     total = 0
     for cost in arg_costs:
         total = plus(total, cost)
@@ -335,28 +335,28 @@ COMPARED: Final = frozenset(
 
 
 def _standard(estimator: Estimator, node: Call, overload: str, target: Operand | None, args: list[Operand]) -> Estimate:
-    """Calls of the standard library."""
+    """Estimate calls of the standard library."""
     match overload:
         case "string_format" if target is not None:
-            return scaled(_known(target)[1], STRING_FACTOR), None
+            return scale(_known(target)[1], STRING_FACTOR), None
         case "string_to_bytes":
             size = _known(args[0])
-            return scaled(size[1], STRING_FACTOR), (size[0], size[1] * 4 % (1 << 64))
+            return scale(size[1], STRING_FACTOR), (size[0], size[1] * 4 % (1 << 64))
         case "bytes_to_string":
             size = _known(args[0])
-            return scaled(size[1], STRING_FACTOR), (size[0] // 4, size[1])
+            return scale(size[1], STRING_FACTOR), (size[0] // 4, size[1])
         case "strings_quote":
             size = _known(args[0])
-            return scaled(size[1], STRING_FACTOR), (size[0] + 2, (size[1] * 2 + 2) % (1 << 64))
+            return scale(size[1], STRING_FACTOR), (size[0] + 2, (size[1] * 2 + 2) % (1 << 64))
         case "starts_with_string" | "ends_with_string":
-            return scaled(_known(args[0])[1], STRING_FACTOR), None
+            return scale(_known(args[0])[1], STRING_FACTOR), None
         case "in_list":
             return _known(args[1])[1], None
         case "matches_string" if target is not None:
             return _regex_cost(_known(target), _known(args[0])), None
         case "contains_string" if target is not None:
-            text = scaled(_known(target)[1], STRING_FACTOR)
-            return times(text, scaled(_known(args[0])[1], STRING_FACTOR)), None
+            text = scale(_known(target)[1], STRING_FACTOR)
+            return times(text, scale(_known(args[0])[1], STRING_FACTOR)), None
         case "logical_or" | "logical_and":
             return 0, None
         case "conditional":
@@ -366,9 +366,9 @@ def _standard(estimator: Estimator, node: Call, overload: str, target: Operand |
             _join_entries(estimator, node, node.args[0], node.args[1])
             left, right = _known(args[0]), _known(args[1])
             size = (plus(left[0], right[0]), plus(left[1], right[1]))
-            return 1 if overload == "add_list" else scaled(size[1], STRING_FACTOR), size
+            return 1 if overload == "add_list" else scale(size[1], STRING_FACTOR), size
     if overload in COMPARED:
-        return scaled(min(_known(args[0])[1], _known(args[1])[1]), STRING_FACTOR), None
+        return scale(min(_known(args[0])[1], _known(args[1])[1]), STRING_FACTOR), None
     return _FIXED
 
 

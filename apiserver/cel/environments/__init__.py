@@ -1,1 +1,1 @@
-"""What expressions may use: devices, admission requests, and what their text reveals."""
+"""Variables and functions available to expressions on devices and admission requests, and analyses of their texts."""

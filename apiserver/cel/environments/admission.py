@@ -1,9 +1,9 @@
-"""Expressions about requests that are to be admitted: match conditions, policies and their variables.
+"""Expressions about admission requests: match conditions, policies and their variables.
 
     language = admission_language((1, 36), Declared(params=True), stored=True)
     program = compile_admission("object.metadata.name != 'x'", language, BOOL_RESULT)
 
-`object`, `oldObject` and `params` are of any type; the request, its namespace and the authorizer are known. Facts:
+`object`, `oldObject` and `params` are of any type; the request, its namespace and the authorizer are typed. Facts:
 apiserver, pkg/admission/plugin/cel.
 """
 
@@ -89,8 +89,9 @@ _STRUCTS: Final[Mapping[str, Mapping[str, Type]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Which variables there are besides object, oldObject, request and namespaceObject; `patches`: values of Object and
-    JSONPatch can be made.
+    """Variables in addition to object, oldObject, request and namespaceObject.
+
+    `patches`: values of Object and JSONPatch can be constructed.
     """
 
     params: bool = False
@@ -100,7 +101,7 @@ class Declared:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All variables, in the order in which values are given."""
+        """All variables, in the order of their values."""
         return tuple(_variables(self))
 
 
@@ -122,8 +123,10 @@ def _variables(declared: Declared) -> dict[str, Type]:
 
 @lru_cache(maxsize=64)
 def admission_language(release: tuple[int, int], declared: Declared, *, stored: bool) -> Language:
-    """The language of a server's release. `stored`: of expressions that are stored already, or run; new ones must be
-    understood by the release before.
+    """Return the language of a server's release.
+
+    `stored` is for expressions that are stored already, and for evaluation. New ones must be understood by the previous
+    release.
     """
     libraries = NEWEST if stored else (release[0], release[1] - 1)
     structs = {**_STRUCTS, VARIABLES: {}} if declared.variables else _STRUCTS
@@ -133,14 +136,14 @@ def admission_language(release: tuple[int, int], declared: Declared, *, stored: 
 
 
 def with_variable(language: Language, name: str, type_: Type | None) -> Language:
-    """The language in which `variables.name` can be used, too; None for a variable that does not compile."""
+    """Return the language extended by `variables.name`; `type_` is None for a variable that does not compile."""
     scope = language.scope
     known = {**scope.structs[VARIABLES], name: DYN if type_ is None else variable_type(type_)}
     return replace(language, scope=replace(scope, structs={**scope.structs, VARIABLES: known}))
 
 
 def with_types(language: Language, types: Mapping[str, Type], structs: Mapping[str, Mapping[str, Type]]) -> Language:
-    """The language in which some variables are known to be of these types, with the fields of `structs`."""
+    """Return the language in which some variables have these types, with the fields of `structs`."""
     scope = language.scope
     variables = {name: types.get(name, type_) for name, type_ in scope.variables.items()}
     return replace(language, scope=replace(scope, variables=variables, structs={**scope.structs, **structs}))
@@ -150,7 +153,7 @@ _PLAIN: Final = frozenset({"any", "bool", "bytes", "double", "duration", "int", 
 
 
 def variable_type(type_: Type) -> Type:
-    """The type of a variable: that of its expression, as far as it is made of plain types, lists and maps."""
+    """Return the type of a variable: its expression's type as far as it consists of plain types, lists and maps."""
     if type_.kind in _PLAIN:
         return type_
     if type_.kind == "list":
@@ -161,7 +164,7 @@ def variable_type(type_: Type) -> Type:
 
 
 class Result(NamedTuple):
-    """What an expression has to give: types, None for any, and how they are called."""
+    """Accepted result types, None for any, and their name in messages."""
 
     types: frozenset[str] | None
     text: str
@@ -182,6 +185,6 @@ PATCH_RESULT: Final = Result(frozenset({str(list_of(JSON_PATCH))}), str(list_of(
 
 
 def compile_admission(source: str, language: Language, result: Result) -> Compiled:
-    """A program, or NotCompiled."""
+    """Compile an expression, or raise NotCompiled."""
     accepted = _EVERYTHING if result.types is None else result.types
     return compile_expression(source, language, accepted, result.text, CALL_LIMIT, " but got")

@@ -1,4 +1,4 @@
-"""Selectors over devices: the variable `device`, its type and bounds in every release, and its values."""
+"""Selectors on devices: the variable `device`, its type and bounds in every release, and its values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _bounds() -> Bounds:
 
 @lru_cache(maxsize=32)
 def device_language(compatible: tuple[int, int], *, consumable: bool, list_values: bool, stored: bool) -> Language:
-    """The language of selectors. `compatible` is the oldest release that must understand new expressions."""
+    """Return the language of selectors. `compatible` is the oldest release that must understand new expressions."""
     release = NEWEST if stored else compatible
     value: Type = DYN if list_values else ANY
     fields = {
@@ -91,7 +91,7 @@ def _attribute_value(attribute: Mapping[str, Any], *, list_values: bool) -> Any:
 
 
 def bind(device: Device, *, list_values: bool) -> dict[str, Any] | str:
-    """The value of `device`, or a text if an attribute has no value that expressions may see."""
+    """Return the value of `device`, or an error text if an attribute has no value that expressions can use."""
     driver = device.driver
     values: OpenMap = OpenMap()
     for name, attribute in device.attributes.items():

@@ -1,4 +1,4 @@
-"""What an expression names but no device has, and what was probably meant."""
+"""Find attributes and capacities that an expression names but no device has, and the closest existing names."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class Described(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """An attribute or capacity, or a whole domain, that no device has; `nearest` is a name that `having` devices have,
-    "" where none resembles it.
+    """An attribute or capacity, or a whole domain, that no device has.
+
+    `nearest` is a similar name that `having` devices have, "" if there is none.
     """
 
     what: str
@@ -38,7 +39,10 @@ class Absent:
 
 
 def find_absent(expression: str, devices: Iterable[tuple[str, Described]]) -> Iterator[Absent]:
-    """`devices` with their drivers, whose domain is meant where a name has none."""
+    """Yield the names in an expression that no device has.
+
+    `devices` come with their drivers; a driver's name is the domain of names without one.
+    """
     known: dict[str, Counter[tuple[str, str]]] = {"attributes": Counter(), "capacity": Counter()}
     for driver, device in devices:
         for kind, described in (("attributes", device.attributes), ("capacity", device.capacity)):

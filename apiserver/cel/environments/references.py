@@ -1,4 +1,4 @@
-"""What an expression names literally: attributes and capacities of a device, fields of another variable."""
+"""Find literal names in expressions: attributes and capacities of a device, fields of another variable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from apiserver.cel.language.ast import Call, Comprehension, Ident, Literal, Node, Select, children
 from apiserver.cel.language.source import Issues, Reported
 from apiserver.cel.syntax.lexer import tokenize
-from apiserver.cel.syntax.macros import with_everything
+from apiserver.cel.syntax.macros import all_macros
 from apiserver.cel.syntax.parser import NotCel, Parser
 
 Path = tuple[str, ...]
@@ -16,7 +16,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mention:
-    """`kind` is attributes or capacity; `name` is empty where only the domain is named."""
+    """A named attribute or capacity (`kind`). `name` is empty if only the domain is named."""
 
     kind: str
     domain: str
@@ -27,30 +27,28 @@ class Mention:
 
 
 def mentions(expression: str) -> list[Mention]:
-    """The names in an expression about a device, sorted; none if it is not in the language."""
+    """Return the names in an expression about a device, sorted; none if it does not parse."""
     found = {
         Mention(path[1], path[2], path[3] if len(path) > 3 else "")
         for path in spelled(expression)
         if len(path) >= 3 and path[0] == "device" and path[1] in ("attributes", "capacity")
     }
-    # A domain alone says nothing that one of its names does not say.
+    # A domain without a name is redundant if one of its names is mentioned.
     named = {(mention.kind, mention.domain) for mention in found if mention.name}
     return sorted(mention for mention in found if mention.name or (mention.kind, mention.domain) not in named)
 
 
 def spelled(expression: str) -> set[Path]:
-    """All chains of selections from a variable that an expression spells, as a.b and a["b"]; none if it is not in the
-    language.
-    """
-    root = parsed(expression)
+    """Return all chains of selections from a variable, as a.b and a["b"]; none if the expression does not parse."""
+    root = parse(expression)
     return set() if root is None else set(_paths(root, {}))
 
 
-def parsed(expression: str) -> Node | None:
-    """An expression in its parts; None if it is not in the language."""
+def parse(expression: str) -> Node | None:
+    """Parse an expression; return None if it does not parse."""
     issues = Issues(expression)
     try:
-        return Parser(tokenize(expression, issues), issues, with_everything(), optional_syntax=True).parse()
+        return Parser(tokenize(expression, issues), issues, all_macros(), optional_syntax=True).parse()
     except (NotCel, Reported):
         return None
 
@@ -67,9 +65,7 @@ def _paths(node: Node, local: Mapping[str, Path]) -> Iterator[Path]:
 
 
 def path_of(node: Node, local: Mapping[str, Path]) -> Path:
-    """What a chain of selections spells, empty for anything else. `local`: what variables of the expression stand
-    for.
-    """
+    """Return the path of a chain of selections, else (). `local` maps bound variables to their paths."""
     match node:
         case Ident(name=name):
             return local.get(name, (name.removeprefix("."),))

@@ -1,4 +1,4 @@
-"""What a device would be that expressions accept, read from what they compare: a guess, to be tried out.
+"""Synthesize a device that expressions may accept from the values they compare with. The result is a guess to be tried.
 
 sought(['device.driver == "d" && device.attributes["d"].model == "A1"'])
 Sought(driver="d", attributes={"model": {"string": "A1"}}, …)
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from apiserver.api.values.quantity import Quantity
-from apiserver.cel.environments.references import Path, parsed, path_of
+from apiserver.cel.environments.references import Path, parse, path_of
 from apiserver.cel.language.ast import Call, Comprehension, Ident, ListNode, Literal, Node, Select
 
 __all__ = ["Sought", "sought"]
@@ -22,24 +22,24 @@ _OPPOSITES: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<
 _MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _METHODS: Final = {"isGreaterThan": ">", "isLessThan": "<"}
 _PARTS: Final = frozenset(("startsWith", "endsWith", "contains"))
-#: Methods that give a value in another form, or another one where it is missing.
+#: Methods that convert a value or replace a missing one.
 _FORMS: Final = frozenset(("lowerAscii", "orValue", "trim", "upperAscii", "value"))
 _SHARED: Final = ("device", "allowMultipleAllocations")
 
 
 @dataclass(slots=True)
 class Sought:
-    """A device in the words of ResourceSlices."""
+    """A synthesized device in the terms of ResourceSlices."""
 
     driver: str = ""
-    """"" where any will do."""
+    """"" if any driver matches."""
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
     capacity: dict[str, dict[str, str]] = field(default_factory=dict)
     shared: bool = False
     """Whether it allows multiple allocations."""
 
     def as_device(self) -> dict[str, Any]:
-        """Without a name."""
+        """Return the device without a name."""
         shared = {"allowMultipleAllocations": True} if self.shared else {}
         return {"attributes": self.attributes, "capacity": self.capacity, **shared}
 
@@ -52,7 +52,7 @@ class _Value:
     value: Any
 
     def above(self) -> Any:
-        """A larger one, or another one of what has no order."""
+        """Return a larger value, or another one if the kind has no order."""
         match self.kind:
             case "int":
                 return self.value + 1
@@ -64,7 +64,7 @@ class _Value:
         return not self.value if self.kind == "bool" else "other"
 
     def below(self) -> Any:
-        """A smaller one."""
+        """Return a smaller value."""
         match self.kind:
             case "int":
                 return self.value - 1
@@ -76,46 +76,47 @@ class _Value:
 
 
 def sought(expressions: Iterable[str]) -> Sought:
-    """The device that all of them might accept. Of alternatives it has the first; what is not understood is passed
-    over.
+    """Return a device that all expressions may accept.
+
+    It satisfies the first of several alternatives. Unknown constructs are ignored.
     """
-    reading = _Reading()
+    synthesis = _Synthesis()
     for expression in expressions:
-        if (root := parsed(expression)) is not None:
-            reading.take(root, True, {})
-    return reading.result()
+        if (root := parse(expression)) is not None:
+            synthesis.collect(root, True, {})
+    return synthesis.result()
 
 
-class _Reading:
+class _Synthesis:
     def __init__(self) -> None:
-        self._found: dict[Path, _Value] = {}
+        self._values: dict[Path, _Value] = {}
         self._firm: set[Path] = set()
 
-    def take(self, node: Node, wanted: bool, local: Local) -> None:
-        """Has the expression be `wanted`, as far as it can be seen how."""
+    def collect(self, node: Node, wanted: bool, local: Local) -> None:
+        """Collect values with which the expression evaluates to `wanted`, as far as they can be derived."""
         match node:
             case Call(function="_&&_" | "_||_" as function, args=args):
                 every = (function == "_&&_") is wanted
                 for part in args if every else args[:1]:
-                    self.take(part, wanted, local)
+                    self.collect(part, wanted, local)
             case Call(function="!_", args=[negated]):
-                self.take(negated, not wanted, local)
+                self.collect(negated, not wanted, local)
             case Call(function="_?_:_", args=[condition, then, _]):
-                self.take(condition, True, local)
-                self.take(then, wanted, local)
+                self.collect(condition, True, local)
+                self.collect(then, wanted, local)
             case Comprehension(is_binding=True):
-                self.take(node.result, wanted, {**local, node.accu_var: path_of(node.accu_init, local)})
+                self.collect(node.result, wanted, {**local, node.accu_var: path_of(node.accu_init, local)})
             case Call():
                 self._compare(node, wanted, local)
             case Select() | Ident():
                 self._flag(node, wanted, local)
 
     def _flag(self, node: Node, wanted: bool, local: Local) -> None:
-        """A field that is asked for by itself, or whether it is there."""
+        """Collect the value of a field used as a bool, or of a presence test."""
         path = path_of(node, local)
         if not (isinstance(node, Select) and node.test):
             self._set(path, "==", _Value("bool", wanted))
-        elif wanted and path not in self._found:
+        elif wanted and path not in self._values:
             self._set(path, ">=", _Value("quantity", "1") if "capacity" in path[1:2] else _Value("bool", True))
 
     def _compare(self, call: Call, wanted: bool, local: Local) -> None:
@@ -157,14 +158,14 @@ class _Reading:
             value = _Value(value.kind, value.above())
         elif operator == "<":
             value = _Value(value.kind, value.below())
-        self._found[path] = value
+        self._values[path] = value
 
     def result(self) -> Sought:
-        """What has been found."""
-        named = {path: value for path, value in self._found.items() if len(path) == 4}
-        driver = self._found.get(("device", "driver"))
+        """Return the synthesized device."""
+        named = {path: value for path, value in self._values.items() if len(path) == 4}
+        driver = self._values.get(("device", "driver"))
         made = Sought(str(driver.value) if driver is not None else next((path[2] for path in named), ""))
-        shared = self._found.get(_SHARED)
+        shared = self._values.get(_SHARED)
         made.shared = shared is not None and shared.value is True
         for (_, part, domain, name), value in sorted(named.items()):
             key = name if domain == made.driver else f"{domain}/{name}"

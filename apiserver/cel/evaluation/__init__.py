@@ -1,1 +1,1 @@
-"""The planner: checked trees as closures."""
+"""Plan checked trees as Python closures."""

@@ -1,8 +1,8 @@
-"""Selections and look-ups: `device.attributes["x"].y`, `list[0]`, `has(…)`, `value.?field`.
+"""Evaluate selections and look-ups: `device.attributes["x"].y`, `list[0]`, `has(…)`, `value.?field`.
 
-A chain is planned as one unit, an `Attribute`: where it starts, and the steps from there. Each step costs 1, and so
-does the chain as a whole, also when a step fails. After an optional step, missing things end the chain with
-`optional.none()` instead of an error.
+A chain is planned as one unit, an `Attribute`: its start and its steps. Each step costs 1, and so does the chain as a
+whole, even if a step fails. After an optional step, a missing element ends the chain with `optional.none()` instead of
+an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from apiserver.cel.language.values import (
     type_name,
 )  # fmt: skip
 
-# The state of one evaluation: cost so far, the variables, then a slot for every local variable.
+# The state of one evaluation: its cost so far, the variables, then a slot for every local variable.
 Frame = list[Any]
 Code = Callable[[Frame], Any]
 
@@ -31,27 +31,27 @@ _KEYS: Final = frozenset({str, int, bool, float, Uint})
 _MISSES: Final = (KeyError, TypeError, IndexError)
 
 
-def shown(key: Any) -> str:
-    """A key in an error text."""
+def format_key(key: Any) -> str:
+    """Format a key for an error text."""
     if key.__class__ is bool:
         return "true" if key else "false"
     return go_float(key) if key.__class__ is float else str(key)
 
 
 def _position(key: Any) -> int:
-    """A list index."""
+    """Convert a key to a list index."""
     kind = key.__class__
     if kind is int:
         return int(key)
     if kind is Uint or kind is float:
         if key == int(key) and abs(key) < 1 << 63:
             return int(key)
-        raise CelError(f"unsupported index value {shown(key)} in list")
+        raise CelError(f"unsupported index value {format_key(key)} in list")
     raise CelError(f"unsupported index type '{type_name(key)}' in list")
 
 
 def look_up(container: Any, key: Any) -> Any:
-    """What a key or index selects, ABSENT if it is missing."""
+    """Return the value of a key or index, or ABSENT."""
     if isinstance(container, dict):
         found = find(container, key)
         if found is ABSENT and isinstance(container, OpenMap) and key.__class__ is str:
@@ -64,17 +64,17 @@ def look_up(container: Any, key: Any) -> Any:
 
 
 def select(container: Any, key: Any) -> Any:
-    """What a key or index selects; CelError if it is missing."""
+    """Return the value of a key or index; raise CelError if it is missing."""
     found = look_up(container, key)
     if found is not ABSENT:
         return found
     if isinstance(container, list | tuple):
-        raise CelError(f"index out of bounds: {shown(key)}")
-    raise CelError(f"no such key: {shown(key)}")
+        raise CelError(f"index out of bounds: {format_key(key)}")
+    raise CelError(f"no such key: {format_key(key)}")
 
 
 class Step:
-    """One selection with a known key."""
+    """One selection with a constant key."""
 
     __slots__ = ("key", "optional")
 
@@ -82,12 +82,12 @@ class Step:
         self.key, self.optional = key, optional
 
     def find(self, frame: Frame, container: Any) -> Any:
-        """The selected value; CelError if it is missing."""
+        """Return the selected value; raise CelError if it is missing."""
         frame[0] += 1
         return select(container, self.key)
 
     def maybe(self, frame: Frame, container: Any) -> Any:
-        """The selected value or ABSENT, which costs nothing."""
+        """Return the selected value, or ABSENT at no cost."""
         found = look_up(container, self.key)
         if found is not ABSENT:
             frame[0] += 1
@@ -95,7 +95,7 @@ class Step:
 
 
 class ComputedStep(Step):
-    """One selection with a key that is computed."""
+    """One selection with a computed key."""
 
     __slots__ = ("code",)
 
@@ -110,7 +110,7 @@ class ComputedStep(Step):
         return key
 
     def find(self, frame: Frame, container: Any) -> Any:
-        """The selected value; CelError if it is missing."""
+        """Return the selected value; raise CelError if it is missing."""
         try:
             key = self._key(frame)
         finally:
@@ -118,7 +118,7 @@ class ComputedStep(Step):
         return select(container, key)
 
     def maybe(self, frame: Frame, container: Any) -> Any:
-        """The selected value or ABSENT."""
+        """Return the selected value or ABSENT."""
         found = look_up(container, self._key(frame))
         if found is not ABSENT:
             frame[0] += 1
@@ -126,22 +126,22 @@ class ComputedStep(Step):
 
 
 class PresenceStep(Step):
-    """Whether a key is there."""
+    """A test for a key."""
 
     __slots__ = ()
 
     def find(self, frame: Frame, container: Any) -> Any:
-        """True or false; scalars have nothing in them."""
+        """Return whether the container has the key; scalars have none."""
         frame[0] += 1
         return look_up(container, self.key) is not ABSENT
 
     def maybe(self, frame: Frame, container: Any) -> Any:
-        """The same after an optional step."""
+        """Return the same after an optional step."""
         return self.find(frame, container)
 
 
 class Attribute:
-    """A chain: `base` gives the value at its start, `slot` is set if that is simply a variable."""
+    """A chain of selections. `base` evaluates its start; `slot` is set if the start is a variable."""
 
     __slots__ = ("base", "slot", "steps", "tested")
 
@@ -156,7 +156,7 @@ class Attribute:
         self.tested = self.tested or isinstance(step, PresenceStep)
 
     def code(self, *, as_branch: bool = False) -> Code:
-        """The evaluation. As a branch of `?:` the chain itself costs nothing."""
+        """Return the closure. As a branch of `?:` the chain itself costs nothing."""
         closing = 0 if as_branch or self.tested else 1
         if any(step.optional for step in self.steps) or self.slot is None:
             return _optional_chain(self.base, tuple(self.steps), closing)
@@ -166,7 +166,7 @@ class Attribute:
 
 
 def _named_chain(slot: int, names: list[str], closing: int, slow: Code) -> Code:
-    """A chain of names from a variable: the common case, without a call per step."""
+    """Plan a chain of names from a variable: the common case, without a call per step."""
     cost = len(names) + closing
     if not names:
 
@@ -227,7 +227,7 @@ def _chain(base: Code, steps: tuple[Step, ...], closing: int) -> Code:
 
 
 def _optional_chain(base: Code, steps: tuple[Step, ...], closing: int) -> Code:
-    """A chain that may start from, or turn into, an optional value."""
+    """Plan a chain that may start from, or turn into, an optional value."""
 
     def follow(frame: Frame) -> Any:
         try:
@@ -255,7 +255,7 @@ def _optional_chain(base: Code, steps: tuple[Step, ...], closing: int) -> Code:
 
 
 def conditional(condition: Code, then: Code, otherwise: Code) -> Code:
-    """`?:` as the start of a chain."""
+    """Plan `?:` as the start of a chain."""
 
     def choose(frame: Frame) -> Any:
         value = condition(frame)

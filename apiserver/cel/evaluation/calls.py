@@ -1,7 +1,7 @@
-"""Calls of functions: choosing the implementation, evaluating the arguments, charging the cost.
+"""Plan function calls: choose the implementation, evaluate the arguments, charge the cost.
 
-An argument that failed does not keep the others from being evaluated, and the call is charged all the same; this is
-what makes the cost of an absorbed error right.
+A failed argument does not stop the evaluation of the others, and the call is still charged. The cost of an absorbed
+error depends on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from apiserver.cel.language.values import (
 )  # fmt: skip
 
 Invoke = Callable[..., Any]
-# Adds the cost of a call to the frame, from its arguments (None where they failed) and its result.
+# Adds the cost of a call to the frame, from its arguments (None if they failed) and its result.
 Charge = Callable[[Frame, Any, Any], None]
 
 _CLASSES: Final[dict[str, type]] = {
@@ -35,7 +35,7 @@ _CLASSES: Final[dict[str, type]] = {
 
 
 def fits(type_: Type, value: Any) -> bool:
-    """Whether a value may be passed where a type is declared. Of collections the first element is looked at."""
+    """Return whether a value matches a declared type. Only the first element of a collection is checked."""
     expected = _CLASSES.get(type_.kind)
     if expected is not None:
         return value.__class__ is expected
@@ -55,12 +55,12 @@ def fits(type_: Type, value: Any) -> bool:
 
 
 def _is_certain(type_: Type) -> bool:
-    """Whether values of a static type are what the type says. (null stands for values of many types.)"""
+    """Return whether values of a static type always have that type; null is a value of many types."""
     return type_.kind not in ("dyn", "any", "null") and all(map(_is_certain, type_.params))
 
 
 def mismatch(declared: Function, args: tuple[Any, ...]) -> CelError:
-    """The error of arguments that fit no overload."""
+    """Build the error for arguments that match no overload."""
     if declared.terse:
         return no_such_overload()
     return CelError(f"no such overload: {declared.name}({', '.join(map(type_name, args))})")
@@ -69,8 +69,9 @@ def mismatch(declared: Function, args: tuple[Any, ...]) -> CelError:
 def choose_implementation(
     declared: Function, overload_id: str, static: list[Type], may_be_null: Sequence[bool] = ()
 ) -> Invoke:
-    """What to call: one implementation if types decide it, else one that looks at the values. `may_be_null` says of
-    arguments whether they may be null whatever their type is, as nullable fields are.
+    """Return the implementation to call: one overload if the static types decide, else a dispatcher on the values.
+
+    `may_be_null` marks arguments that may be null whatever their type, as nullable fields are.
     """
     if declared.trait is not None:
         return declared.trait
@@ -91,8 +92,8 @@ def choose_implementation(
             if wanted.kind not in ("dyn", "any", "param") and not _is_certain(known)
         ]
         if doubtful:
-            return _guarded(declared, only.impl, doubtful)
-        return _not_of_null(declared, only.impl, only.args, may_be_null)
+            return _check_arguments(declared, only.impl, doubtful)
+        return _reject_null(declared, only.impl, only.args, may_be_null)
     options = [(candidate.args, candidate.impl) for candidate in candidates]
 
     def dispatch(*args: Any) -> Any:
@@ -104,10 +105,10 @@ def choose_implementation(
     return dispatch
 
 
-def _not_of_null(
+def _reject_null(
     declared: Function, implementation: Invoke, wanted: Sequence[Type], may_be_null: Sequence[bool]
 ) -> Invoke:
-    """An implementation whose arguments are of the types that they should be, if they are not null."""
+    """Wrap an implementation whose argument types are certain except for null."""
     concerned = [
         index
         for index, (type_, doubt) in enumerate(zip(wanted, may_be_null, strict=False))
@@ -132,8 +133,8 @@ def _not_of_null(
     return checked
 
 
-def _guarded(declared: Function, implementation: Invoke, doubtful: list[tuple[int, Type]]) -> Invoke:
-    """Check the arguments whose static type does not say enough."""
+def _check_arguments(declared: Function, implementation: Invoke, doubtful: list[tuple[int, Type]]) -> Invoke:
+    """Wrap an implementation with checks of the arguments whose static type is uncertain."""
     simple = [(index, _CLASSES.get(wanted.kind), wanted) for index, wanted in doubtful]
     if len(simple) == 1 and simple[0][0] == 0 and (expected := simple[0][1]) is not None:
 
@@ -154,7 +155,7 @@ def _guarded(declared: Function, implementation: Invoke, doubtful: list[tuple[in
 
 
 def nullary(invoke: Invoke) -> Code:
-    """A call without arguments."""
+    """Plan a call without arguments."""
 
     def call(frame: Frame) -> Any:
         frame[0] += 1
@@ -164,7 +165,7 @@ def nullary(invoke: Invoke) -> Code:
 
 
 def unary(argument: Code, invoke: Invoke, charge: Charge | None) -> Code:
-    """A call with one argument."""
+    """Plan a call with one argument."""
     if charge is None:
 
         def flat(frame: Frame) -> Any:
@@ -191,7 +192,7 @@ def unary(argument: Code, invoke: Invoke, charge: Charge | None) -> Code:
 
 
 def binary(left: Code, right: Code, invoke: Invoke, charge: Charge | None) -> Code:
-    """A call with two arguments; both are evaluated, whatever happens to the first."""
+    """Plan a call with two arguments. Both are evaluated, even if the first fails."""
 
     def after_error(frame: Frame, error: CelError) -> CelError:
         second = None
@@ -237,7 +238,7 @@ def binary(left: Code, right: Code, invoke: Invoke, charge: Charge | None) -> Co
 
 
 def many(arguments: tuple[Code, ...], invoke: Invoke, charge: Charge | None) -> Code:
-    """A call that stops at the first argument that fails; it is charged only if that was the last one."""
+    """Plan a call that stops at its first failed argument. It is charged only if that is the last one."""
     last = len(arguments) - 1
 
     def call(frame: Frame) -> Any:
@@ -261,7 +262,7 @@ def many(arguments: tuple[Code, ...], invoke: Invoke, charge: Charge | None) -> 
 
 
 def _charge_for(frame: Frame, charge: Charge | None, values: list[Any], result: Any) -> None:
-    """Adds the cost of one call to the frame; a function without a cost rule of its own costs 1."""
+    """Add the cost of one call to the frame; the default is 1."""
     if charge is None:
         frame[0] += 1
     else:
@@ -269,7 +270,7 @@ def _charge_for(frame: Frame, charge: Charge | None, values: list[Any], result: 
 
 
 def not_strictly_false(argument: Code) -> Code:
-    """The condition of quantifiers: errors do not end the loop."""
+    """Plan the condition of quantifiers: errors do not end the loop."""
 
     def test(frame: Frame) -> bool:
         try:
@@ -286,7 +287,7 @@ _PRIMITIVE: Final = frozenset({bool, float, int, str, Uint})
 
 
 def in_constant_list(element: Code, items: Any) -> Code | None:
-    """Membership in a literal list of primitive values, which costs nothing; None for other lists."""
+    """Plan membership in a literal list of primitive values, which costs nothing; return None for other lists."""
     if any(item.__class__ not in _PRIMITIVE for item in items):
         return None
     flags = frozenset(item for item in items if item.__class__ is bool)

@@ -1,7 +1,7 @@
-"""Comprehensions as loops.
+"""Plan comprehensions as loops.
 
-The accumulator is a slot of the frame. It may hold an error, because errors do not end a loop, and it is computed when
-it is first read, because a bound variable that nobody reads costs nothing.
+The accumulator is a slot of the frame. It may contain an error, because errors do not end a loop. It is computed at its
+first read, because an unread bound variable costs nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from apiserver.cel.language.values import CelError, go_type_name, no_such_overlo
 UNSET: Final = object()
 
 
-class _Failed:
-    """An error that a variable holds."""
+class _StoredError:
+    """An error as the value of a variable."""
 
     __slots__ = ("error",)
 
@@ -36,7 +36,7 @@ def _iterate(source: Any, pairs: bool) -> Any:
 
 
 def accumulator(slot: int, compute: Code) -> Code:
-    """Reads a variable that `compute` fills when it is first read."""
+    """Plan the read of a variable that `compute` fills at its first read."""
 
     def read(frame: Frame) -> Any:
         value = frame[slot]
@@ -44,9 +44,9 @@ def accumulator(slot: int, compute: Code) -> Code:
             try:
                 value = compute(frame)
             except CelError as error:
-                value = _Failed(error)
+                value = _StoredError(error)
             frame[slot] = value
-        if value.__class__ is _Failed:
+        if value.__class__ is _StoredError:
             raise value.error
         return value
 
@@ -54,7 +54,7 @@ def accumulator(slot: int, compute: Code) -> Code:
 
 
 def binding(source: Code, slot: int, start: Any, result: Code, limit: int) -> Code:
-    """A comprehension over nothing: it only gives the accumulator to its result."""
+    """Plan a comprehension over an empty range: it only passes the accumulator to its result."""
 
     def bind(frame: Frame) -> Any:
         source(frame)
@@ -69,7 +69,7 @@ def binding(source: Code, slot: int, start: Any, result: Code, limit: int) -> Co
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Where a loop keeps its accumulator, the key or element, and (else 0) the second variable."""
+    """Frame slots of a loop: accumulator, key or element, and the second variable (0 if there is none)."""
 
     accu: int
     first: int
@@ -77,7 +77,7 @@ class Slots:
 
 
 def fold(source: Code, slots: Slots, start: Any, condition: Code | None, step: Code, result: Code, limit: int) -> Code:
-    """Any comprehension. A list or map to start with is copied, so that the step may change it."""
+    """Plan any comprehension. An initial list or map is copied, so that the step may change it."""
     accu, first, second = slots.accu, slots.first, slots.second
     fresh = start.__class__ in (list, dict)
 
@@ -98,7 +98,7 @@ def fold(source: Code, slots: Slots, start: Any, condition: Code | None, step: C
             try:
                 frame[accu] = step(frame)
             except CelError as error:
-                frame[accu] = _Failed(error)
+                frame[accu] = _StoredError(error)
             if frame[0] > limit:
                 passed_limit(frame, limit)
         return result(frame)
@@ -107,7 +107,7 @@ def fold(source: Code, slots: Slots, start: Any, condition: Code | None, step: C
 
 
 def quantifier(source: Code, slots: Slots, body: Code, decisive: bool, limit: int) -> Code:
-    """`exists` (decided by true) and `all` (by false), with the charges of the comprehension that they stand for."""
+    """Plan `exists` (decided by true) or `all` (by false), with the charges of the comprehension they replace."""
     first, second = slots.first, slots.second
     per_condition = 3 if decisive else 2
 

@@ -1,4 +1,4 @@
-"""Closures of the operators that the planner evaluates itself: logic, equality with literals, map literals."""
+"""Plan the operators that the planner evaluates itself: logic, equality with literals, map and message literals."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from apiserver.cel.language.values import ABSENT, CelError, Optional, Uint, equa
 
 
 def not_equal(left: Any, right: Any) -> bool:
-    """CEL's `!=`. Values of types that cannot be compared are different, without an error."""
+    """Evaluate `!=`. Values of incomparable types are different, without an error."""
     try:
         return not equal(left, right)
     except CelError:
-        # What cannot be compared is different.
         return True
 
 
 def logical(left: Code, right: Code, decisive: bool) -> Callable[[Frame], bool]:
-    """`||` (decided by true) and `&&` (decided by false). The other side may absorb an error."""
+    """Plan `||` (decided by true) or `&&` (decided by false). The other side may absorb an error."""
 
     def after_error(frame: Frame, error: CelError) -> bool:
         try:
@@ -52,7 +51,7 @@ def logical(left: Code, right: Code, decisive: bool) -> Callable[[Frame], bool]:
 
 
 def or_value(left: Code, right: Code, unwrap: bool) -> Code:
-    """`or` and `orValue`, which cost nothing and evaluate the alternative only if it is needed."""
+    """Plan `or` and `orValue`. They cost nothing and evaluate the alternative only if it is needed."""
 
     def choose(frame: Frame) -> Any:
         value = left(frame)
@@ -66,8 +65,10 @@ def or_value(left: Code, right: Code, unwrap: bool) -> Code:
 
 
 def map_builder(entries: list[tuple[Code, Code, bool]]) -> Code:
-    """Evaluates a map literal: key, value and whether the entry is optional (`?key: value`). Of several entries of a
-    key the last counts. The evaluation raises CelError for a key that is no string, number or truth value.
+    """Plan a map literal of entries: key, value, and whether the entry is optional (`?key: value`).
+
+    The last of several entries of a key counts. The evaluation raises CelError for a key that is not a string, number
+    or bool.
     """
 
     def build(frame: Frame) -> dict[Any, Any]:
@@ -96,7 +97,7 @@ CEILINGS: Final = tuple(-(-count // 10) for count in range(1024))
 
 
 def equal_to_text(left: Code, text: str, negated: bool, charge: Charge) -> Code:
-    """Comparison with a short literal: its cost is in a table."""
+    """Plan a comparison with a short literal; its cost is read from a table."""
     length = len(text)
     whole = CEILINGS[length]
     compare: Invoke = not_equal if negated else equal
@@ -117,7 +118,7 @@ def equal_to_text(left: Code, text: str, negated: bool, charge: Charge) -> Code:
 
 
 def equal_to_scalar(left: Code, constant: int | bool, negated: bool, charge: Charge) -> Code:
-    """Comparison with an integer or a boolean literal."""
+    """Plan a comparison with an integer or a boolean literal."""
     kind = constant.__class__
     compare: Invoke = not_equal if negated else equal
 
@@ -137,7 +138,7 @@ def equal_to_scalar(left: Code, constant: int | bool, negated: bool, charge: Cha
 
 
 def record_builder(message: Message, entries: list[tuple[str, Code, bool]]) -> Code:
-    """Evaluates a message literal: field, value and whether the field is optional (`?field: value`)."""
+    """Plan a message literal of entries: field, value, and whether the field is optional (`?field: value`)."""
 
     def build(frame: Frame) -> Any:
         fields: dict[str, Any] = {}

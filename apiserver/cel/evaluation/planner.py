@@ -1,10 +1,10 @@
-"""Turns a checked tree into nested Python closures, and counts what evaluating it costs.
+"""Plan a checked tree as nested Python closures that count the cost of their evaluation.
 
-Every closure takes the frame of one evaluation and returns a value or raises CelError. Costs are added when a node
-has been evaluated, also if that failed: `f(error)` is charged for `f`, because errors are values that `||` may absorb.
-What is constant is computed now; if that fails there is no program (`PlanError`).
+Every closure takes the frame of one evaluation and returns a value or raises CelError. Costs are added after a node is
+evaluated, even if it failed: `f(error)` is charged for `f`, because errors are values that `||` may absorb. Constants
+are computed during planning; if that fails there is no program (`PlanError`).
 
-Checking the limit: an operation whose cost depends on its data checks at once, a loop after every round.
+The limit is checked immediately by operations whose cost depends on their data, and after every iteration of a loop.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from apiserver.cel.evaluation.operators import (
     or_value,
     record_builder,
 )
-from apiserver.cel.evaluation.plans import Choice, Constant, Plan, code_of, prepared, variable, with_room
+from apiserver.cel.evaluation.plans import Choice, Constant, Plan, code_of, precompute, variable, with_stack_check
 from apiserver.cel.language.ast import (
     Call,
     Comprehension,
@@ -60,7 +60,7 @@ from apiserver.cel.language.ast import (
     StructNode,
 )
 from apiserver.cel.language.declarations import Function
-from apiserver.cel.language.stack import OFTEN, continued, has_room
+from apiserver.cel.language.stack import OFTEN, has_room, run_on_new_stack
 from apiserver.cel.language.time_limit import passed_limit
 from apiserver.cel.language.values import (
     ABSENT,
@@ -76,20 +76,20 @@ from apiserver.cel.syntax.macros import ACCUMULATOR
 _CONVERSIONS: Final = frozenset(
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
 )
-#: What gives a value that it was given.
-_GIVES_OTHERS: Final = frozenset(["_[_]", "_?_:_", "orValue", "value", "min", "max"])
-# What these make of literals is made once. It is still charged every time.
+#: Functions that may return one of their arguments or its element.
+_PASS_THROUGH: Final = frozenset(["_[_]", "_?_:_", "orValue", "value", "min", "max"])
+# Their results for literals are computed once, and still charged every time.
 _PARSERS: Final = frozenset(
     ["quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "cidr", "isCIDR", "url", "isURL"]
 )
 
 
 class PlanError(Exception):
-    """The expression can never run; the text says why."""
+    """The expression can never be evaluated; the text is the reason."""
 
 
 class Planner:
-    """One plan of one tree. `slots` tells where the variables are; more slots are handed out to locals."""
+    """One plan of one tree. `slots` maps variables to slots; locals get further ones."""
 
     __slots__ = ("_codes", "_functions", "_level", "_limit", "_locals", "_slots", "width")
 
@@ -101,14 +101,14 @@ class Planner:
         self.width = 1 + len(slots)
 
     def plan(self, node: Node) -> Plan:
-        """The plan of a node."""
+        """Return the plan of a node."""
         level = self._level = self._level + 1
         if level & OFTEN:
             plan = self._plan(node)
         else:
-            plan = self._plan(node) if has_room() else continued(self._plan, node)
+            plan = self._plan(node) if has_room() else run_on_new_stack(self._plan, node)
             if not isinstance(plan, Constant | Attribute):
-                plan = with_room(plan)
+                plan = with_stack_check(plan)
         self._level = level - 1
         return plan
 
@@ -165,7 +165,7 @@ class Planner:
         else:
             resolve = key.code(as_branch=True) if isinstance(key, Attribute) else code_of(key)
             if self._level > OFTEN:
-                resolve = with_room(resolve)
+                resolve = with_stack_check(resolve)
             attribute.add(ComputedStep(resolve, optional=optional))
         return attribute
 
@@ -198,7 +198,7 @@ class Planner:
     def _equality(self, node: Call) -> Plan:
         left, right = self.plan(node.args[0]), self.plan(node.args[1])
         negated = node.function == "_!=_"
-        checked = self._limited(lambda args, _result: charge_equality(*args))
+        checked = self._limit_charge(lambda args, _result: charge_equality(*args))
         constant = right.value if isinstance(right, Constant) else ABSENT
         if constant.__class__ is str and len(constant) < len(CEILINGS):
             return equal_to_text(code_of(left), constant, negated, checked)
@@ -211,7 +211,7 @@ class Planner:
         nodes = node.args if node.target is None else [node.target, *node.args]
         plans = [self.plan(arg) for arg in nodes]
         if node.target is not None and not isinstance(plans[0], Constant):
-            # The code of a target may be needed again, by a copy of it.
+            # A copy of the target reuses its code.
             plans[0] = self._codes[id(node.target)] = code_of(plans[0])
         elif node.target is not None:
             self._codes[id(node.target)] = plans[0]
@@ -230,7 +230,7 @@ class Planner:
             except CelError as error:
                 raise PlanError(str(error)) from None
         rule = actual_cost(node.function, overload)
-        charge = None if rule is None else self._limited(rule)
+        charge = None if rule is None else self._limit_charge(rule)
         codes = [code_of(plan) for plan in plans]
         if not codes:
             return nullary(invoke)
@@ -241,11 +241,11 @@ class Planner:
         else:
             call = many(tuple(codes), invoke, charge)
         if node.function in _PARSERS and all(isinstance(plan, Constant) for plan in plans):
-            return prepared(call)
+            return precompute(call)
         return call
 
-    def _limited(self, rule: Callable[[Any, Any], int]) -> Charge:
-        """A charge that depends on data, and stops the evaluation at the limit."""
+    def _limit_charge(self, rule: Callable[[Any, Any], int]) -> Charge:
+        """Return a charge that depends on data and stops the evaluation at the limit."""
         limit = self._limit
 
         def charge(frame: Frame, args: Any, result: Any) -> None:
@@ -288,7 +288,7 @@ class Planner:
             for key, value, optional in entries
             if isinstance(key, Constant) and isinstance(value, Constant) and not optional
         ]
-        # The keys of a literal that is known beforehand may be of any type.
+        # The keys of a constant map literal may be of any type.
         if len(fixed) == len(entries) and all(isinstance(key, Hashable) for key, _ in fixed):
             return Constant(dict(fixed))
         return build
@@ -341,7 +341,7 @@ class Planner:
                 self._locals[name].pop()
 
     def _growing_step(self, node: Node) -> Code:
-        """A step that appends to the list being built, which nobody else can see yet."""
+        """Plan a step that appends to the list being built, which no other closure can read yet."""
         if isinstance(node, Call) and node.function == "_?_:_":
             condition = self._code(node.args[0])
             then = self._growing_step(node.args[1])
@@ -354,16 +354,17 @@ class Planner:
 
 
 def _may_be_null(node: Node) -> bool:
-    """Whether a value may be null that its type does not say it is: a nullable field, or what was taken from a list or
-    map of such; functions give none.
+    """Return whether a value may be null although its type excludes it.
+
+    Nullable fields, and elements of lists or maps of such, may be null; results of functions are not.
     """
     return not isinstance(node, Literal | ListNode | MapNode | StructNode) and (
-        not isinstance(node, Call) or node.function in _GIVES_OTHERS
+        not isinstance(node, Call) or node.function in _PASS_THROUGH
     )
 
 
 def _predicate(node: Comprehension) -> Node | None:
-    """The predicate of a comprehension that is `all` or `exists`."""
+    """Return the predicate of a comprehension that is `all` or `exists`."""
     step = node.step
     if (
         isinstance(step, Call)
@@ -384,7 +385,7 @@ def _extend(items: list[Any], more: list[Any]) -> list[Any]:
 
 
 def _with_pattern(function: str, plans: list[Plan]) -> Invoke | None:
-    """An implementation with its regular expression compiled now."""
+    """Return an implementation whose constant regular expression is compiled during planning."""
     if function not in ("matches", "find", "findAll") or len(plans) < 2 or not isinstance(plans[1], Constant):
         return None
     source = plans[1].value
@@ -406,5 +407,5 @@ def _with_pattern(function: str, plans: list[Plan]) -> Invoke | None:
 
 
 def _stops_early(declared: Function, overload: str) -> bool:
-    """Whether the first argument that fails ends the call, as it does where values decide what is called."""
+    """Return whether the first failed argument ends the call, as it does where values select the overload."""
     return overload == "string_format" or (not overload and declared.trait is None)

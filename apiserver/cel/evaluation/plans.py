@@ -1,18 +1,16 @@
-"""What the planner makes of a node: a value that is known now, an attribute that may still get selections, or a
-closure.
-"""
+"""Kinds of plans: a constant, an attribute that may get further selections, or a closure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from apiserver.cel.evaluation.attributes import Attribute, Code, Frame
-from apiserver.cel.language.stack import continued, has_room
+from apiserver.cel.language.stack import has_room, run_on_new_stack
 from apiserver.cel.language.values import CelError, CostExceeded
 
 
 class Constant:
-    """A value that is known now."""
+    """A value known during planning."""
 
     __slots__ = ("value",)
 
@@ -24,7 +22,7 @@ Plan = Constant | Attribute | Code
 
 
 def code_of(plan: Plan) -> Code:
-    """The closure of any plan."""
+    """Return the closure of any plan."""
     if isinstance(plan, Constant):
         value = plan.value
         return lambda _frame: value
@@ -32,12 +30,12 @@ def code_of(plan: Plan) -> Code:
 
 
 class Choice(Attribute):
-    """`?:`: further selections apply to whichever branch is taken, and the choice itself costs nothing."""
+    """`?:`: further selections apply to the branch taken, and the choice itself costs nothing."""
 
     __slots__ = ()
 
     def code(self, *, as_branch: bool = False) -> Code:
-        """The evaluation."""
+        """Return the closure."""
         if not self.steps:
             return self.base
         follow = Attribute(self.base)
@@ -46,13 +44,13 @@ class Choice(Attribute):
         return follow.code(as_branch=True)
 
 
-def with_room(code: Code) -> Code:
-    """The same, on a stack of its own where the present one is used up: deep within an expression."""
-    return lambda frame: code(frame) if has_room() else continued(code, frame)
+def with_stack_check(code: Code) -> Code:
+    """Run deep code on a new stack if the current one is nearly used up."""
+    return lambda frame: code(frame) if has_room() else run_on_new_stack(code, frame)
 
 
-def prepared(call: Code) -> Code:
-    """A call whose result never changes."""
+def precompute(call: Code) -> Code:
+    """Evaluate a call whose result never changes, and return its result and cost as a closure."""
     frame: Frame = [0, 0, None]
     try:
         value = call(frame)
@@ -68,5 +66,5 @@ def prepared(call: Code) -> Code:
 
 
 def variable(slot: int) -> Attribute:
-    """The variable in a slot of the frame, to which selections may be added."""
+    """Return the variable in a slot of the frame, to which selections may be added."""
     return Attribute(lambda frame: frame[slot], slot)

@@ -1,1 +1,1 @@
-"""The vocabulary of the engine: sources, expression trees, types, values, declarations."""
+"""Shared types of the engine: sources, expression trees, types, values, declarations."""

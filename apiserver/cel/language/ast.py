@@ -1,7 +1,7 @@
-"""The expression tree between parser, checker, cost estimate and planner.
+"""The expression tree shared by parser, checker, cost estimate and planner.
 
-Nodes carry the offset in the source that messages point to. The checker writes `type` and, for calls, `overloads`;
-nothing else changes a node after the parser made it.
+Nodes carry the source offset for messages. The checker sets `type` and, for calls, `overloads`; nothing else changes a
+node after parsing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class Ident(Node):
 
 @dataclass(slots=True, eq=False)
 class Select(Node):
-    """`operand.name`, or with `test` the question whether it is there. The checker sets `constant` as for Ident, and
-    `variable` where the whole is the dotted name of a variable.
+    """`operand.name`, or with `test` a presence test.
+
+    The checker sets `constant` as for Ident, and `variable` if the whole chain is the dotted name of a variable.
     """
 
     operand: Node
@@ -53,7 +54,7 @@ class Select(Node):
 
 @dataclass(slots=True, eq=False)
 class Call(Node):
-    """A function, an operator or, with `target`, a method. The checker fills in the candidate overloads."""
+    """A function, an operator or, with `target`, a method. The checker sets the candidate overloads."""
 
     function: str
     target: Node | None
@@ -63,7 +64,7 @@ class Call(Node):
 
 @dataclass(slots=True, eq=False)
 class ListNode(Node):
-    """`[a, ?b]`; `optional` holds the indices of elements that are written with `?`."""
+    """A list literal `[a, ?b]`. `optional` contains the indices of elements written with `?`."""
 
     elements: list[Node]
     optional: frozenset[int] = frozenset()
@@ -81,14 +82,14 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class MapNode(Node):
-    """`{a: 1, ?b: c}`"""
+    """A map literal `{a: 1, ?b: c}`."""
 
     entries: list[Entry]
 
 
 @dataclass(slots=True, eq=False)
 class StructNode(Node):
-    """`Name{field: 1}`. The checker sets `message`, the type that is made."""
+    """A message literal `Name{field: 1}`. The checker sets `message`, its type."""
 
     name: str
     entries: list[Entry]
@@ -97,14 +98,14 @@ class StructNode(Node):
 
 @dataclass(slots=True, eq=False)
 class Copy(Node):
-    """An expression that stands in another place, too. Both places are evaluated; everything else is done once."""
+    """An expression used in a second place. Both places are evaluated; checks and plans are made once."""
 
     original: Node
 
 
 @dataclass(slots=True, eq=False)
 class Comprehension(Node):
-    """The loop to which macros expand, and with an empty range the binding of a variable."""
+    """The expansion of macros: a loop, or with an empty range the binding of a variable."""
 
     iter_range: Node
     iter_var: str
@@ -127,7 +128,7 @@ class Comprehension(Node):
 
 
 def qualified_name(node: Node) -> str | None:
-    """The dotted name that a chain of selections spells, or None."""
+    """Return the dotted name of a chain of selections, or None."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.test:
@@ -137,7 +138,7 @@ def qualified_name(node: Node) -> str | None:
 
 
 def children(node: Node) -> list[Node]:
-    """The direct sub-expressions of a node."""
+    """Return the direct sub-expressions of a node."""
     match node:
         case Select():
             return [node.operand]

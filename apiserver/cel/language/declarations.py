@@ -1,8 +1,8 @@
-"""Declarations of functions: what libraries say about their functions, and how an environment looks them up.
+"""Declarations of functions, and their look-up by name.
 
-A library is a list of `Function`s. An overload carries signature and implementation together; the implementation
-gets values of the declared types, because the planner checks them before the call wherever the static type was
-dynamic. `impl=None` marks operators that the planner itself evaluates.
+A library is a list of `Function`s. An overload contains signature and implementation. The implementation gets values of
+the declared types: the planner checks them before the call if the static type is dynamic. `impl=None` marks operators
+that the planner itself evaluates.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Overload:
 class Function:
     """A function with all its overloads, in the order in which the checker tries them.
 
-    `trait`: the one implementation of all overloads of an operator; it dispatches on the values itself.
-    `terse`: a wrong argument is reported without naming the function and the arguments' types.
+    `trait` is one implementation of all overloads of an operator, which dispatches on the values. `terse` functions
+    report a wrong argument without naming the function and the arguments' types.
     """
 
     name: str
@@ -52,7 +52,7 @@ def _parameters(type_: Type) -> Iterable[str]:
 def overload(
     id: str, args: Iterable[Type], result: Type, impl: Implementation | None = None, *, member: bool = False
 ) -> Overload:
-    """Declare an overload; its type parameters are found."""
+    """Declare an overload; its type parameters are inferred."""
     signature = tuple(args)
     names = dict.fromkeys(name for type_ in (*signature, result) for name in _parameters(type_))
     return Overload(id, signature, result, impl, member, tuple(names))
@@ -69,7 +69,7 @@ def function(name: str, *overloads: Overload, trait: Implementation | None = Non
 
 
 def merge(libraries: Iterable[Iterable[Function]]) -> dict[str, Function]:
-    """All functions by name; overloads of the same function are joined."""
+    """Return all functions by name; overloads of the same function are joined."""
     merged: dict[str, Function] = {}
     for library in libraries:
         for new in library:

@@ -1,6 +1,6 @@
-"""Types whose values expressions make by naming their fields: `Object{metadata: Object.metadata{labels: {"a": "b"}}}`.
+"""Message types, whose values expressions construct: `Object{metadata: Object.metadata{labels: {"a": "b"}}}`.
 
-A `Messages` gives the type of a name. Which there are is the language's to say; a value is a map that knows its type.
+A `Messages` function returns the type of a name. Each language has its own set. A value is a map that knows its type.
 Facts: apiserver, pkg/cel/mutation.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["JSON_PATCH", "OBJECT", "Message", "Messages", "Record", "patch_messa
 
 
 class Record(dict[str, Any]):
-    """A value of a message type: the fields that were given."""
+    """A value of a message type: the given fields."""
 
     __slots__ = ("type_name",)
 
@@ -40,7 +40,7 @@ class Record(dict[str, Any]):
 
 
 class Message:
-    """A type: what its fields hold, and what is made of them."""
+    """A message type: the types of its fields, and the construction of values."""
 
     def __init__(self, type_: Type) -> None:
         self.type = type_
@@ -50,11 +50,11 @@ class Message:
         return self.type.name
 
     def field(self, name: str) -> Type | None:
-        """The type of a field; None where there is no such field."""
+        """Return the type of a field, or None if there is no such field."""
         raise NotImplementedError
 
     def make(self, fields: dict[str, Any]) -> Any:
-        """A value. Raises CelError."""
+        """Construct a value. Raise CelError."""
         return Record(self.name, fields)
 
 
@@ -62,7 +62,7 @@ Messages = Callable[[str], "Message | None"]
 
 
 class _WellKnown(Message):
-    """A message of protobuf itself, whose values are values of the language."""
+    """A message of protobuf itself, whose values are plain CEL values."""
 
     def __init__(self, name: str, type_: Type, fields: dict[str, Type], make: Callable[[dict[str, Any]], Any]) -> None:
         super().__init__(type_)
@@ -84,7 +84,7 @@ _NANOS: Final = 1_000_000_000
 
 
 def _wrapper(type_: Type, zero: Any, least: int = 0, most: int = 0) -> tuple[Type, dict[str, Type], Any]:
-    """A message that holds one value; of numbers the range that they have in it."""
+    """Declare a message with one value, limited to a range for numbers."""
 
     def make(fields: dict[str, Any]) -> Any:
         value = fields.get("value", zero)
@@ -104,7 +104,7 @@ def _span(fields: dict[str, Any]) -> Duration:
 
 
 def _value(fields: dict[str, Any]) -> Any:
-    """One of several; the last that is given counts."""
+    """Return the value of a oneof; the last given field counts."""
     value = None
     for name, given in fields.items():
         value = None if name == "null_value" else given
@@ -144,7 +144,7 @@ _WELL_KNOWN: Final[dict[str, tuple[Type, dict[str, Type], Callable[[dict[str, An
 
 
 def well_known(name: str) -> Message | None:
-    """The messages that every language has."""
+    """Return a message available in every language."""
     if not name.startswith(_PREFIX):
         return None
     made = _WELL_KNOWN.get(name[len(_PREFIX) :])
@@ -153,14 +153,15 @@ def well_known(name: str) -> Message | None:
 
 OBJECT: Final = struct("Object")
 JSON_PATCH: Final = struct("JSONPatch")
-#: The type of fields that there are not, to which nothing but a value of any type can be assigned.
+#: The type of unknown fields, which accept only values of dynamic type.
 _NOTHING: Final = struct("")
 _PATCH_TEXTS: Final = ("op", "path", "from")
 
 
 class _Object(Message):
-    """A part of an object, named by where it is: Object.spec.template. Any field may be given; types are compared with
-    the schema when the value is applied.
+    """A part of an object, named by its path: Object.spec.template.
+
+    Any field may be given. Types are compared with the schema when the value is applied.
     """
 
     def field(self, name: str) -> Type | None:
@@ -183,7 +184,7 @@ class _JsonPatch(Message):
 
 
 def patch_messages(name: str) -> Message | None:
-    """The types that mutations are made of, besides those of every language."""
+    """Return a message type of mutations, or one available in every language."""
     if name == JSON_PATCH.name:
         return _JsonPatch(JSON_PATCH)
     if name == OBJECT.name or name.startswith(f"{OBJECT.name}."):

@@ -1,4 +1,4 @@
-"""Source text of an expression, and how problems in it are shown.
+"""Source text of an expression, and the rendering of its problems.
 
 Positions are offsets in code points; only here they become lines and columns. A message is
 `ERROR: <input>:LINE:COLUMN: text`, the line, and dots up to a caret; wide characters get wide dots.
@@ -12,7 +12,7 @@ from typing import Final
 
 MAX_ISSUES: Final = 100
 NOWHERE: Final = -1
-#: How deep the rules of the grammar may nest.
+#: Maximum nesting depth of grammar rules.
 MAX_DEPTH: Final = 250
 TOO_DEEP: Final = f"expression recursion limit exceeded: {MAX_DEPTH}"
 
@@ -23,7 +23,7 @@ class Reported(Exception):
 
 @dataclass(slots=True)
 class Issues:
-    """The problems found in one source, in the order in which they were found."""
+    """The problems found in one source, in order of discovery."""
 
     source: str
     found: list[tuple[int, str]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Issues:
         self.found.append((pos, message))
 
     def read_text(self, start: int, end: int) -> str:
-        """The source between two offsets without the parts that are no tokens."""
+        """Return the source between two offsets without the parts that are no tokens."""
         parts = []
         for first, last in self.unread:
             if start <= first < end:
@@ -48,7 +48,7 @@ class Issues:
         return "".join(parts) + self.source[start:end]
 
     def text(self) -> str:
-        """All problems, sorted by position."""
+        """Render all problems, sorted by position."""
         kept = self.found[:MAX_ISSUES]
         shown = [self._show(*issue) for issue in sorted(kept, key=lambda issue: issue[0])]
         if len(self.found) > MAX_ISSUES:

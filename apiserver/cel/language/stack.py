@@ -1,8 +1,8 @@
-"""Room for deep recursion, without changing the interpreter's limit for everybody: each thread has a stack of its own,
-so a recursion that has used up much of one goes on in a new thread, for which the first one waits.
+"""Continue deep recursion on the stack of a new thread, without changing the interpreter's recursion limit.
 
-Expressions may nest 250 deep, of which each level takes several Python frames in every phase. Almost none nest deeper
-than what fits; they never leave their thread.
+Each thread has its own stack. A recursion that has used most of it continues in a new thread, and the first thread
+waits. Expressions may nest 250 deep, and each level takes several Python frames in every phase. Almost all expressions
+are shallower and never leave their thread.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
 
-#: Recursion asks for room at every level of which these bits are zero.
+#: Recursion checks the stack at levels whose low bits, given by this mask, are zero.
 OFTEN: Final = 0b1111
-#: Frames that starting a thread may take.
+#: Frames reserved for starting a thread.
 _SPARE: Final = 60
 
 
 def has_room() -> bool:
-    """Whether more than three quarters of the stack are free."""
+    """Return whether more than three quarters of the stack are free."""
     try:
         sys._getframe(sys.getrecursionlimit() // 4)
     except ValueError:
@@ -29,16 +29,18 @@ def has_room() -> bool:
     return False
 
 
-def continued(function: Callable[..., Result], *args: Any) -> Result:
-    """What a function gives, called on an empty stack. Raises what it raises, and RecursionError where there is not
-    even room to start.
+def run_on_new_stack(function: Callable[..., Result], *args: Any) -> Result:
+    """Call a function on an empty stack; return its result or raise its exception.
+
+    Raises:
+        RecursionError: The stack is too full to start a thread.
     """
     try:
         sys._getframe(sys.getrecursionlimit() - _SPARE)
     except ValueError:
         pass
     else:
-        raise RecursionError("no room to go on in another thread")
+        raise RecursionError("no stack left to start another thread")
     outcome: list[Result] = []
     failure: list[BaseException] = []
 

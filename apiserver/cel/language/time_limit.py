@@ -1,9 +1,9 @@
-"""Looking at the clock while expressions are evaluated.
+"""Limit the time of evaluations.
 
-What an expression may cost says little of how long it takes: the same budget is a hundredth of a second of additions or
-some seconds of sorting. So whoever evaluates where others wait, or for somebody who does not wait for ever, gives a
-`Meter`. It is asked after every `SLICE` of cost, which an evaluation notices for nothing: its frame begins with so much
-less than the limit, and where the limit is passed `passed_limit` tells a slice that is used up from a limit that is.
+The cost limit of an expression says little about its time: the same budget is 10 ms of additions or several seconds of
+sorting. A caller that shares its thread or has a deadline therefore passes a `Meter`. It is checked after every `SLICE`
+of cost, at no extra cost: the frame starts that much below the limit, and `passed_limit` distinguishes a used-up slice
+from an exceeded limit.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from apiserver.cel.language.values import CostExceeded
 
 __all__ = ["SLICE", "Aside", "Interrupted", "Meter", "look", "passed_limit", "present"]
 
-#: Cost between two looks at the clock: some twenty microseconds, unless single calls take long.
+#: Cost between two checks of the clock: about 20 µs, unless single calls take long.
 SLICE: Final = 256
 
 
 class Aside(Exception):
-    """The evaluation takes too long for where it is; it is to be begun again elsewhere."""
+    """The evaluation takes too long for this thread; it is to be restarted in another one."""
 
 
 class Interrupted(Exception):
-    """Nobody waits for the evaluation any more."""
+    """The caller no longer waits for the evaluation."""
 
 
 class Meter:
-    """Seconds that all evaluations which it is given to may take together, and what is raised beyond. They begin with
-    the first look.
+    """Seconds that all evaluations with this meter may take together, and the exception raised beyond.
+
+    The time starts at the first check.
     """
 
     __slots__ = ("_beyond", "_now", "_seconds", "_until")
@@ -40,12 +41,12 @@ class Meter:
         self._until: float | None = None
 
     def leave(self) -> None:
-        """What follows takes long: not here, where others wait. Raises Aside."""
+        """Raise Aside before work that takes long, if this thread must not be blocked."""
         if self._beyond is Aside:
             raise Aside
 
     def look(self) -> None:
-        """Raises what is raised beyond the time."""
+        """Raise the exception if the time is used up."""
         if self._until is None:
             self._until = self._now() + self._seconds
         elif self._now() > self._until:
@@ -53,7 +54,7 @@ class Meter:
 
 
 class _Present(threading.local):
-    """The meter of the evaluation that a thread is in."""
+    """The meter of the evaluation running in a thread."""
 
     meter: Meter | None = None
 
@@ -62,14 +63,17 @@ present: Final = _Present()
 
 
 def look() -> None:
-    """A long step looks at the clock of the evaluation that it belongs to."""
+    """Check the time of the running evaluation during a long step."""
     if present.meter is not None:
         present.meter.look()
 
 
 def passed_limit(frame: list[Any], limit: int) -> None:
-    """A frame holds more cost than the limit. Raises CostExceeded where that is so, or what its meter raises; else the
-    next slice begins.
+    """Start the next slice of a frame that is over its limit.
+
+    Raises:
+        CostExceeded: The limit is exceeded, not only a slice.
+        Exception: The meter's, if its time is used up.
     """
     meter: Meter | None = frame[-1]
     if meter is None:

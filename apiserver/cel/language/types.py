@@ -1,7 +1,7 @@
-"""Static types of CEL expressions, and the substitutions by which type parameters are resolved.
+"""Static types of CEL expressions, and substitutions that resolve type parameters.
 
-Types are interned: two equal types are the same object, so comparing is `is`. A type knows how it is printed in
-checker messages (`format()`) and how it is printed elsewhere (`str()`), which differ for `any` and `null`.
+Types are interned: two equal types are the same object, so they are compared with `is`. `format()` is a type's name in
+checker messages, `str()` its name elsewhere; they differ for `any` and `null`.
 
 Source of facts: the CEL language definition (types, gradual typing) and recorded checker messages.
 """
@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 
 class Type:
-    """One interned static type; make them with the functions below, never directly."""
+    """One interned static type; create it with the functions below, never directly."""
 
     __slots__ = ("_hash", "generic", "kind", "name", "params")
     _interned: ClassVar[dict[tuple[str, str, tuple[Type, ...]], Type]] = {}
@@ -52,7 +52,7 @@ class Type:
         return f"<{self}>"
 
     def format(self) -> str:
-        """The name of the type in checker messages."""
+        """Return the name of the type in checker messages."""
         shown = _SHOWN.get(self.kind, self.name)
         return f"{shown}({', '.join(param.format() for param in self.params)})" if self.params else shown
 
@@ -83,54 +83,54 @@ _NULLABLE: Final = frozenset({"opaque", "struct", "any", "duration", "timestamp"
 
 
 def list_of(element: Type) -> Type:
-    """list(element)"""
+    """Return list(element)."""
     return Type("list", "list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """map(key, value)"""
+    """Return map(key, value)."""
     return Type("map", "map", (key, value))
 
 
 def type_of(param: Type) -> Type:
-    """The type of a type value."""
+    """Return the type of a type value."""
     return Type("type", "type", (param,))
 
 
 def param(name: str) -> Type:
-    """A type parameter."""
+    """Return a type parameter."""
     return Type("param", name)
 
 
 def opaque(name: str, *params: Type) -> Type:
-    """A library type that only its own functions understand."""
+    """Return a library type that only its own functions understand."""
     return Type("opaque", name, params)
 
 
 def struct(name: str) -> Type:
-    """A type with fields (the fields live in the environment) or a named library type."""
+    """Return a type with fields (which the environment declares) or a named library type."""
     return Type("struct", name)
 
 
 def optional_of(value: Type) -> Type:
-    """optional_type(value)"""
+    """Return optional_type(value)."""
     return Type("opaque", "optional_type", (value,))
 
 
 def is_dynamic(type_: Type) -> bool:
-    """dyn and any: known only when the expression runs."""
+    """Return whether a type is known only at run time: dyn or any."""
     return type_.kind == "dyn" or type_.kind == "any"
 
 
 def unwrap_optional(type_: Type) -> tuple[Type, bool]:
-    """The value type of an optional type, and whether it was one."""
+    """Return the value type of an optional type, and whether the type was optional."""
     if type_.kind == "opaque" and type_.name == "optional_type":
         return type_.params[0], True
     return type_, False
 
 
 class Substitutions:
-    """What type parameters stand for. Failed attempts leave it as it was."""
+    """Bindings of type parameters. Failed attempts leave them unchanged."""
 
     __slots__ = ("bound",)
 
@@ -138,7 +138,7 @@ class Substitutions:
         self.bound: dict[str, Type] = {}
 
     def assignable(self, target: Type, source: Type) -> bool:
-        """Whether `target` accepts `source`; binds parameters if so."""
+        """Return whether `target` accepts `source`; bind parameters if so."""
         if not target.generic and not source.generic:
             return self._fits(target, source)
         before = self.bound.copy()
@@ -148,7 +148,7 @@ class Substitutions:
         return False
 
     def all_assignable(self, targets: list[Type], sources: list[Type]) -> bool:
-        """Whether the lists agree pairwise; binds parameters only if all do."""
+        """Return whether the lists agree pairwise; bind parameters only if all do."""
         if len(targets) != len(sources):
             return False
         before = None
@@ -162,7 +162,7 @@ class Substitutions:
         return True
 
     def resolve(self, type_: Type, *, open_as_dyn: bool = False) -> Type:
-        """The type with its bound parameters replaced, and with open ones replaced by dyn if asked."""
+        """Replace a type's bound parameters, and optionally its open ones by dyn."""
         if not type_.generic:
             return type_
         if type_.kind == "param":
@@ -200,7 +200,7 @@ class Substitutions:
         )
 
     def _bind(self, other: Type, parameter: Type) -> tuple[bool, bool]:
-        """Whether `parameter` may stand for `other`, and whether it already stood for something."""
+        """Return whether `parameter` may be bound to `other`, and whether it was bound before."""
         if other == parameter:
             return True, True
         bound = self.bound.get(parameter.name)
@@ -219,7 +219,7 @@ class Substitutions:
         return False, False
 
     def _absent(self, parameter: Type, within: Type) -> bool:
-        """The occurs check: a parameter must not stand for a type that contains it."""
+        """Return whether a type does not contain the parameter (the occurs check)."""
         if not within.generic:
             return True
         if within.kind == "param":
@@ -231,7 +231,7 @@ class Substitutions:
 
 
 def most_general(first: Type, second: Type) -> Type:
-    """The wider of two types that are known to agree."""
+    """Return the wider of two types that agree."""
     return first if _less_specific(first, second) else second
 
 

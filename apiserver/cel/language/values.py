@@ -1,9 +1,9 @@
-"""Run-time values of CEL, and what any two of them have in common: equality, order, size, name of the type.
+"""Run-time values of CEL, and their common operations: equality, order, size, type name.
 
-int, double, bool, string, bytes, null, list and map are the Python types (a tuple is a list, too). The rest is here.
-uint is a subclass of int, so arithmetic on it must be wrapped again by those who do it.
+int, double, bool, string, bytes, null, list and map are the Python types (a tuple is also a list). The other types are
+declared here. uint is a subclass of int; results of arithmetic on it must be wrapped again.
 
-Equality is by value across the number types; it may fail (`no such overload`) where a library type meets another.
+Equality is by value across the number types. It may fail (`no such overload`) for a library type and another type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from apiserver.api.values.quantity import Quantity
 from apiserver.api.values.semver import Semver
-from apiserver.cel.language.stack import continued
+from apiserver.cel.language.stack import run_on_new_stack
 
 
 class CelError(Exception):
@@ -22,16 +22,16 @@ class CelError(Exception):
 
 
 def no_such_overload(_value: object = None) -> CelError:
-    """The error of a function that does not take these values."""
+    """Build the error of a function that does not accept these values."""
     return CelError("no such overload")
 
 
 class CostExceeded(Exception):
-    """The evaluation went over its limit; nothing absorbs this."""
+    """The evaluation exceeded its limit; nothing absorbs this."""
 
 
 class Broken(Exception):
-    """The reference implementation breaks down here and says so: nothing absorbs this either."""
+    """The reference implementation fails with an internal error here; nothing absorbs it."""
 
 
 class Uint(int):
@@ -49,7 +49,7 @@ class CelType:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A point in time, in nanoseconds since 1970. The offset (seconds east of UTC) only counts for its text."""
+    """A point in time, in nanoseconds since 1970. The offset (seconds east of UTC) only affects its text."""
 
     nanos: int
     offset: int = field(default=0, compare=False)
@@ -63,7 +63,7 @@ class Duration:
 
 
 class SetList(list[Any]):
-    """A list of type set: its order says nothing, and what is in it is in it once."""
+    """A list of type set: its order is irrelevant and its elements are unique."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class SetList(list[Any]):
 
 
 class KeyedList(list[Any]):
-    """A list of type map: its items are known by the values of their keys, whatever their order."""
+    """A list of type map: its items are identified by the values of their keys, in any order."""
 
     __slots__ = ("keys",)
 
@@ -136,7 +136,7 @@ class LibraryValue:
     type_name: str
 
     def size(self) -> int | None:
-        """What counts for costs, None for a scalar."""
+        """Return the size for costs, or None for a scalar."""
         return None
 
 
@@ -147,21 +147,21 @@ _NAMES: Final[dict[type, str]] = {
     Quantity: "kubernetes.Quantity",
     ComputedQuantity: "kubernetes.Quantity", Semver: "kubernetes.Semver",
 }  # fmt: skip
-# What the reference implementation calls its value types where it shows them.
+# Go names of value types in messages of the reference implementation.
 _GO_NAMES: Final[dict[type, str]] = {
     str: "types.String", int: "types.Int", bool: "types.Bool", float: "types.Double", bytes: "types.Bytes",
     Uint: "types.Uint", type(None): "types.Null", CelType: "*types.Type", Timestamp: "types.Timestamp",
     Duration: "types.Duration", Optional: "*types.Optional", Quantity: "cel.Quantity",
     ComputedQuantity: "*cel.Quantity", Semver: "cel.Semver", dict: "*types.baseMap",
 }  # fmt: skip
-#: Values of the reference implementation that can be added to, as lists can.
+#: Types whose values in the reference implementation have a method Add, as lists have.
 _ADDED: Final = frozenset({int, Uint, float, str, bytes, Timestamp, Duration})
 _NUMBERS: Final = frozenset({int, float, Uint})
 _SIZED: Final = frozenset({list, tuple, dict, bytes, SetList, KeyedList})
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type."""
+    """Return the name of a value's type."""
     name = _NAMES.get(value.__class__)
     if name is not None:
         return name
@@ -173,14 +173,15 @@ def type_name(value: Any) -> str:
 
 
 def go_type_name(value: Any) -> str:
-    """The value's type in the texts that name the implementation's types."""
+    """Return the name of a value's Go type in the reference implementation."""
     name = _GO_NAMES.get(value.__class__)
     return name if name is not None else f"cel.{value.__class__.__name__}"
 
 
 def not_a_list(value: Any) -> Broken:
-    """What becomes of a function that is charged as for a list and has none. None stands for an error, which it mostly
-    is (a field that is not there).
+    """Build the error of a function that is charged for a list but has none.
+
+    None represents an error, the most frequent case (a missing field).
     """
     missing = "Contains" if value.__class__ in _ADDED else "Add"
     name = "*types.Err" if value is None else go_type_name(value)
@@ -188,7 +189,7 @@ def not_a_list(value: Any) -> Broken:
 
 
 def size_of(value: Any) -> int:
-    """The size that costs are computed from; 1 for scalars."""
+    """Return the size from which costs are computed; 1 for scalars."""
     kind = value.__class__
     if kind is str:
         return len(value)
@@ -202,7 +203,7 @@ def size_of(value: Any) -> int:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """CEL's `==`; CelError where the values cannot be compared."""
+    """Evaluate `==`; raise CelError for incomparable values."""
     left_kind, right_kind = left.__class__, right.__class__
     if left_kind is str:
         return left_kind is right_kind and bool(left == right)
@@ -234,15 +235,16 @@ def _equal_lists(left: Sequence[Any], right: Sequence[Any]) -> bool:
 
 
 def _agree(left: Any, right: Any) -> bool:
-    """Equality of the elements of two collections. What cannot be compared counts as equal there: clients rely on
-    it.
+    """Return whether elements of two collections are equal.
+
+    Incomparable elements count as equal; clients rely on it.
     """
     try:
         return equal(left, right)
     except CelError:
         return True
     except RecursionError:
-        return continued(equal, left, right)
+        return run_on_new_stack(equal, left, right)
 
 
 def _equal_maps(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
@@ -273,7 +275,7 @@ def _equal_library_values(left: Any, right: Any) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality in searches, where what cannot be compared is different."""
+    """Return whether two values are equal; incomparable values are different."""
     try:
         return equal(left, right)
     except CelError:
@@ -281,7 +283,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 class OpenMap(dict[Any, Any]):
-    """A map in which looking up an unknown key gives an empty map, though the key is not `in` it."""
+    """A map whose unknown keys look up an empty map, though the key is not `in` it."""
 
     __slots__ = ()
 
@@ -292,7 +294,7 @@ class OpenMap(dict[Any, Any]):
 
 
 def find(mapping: dict[Any, Any], key: Any) -> Any:
-    """The entry of a map, or ABSENT. Numbers find each other across types, true is not 1."""
+    """Return the entry of a map, or ABSENT. Numbers match across types; true does not match 1."""
     kind = key.__class__
     if kind is str:
         return mapping.get(key, ABSENT)
@@ -301,7 +303,7 @@ def find(mapping: dict[Any, Any], key: Any) -> Any:
     value = mapping.get(key, ABSENT)
     if value is ABSENT:
         return value
-    # Python takes True for 1; only a key of the same family counts.
+    # In Python True equals 1; only a key of the same family matches.
     for known in mapping:
         if known == key and (known.__class__ is bool) == (kind is bool):
             return value
@@ -309,7 +311,7 @@ def find(mapping: dict[Any, Any], key: Any) -> Any:
 
 
 def _compare_numbers(left: Any, right: Any, *, ordered: bool = False) -> int:
-    """The order of two numbers. Integers meet doubles as doubles, unless they are out of the integers' range."""
+    """Return the order of two numbers. Integers meet doubles as doubles if the double is in their range."""
     if left != left or right != right:
         if ordered:
             raise CelError("NaN values cannot be ordered")
@@ -326,7 +328,7 @@ _COMPARABLE: Final = frozenset({str, bool, bytes, Timestamp, Duration})
 
 
 def compare(left: Any, right: Any) -> int:
-    """-1, 0 or 1; CelError where the types have no common order. A NaN is an error as well."""
+    """Return -1, 0 or 1; raise CelError for NaN and for types without a common order."""
     left_kind, right_kind = left.__class__, right.__class__
     if left_kind in _NUMBERS:
         if right_kind not in _NUMBERS:

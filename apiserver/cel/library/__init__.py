@@ -1,1 +1,1 @@
-"""Functions of CEL by topic. Every module has `library()`, the declarations of its functions."""
+"""Functions of CEL by topic. The functions named `library` and the like in each module return their declarations."""

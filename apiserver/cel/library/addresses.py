@@ -18,7 +18,7 @@ CIDR_TYPE: Final = opaque("net.CIDR")
 
 
 class IP(LibraryValue):
-    """An address without zone."""
+    """An address without a zone."""
 
     __slots__ = ("address",)
     type_name = "net.IP"
@@ -33,7 +33,7 @@ class IP(LibraryValue):
         return hash(self.address)
 
     def size(self) -> int:
-        """Bytes of the address."""
+        """Return the bytes of the address."""
         return self.address.max_prefixlen // 8
 
 
@@ -53,12 +53,12 @@ class CIDR(LibraryValue):
         return hash((self.address, self.bits))
 
     def size(self) -> int:
-        """Bytes of the prefix."""
+        """Return the bytes of the prefix."""
         return -(-self.bits // 8)
 
     @property
     def network(self) -> IPv4Network | IPv6Network:
-        """The network that the prefix spans."""
+        """The network of the prefix."""
         return ip_network(f"{self.address}/{self.bits}", strict=False)
 
 
@@ -119,7 +119,7 @@ def _contains_ip(network: CIDR, address: IP) -> bool:
 
 
 def _address_of(text: str) -> IP:
-    """Upstream takes the error of reading the text for an argument of a wrong type."""
+    """Parse an address; report a failure as an argument of the wrong type, as upstream does."""
     try:
         return _parse_ip(text)
     except CelError:
@@ -140,7 +140,7 @@ def _is_global_unicast(value: IP) -> bool:
     )
 
 
-def _masked(value: CIDR) -> CIDR:
+def _mask(value: CIDR) -> CIDR:
     return CIDR(value.network.network_address, value.bits)
 
 
@@ -152,7 +152,7 @@ def _is_link_local_multicast(value: IP) -> bool:
 
 
 def ips() -> list[Function]:
-    """ip, isIP and what addresses are."""
+    """Return the declarations of ip, isIP and the properties of addresses."""
 
     def question(name: str, id: str, read: Callable[[IP], bool]) -> Function:
         return function(name, method(id, (IP_TYPE,), BOOL, read))
@@ -175,7 +175,7 @@ def ips() -> list[Function]:
 
 
 def cidrs() -> list[Function]:
-    """cidr, isCIDR and what networks contain."""
+    """Return the declarations of cidr, isCIDR and the methods of networks."""
     return [
         function("cidr", overload("string_to_cidr", (STRING,), CIDR_TYPE, _parse_cidr)),
         function(
@@ -196,7 +196,7 @@ def cidrs() -> list[Function]:
         ),
         function("ip", method("cidr_ip", (CIDR_TYPE,), IP_TYPE, lambda value: IP(value.address))),
         function("prefixLength", method("cidr_prefix_length", (CIDR_TYPE,), INT, lambda value: value.bits)),
-        function("masked", method("cidr_masked", (CIDR_TYPE,), CIDR_TYPE, _masked)),
+        function("masked", method("cidr_masked", (CIDR_TYPE,), CIDR_TYPE, _mask)),
         function("isCIDR", overload("is_cidr", (STRING,), BOOL, _succeeds(_parse_cidr))),
         function(
             "string", overload("cidr_to_string", (CIDR_TYPE,), STRING, lambda value: f"{value.address}/{value.bits}")

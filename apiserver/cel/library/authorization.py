@@ -1,7 +1,7 @@
-"""The authorizer as expressions see it: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
+"""The authorizer in expressions: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
 
-Who is asked and about whom comes with the variable; a check that is never asked costs nobody anything. Facts:
-apiserver, pkg/cel/library/authz.go.
+The authority and the user come with the variable. The authority is called only by a check. Facts: apiserver,
+pkg/cel/library/authz.go.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _DECISION: Final = struct("kubernetes.authorization.Decision")
 
 
 class Authority(Protocol):
-    """Who decides. A `user` is whatever the authority knows users by. Answers are whether it is allowed, and why."""
+    """Decides about users; `user` is of any type the authority uses. Checks return (allowed, reason)."""
 
     def check(self, user: Any, verb: str, asked: ResourceCheck) -> tuple[bool, str]: ...
 
     def check_path(self, user: Any, verb: str, path: str) -> tuple[bool, str]: ...
 
     def service_account(self, namespace: str, name: str) -> Any:
-        """The user that a service account is."""
+        """Return the user of a service account."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Authorizer(LibraryValue):
-    """What a user may do."""
+    """The permissions of a user."""
 
     authority: Authority
     user: Any
@@ -45,7 +45,7 @@ class Authorizer(LibraryValue):
 
 @dataclass(frozen=True, slots=True)
 class PathCheck(LibraryValue):
-    """What a user may do with a path that is no resource."""
+    """The permissions of a user for a non-resource path."""
 
     authorizer: Authorizer
     path: str
@@ -54,7 +54,7 @@ class PathCheck(LibraryValue):
 
 @dataclass(frozen=True, slots=True)
 class GroupCheck(LibraryValue):
-    """What a user may do in an API group."""
+    """The permissions of a user in an API group."""
 
     authorizer: Authorizer
     group: str
@@ -63,7 +63,7 @@ class GroupCheck(LibraryValue):
 
 @dataclass(frozen=True, slots=True)
 class ResourceCheck(LibraryValue):
-    """What a user may do with a resource; selectors are texts as they were given."""
+    """The permissions of a user for a resource. Selectors are unparsed texts."""
 
     authorizer: Authorizer
     group: str
@@ -78,7 +78,7 @@ class ResourceCheck(LibraryValue):
 
 @dataclass(frozen=True, slots=True)
 class Decision(LibraryValue):
-    """The answer."""
+    """The result of a check."""
 
     allowed: bool
     reason: str
@@ -115,7 +115,7 @@ def _check(check: ResourceCheck, verb: str) -> Decision:
     return Decision(*check.authorizer.authority.check(check.authorizer.user, verb, check))
 
 
-def _narrowed(name: str, id: str, field: str) -> Function:
+def _narrowing_method(name: str, id: str, field: str) -> Function:
     def narrow(check: ResourceCheck, value: str) -> ResourceCheck:
         changed: dict[str, Any] = {field: value}
         return replace(check, **changed)
@@ -124,7 +124,7 @@ def _narrowed(name: str, id: str, field: str) -> Function:
 
 
 def library() -> list[Function]:
-    """Checks of paths and resources, and what they answer."""
+    """Return the declarations of checks of paths and resources, and of their decisions."""
     return [
         function("path", method("authorizer_path", (AUTHORIZER, STRING), _PATH_CHECK, _path)),
         function("group", method("authorizer_group", (AUTHORIZER, STRING), _GROUP_CHECK, GroupCheck)),
@@ -133,9 +133,9 @@ def library() -> list[Function]:
             method("authorizer_serviceaccount", (AUTHORIZER, STRING, STRING), AUTHORIZER, _service_account),
         ),
         function("resource", method("groupcheck_resource", (_GROUP_CHECK, STRING), RESOURCE_CHECK, _resource)),
-        _narrowed("subresource", "resourcecheck_subresource", "subresource"),
-        _narrowed("namespace", "resourcecheck_namespace", "namespace"),
-        _narrowed("name", "resourcecheck_name", "name"),
+        _narrowing_method("subresource", "resourcecheck_subresource", "subresource"),
+        _narrowing_method("namespace", "resourcecheck_namespace", "namespace"),
+        _narrowing_method("name", "resourcecheck_name", "name"),
         function(
             "check",
             method("pathcheck_check", (_PATH_CHECK, STRING), _DECISION, _check_path),
@@ -149,8 +149,8 @@ def library() -> list[Function]:
 
 
 def selectors() -> list[Function]:
-    """Checks of lists that select some objects."""
+    """Return the declarations of checks of lists with selectors."""
     return [
-        _narrowed("fieldSelector", "authorizer_fieldselector", "field_selector"),
-        _narrowed("labelSelector", "authorizer_labelselector", "label_selector"),
+        _narrowing_method("fieldSelector", "authorizer_fieldselector", "field_selector"),
+        _narrowing_method("labelSelector", "authorizer_labelselector", "label_selector"),
     ]

@@ -1,6 +1,6 @@
-"""Conversions between types (`int("3")`, `string(1.5)`, `timestamp("…")`), and the texts of numbers and times.
+"""Convert between types (`int("3")`, `string(1.5)`, `timestamp("…")`) and format numbers and times.
 
-Numbers and times are read and written as Go's standard library does, because those texts are visible.
+Numbers and times are parsed and formatted as by Go's standard library, because those texts are visible.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _failure(value: Any, target: Type) -> CelError:
 
 
 def string_to_int(text: str) -> int:
-    """Decimal only, with a sign."""
+    """Parse a decimal integer with an optional sign."""
     value = int(text) if len(text) < _DIGIT_LIMIT and _INTEGER.fullmatch(text) else None
     if value is None or not MIN_INT <= value <= MAX_INT:
         raise _failure(text, INT)
@@ -46,7 +46,7 @@ def string_to_int(text: str) -> int:
 
 
 def string_to_uint(text: str) -> Uint:
-    """Decimal only, without a sign."""
+    """Parse a decimal integer without a sign."""
     value = int(text) if len(text) < _DIGIT_LIMIT and text.isascii() and text.isdigit() else None
     if value is None or value > MAX_UINT:
         raise _failure(text, UINT)
@@ -54,7 +54,7 @@ def string_to_uint(text: str) -> Uint:
 
 
 def string_to_double(text: str) -> float:
-    """A decimal fraction; what is too large for a double is an error."""
+    """Parse a decimal fraction; raise CelError if it is too large for a double."""
     if not _FLOAT.fullmatch(text):
         raise _failure(text, DOUBLE)
     value = float(text)
@@ -64,7 +64,7 @@ def string_to_double(text: str) -> float:
 
 
 def string_to_bool(text: str) -> bool:
-    """The spellings of true and false."""
+    """Parse Go's spellings of true and false."""
     if text in ("1", "t", "T", "TRUE", "true", "True"):
         return True
     if text in ("0", "f", "F", "FALSE", "false", "False"):
@@ -73,35 +73,35 @@ def string_to_bool(text: str) -> bool:
 
 
 def double_to_int(value: float) -> int:
-    """Truncates."""
+    """Truncate a double to an integer."""
     if math.isfinite(value) and -float(1 << 63) < value < float(1 << 63):
         return int(value)
     raise CelError("integer overflow")
 
 
 def double_to_uint(value: float) -> Uint:
-    """Truncates."""
+    """Truncate a double to an unsigned integer."""
     if math.isfinite(value) and 0 <= value < float(1 << 64):
         return Uint(value)
     raise CelError("unsigned integer overflow")
 
 
 def uint_to_int(value: int) -> int:
-    """Fails above the signed range."""
+    """Convert to a signed integer; raise CelError above its range."""
     if value > MAX_INT:
         raise CelError("integer overflow")
     return int(value)
 
 
 def int_to_uint(value: int) -> Uint:
-    """Fails below zero."""
+    """Convert to an unsigned integer; raise CelError below zero."""
     if value < 0:
         raise CelError("unsigned integer overflow")
     return Uint(value)
 
 
 def duration_text(value: Duration) -> str:
-    """Seconds with a fraction."""
+    """Format a duration as seconds with a fraction."""
     seconds, nanos = divmod(abs(value.nanos), SECOND)
     total = seconds + nanos / SECOND
     text = f"{Decimal(repr(total)):f}".removesuffix(".0")
@@ -109,7 +109,7 @@ def duration_text(value: Duration) -> str:
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """RFC 3339, the fraction without trailing zeros, in the zone in which it was given."""
+    """Format a timestamp by RFC 3339 in its own zone, with a fraction without trailing zeros."""
     seconds, nanos = divmod(value.nanos, SECOND)
     local = _EPOCH + timedelta(seconds=seconds + value.offset)
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
@@ -121,7 +121,7 @@ def timestamp_text(value: Timestamp) -> str:
 
 
 def string_to_timestamp(text: str) -> Timestamp:
-    """RFC 3339"""
+    """Parse a timestamp of RFC 3339."""
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise _failure(text, TIMESTAMP)
@@ -143,7 +143,7 @@ def string_to_timestamp(text: str) -> Timestamp:
 
 
 def string_to_duration(text: str) -> Duration:
-    """Go's duration notation: `1h30m`, `-1.5s`."""
+    """Parse Go's duration notation: `1h30m`, `-1.5s`."""
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
         return Duration(0)
@@ -165,7 +165,7 @@ def string_to_duration(text: str) -> Duration:
 
 
 def bytes_to_string(value: bytes) -> str:
-    """UTF-8"""
+    """Decode UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -180,7 +180,7 @@ def _unsupported(target: Type) -> Callable[[Any], Any]:
 
 
 def text_of(value: Any) -> str:
-    """What `string(value)` gives for the types that have it."""
+    """Return the result of `string(value)` for the types that support it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -212,7 +212,7 @@ def _conversions(name: str, target: Type, *sources: tuple[str, Type, Callable[[A
 
 
 def library() -> list[Function]:
-    """The conversions' declarations."""
+    """Return the declarations of the conversions."""
     return [
         _conversions("bool", BOOL, ("bool_to_bool", BOOL, _same), ("string_to_bool", STRING, string_to_bool)),
         _conversions("bytes", BYTES, ("bytes_to_bytes", BYTES, _same), ("string_to_bytes", STRING, str.encode)),

@@ -1,6 +1,6 @@
-"""`"…".format([…])`: the clauses, their run-time form and the check of literals at compile time.
+"""Format strings, `"…".format([…])`: clauses, evaluation, and the check of literals at compile time.
 
-A format string is walked once by `_walk`, which both forms share; the errors of both have the same texts.
+`_walk` reads a format string once for both uses, so that their errors have the same texts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OCTAL: Final = "octal clause can only be used on integers, was given {}"
 _NOT_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 _DEFAULT_PRECISION: Final = 6
 
-# Letter of the clause, kinds of types that it takes, the text of the error.
+# Letter of the clause, accepted kinds of types, error text.
 _CLAUSES: Final[dict[str, tuple[frozenset[str], str]]] = {
     "s": (
         frozenset(
@@ -47,8 +47,8 @@ _CLAUSES: Final[dict[str, tuple[frozenset[str], str]]] = {
 }
 
 
-class _Clause(Exception):
-    """A clause that does not fit its argument; `at` is the argument, or a part of it."""
+class _ClauseError(Exception):
+    """A clause that does not match its argument; `at` is the argument or a part of it."""
 
     def __init__(self, message: str, at: Node | None = None) -> None:
         super().__init__(message)
@@ -58,7 +58,10 @@ class _Clause(Exception):
 def _walk(
     text: str, count: int, clause: Callable[[str, int | None, int], str], *, literal: bool = False
 ) -> tuple[str, int]:
-    """The formatted text and the number of arguments used. In a literal, a string that ends early is noticed first."""
+    """Return the formatted text and the number of arguments used.
+
+    In a literal, the error of a truncated clause takes precedence over a missing argument.
+    """
     parts: list[str] = []
     at = index = 0
     while at < len(text):
@@ -73,14 +76,14 @@ def _walk(
             continue
         ends = percent + 1 >= len(text)
         if index >= count and not (literal and ends):
-            raise _Clause(f"index {index} out of range")
+            raise _ClauseError(f"index {index} out of range")
         if ends:
-            raise _Clause("unexpected end of string")
+            raise _ClauseError("unexpected end of string")
         letter, precision, at = _parse_clause(text, percent + 1)
         try:
             parts.append(clause(letter, precision, index))
-        except _Clause as problem:
-            raise _Clause(f"error during formatting: {problem}", problem.at) from None
+        except _ClauseError as problem:
+            raise _ClauseError(f"error during formatting: {problem}", problem.at) from None
         index += 1
     return "".join(parts), index
 
@@ -93,28 +96,28 @@ def _parse_clause(text: str, at: int) -> tuple[str, int | None, int]:
         while end < len(text) and text[end] in "0123456789":
             end += 1
         if end >= len(text):
-            raise _Clause(broken + "error while parsing precision: could not find end of precision specifier")
+            raise _ClauseError(broken + "error while parsing precision: could not find end of precision specifier")
         if end == at + 1:
-            raise _Clause(
+            raise _ClauseError(
                 broken + "error while parsing precision: error while converting precision to integer: "
                 'strconv.Atoi: parsing "": invalid syntax'
             )
         precision, at = min(int(text[at + 1 : end][:6]), 10_000), end
     letter = text[at]
     if letter not in _CLAUSES:
-        raise _Clause(f'{broken}unrecognized formatting clause "{letter}"')
+        raise _ClauseError(f'{broken}unrecognized formatting clause "{letter}"')
     return letter, precision, at + 1
 
 
 def format_string(text: str, args: list[Any]) -> str:
-    """The run-time form."""
+    """Format a string at run time."""
 
     def clause(letter: str, precision: int | None, index: int) -> str:
         return _format(letter, precision, args[index])
 
     try:
         return _walk(text, len(args), clause)[0]
-    except _Clause as problem:
+    except _ClauseError as problem:
         raise CelError(str(problem)) from None
 
 
@@ -134,12 +137,13 @@ def _format(letter: str, precision: int | None, value: Any) -> str:
         return digits.upper() if letter == "X" else digits
     if letter == "o" and integer:
         return f"{int(value):o}"
-    raise _Clause(_CLAUSES[letter][1].format(type_name(value)))
+    raise _ClauseError(_CLAUSES[letter][1].format(type_name(value)))
 
 
 def _as_number(letter: str, precision: int, value: float) -> str:
-    """Numbers are written for readers of English: grouped thousands, a typographic exponent. In the scientific form the
-    precision is only the width of what is no number.
+    """Format a number in English style: grouped thousands, typographic exponent.
+
+    In the scientific form the precision is only the width of NaN and infinities.
     """
     width = precision if letter == "e" else 0
     if math.isnan(value):
@@ -169,21 +173,21 @@ def _as_string(value: Any) -> str:
             try:
                 return text_of(value)
             except CelError as error:
-                raise _Clause(f"could not convert argument {go_quote(str(error))} to string") from None
-    raise _Clause(_STRING.format(type_name(value)))
+                raise _ClauseError(f"could not convert argument {go_quote(str(error))} to string") from None
+    raise _ClauseError(_STRING.format(type_name(value)))
 
 
 def _as_map(value: dict[Any, Any]) -> str:
     entries = []
     for key, item in value.items():
         if key.__class__ not in (str, bool, int, Uint):
-            raise _Clause(f"no formatting function for map key of type {type_name(key)}")
+            raise _ClauseError(f"no formatting function for map key of type {type_name(key)}")
         entries.append((_element(key), _element(item)))
     return "{" + ", ".join(f"{key}:{item}" for key, item in sorted(entries)) + "}"
 
 
 def _element(value: Any) -> str:
-    """An element of a list or map: strings quoted, numbers with six digits."""
+    """Format an element of a list or map: strings quoted, numbers with six digits."""
     match value:
         case str():
             return go_quote(value)
@@ -199,11 +203,11 @@ def _element(value: Any) -> str:
             return f"duration({go_quote(duration_text(value))})"
         case None | CelType() | list() | tuple() | dict():
             return _as_string(value)
-    raise _Clause(f"no formatting function for {type_name(value)}")
+    raise _ClauseError(f"no formatting function for {type_name(value)}")
 
 
 def check_literal(call: Call, issues: Issues) -> None:
-    """Report what is wrong with a call on a literal format string with literal arguments."""
+    """Report the errors of a call with a literal format string and literal arguments."""
     text, args = call.target, call.args[0] if call.args else None
     if not isinstance(text, Literal) or not isinstance(text.value, str) or not isinstance(args, ListNode):
         return
@@ -215,7 +219,7 @@ def check_literal(call: Call, issues: Issues) -> None:
 
     try:
         _, used = _walk(text.value, len(elements), clause, literal=True)
-    except _Clause as problem:
+    except _ClauseError as problem:
         issues.report((problem.at or call).pos, str(problem))
         return
     if len(elements) > used:
@@ -228,7 +232,7 @@ def check_literal(call: Call, issues: Issues) -> None:
 def _check_argument(letter: str, node: Node) -> None:
     kinds, message = _CLAUSES[letter]
     if node.type.kind != "dyn" and node.type.kind not in kinds:
-        raise _Clause(message.format(node.type.name), node)
+        raise _ClauseError(message.format(node.type.name), node)
     if letter != "s":
         return
     if isinstance(node, ListNode):

@@ -1,4 +1,4 @@
-"""jsonpatch.escapeKey. Facts: apiserver, pkg/cel/library/jsonpatch.go."""
+"""The function jsonpatch.escapeKey. Facts: apiserver, pkg/cel/library/jsonpatch.go."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def _escape_key(key: str) -> str:
 
 
 def library() -> list[Function]:
-    """What keys are written as in the paths of a JSON patch."""
+    """Return the declaration of jsonpatch.escapeKey, which escapes keys for the paths of a JSON patch."""
     escape = overload("string_jsonpatch_escapeKey_string", (STRING,), STRING, _escape_key)
     return [function("jsonpatch.escapeKey", escape)]

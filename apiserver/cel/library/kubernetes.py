@@ -23,7 +23,7 @@ SEMVER: Final = struct("kubernetes.Semver")
 FORMAT: Final = struct("kubernetes.NamedFormat")
 
 
-def _parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+def _converter(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     def convert(text: str) -> Any:
         try:
             return parse(text)
@@ -51,7 +51,7 @@ def _as_integer(value: Quantity) -> int:
     return whole
 
 
-def _computed(value: Quantity) -> ComputedQuantity:
+def _as_computed(value: Quantity) -> ComputedQuantity:
     return ComputedQuantity(value.unscaled, value.exponent, value.format, value.wide)
 
 
@@ -60,10 +60,13 @@ def _plain(count: int) -> Quantity:
 
 
 def quantity() -> list[Function]:
-    """quantity, isQuantity and what quantities can do. `sign` is a function, not a method."""
+    """Return the declarations of quantity, isQuantity and the methods of quantities.
+
+    `sign` is a function, not a method.
+    """
     pair = (QUANTITY, QUANTITY)
     return [
-        function("quantity", overload("string_to_quantity", (STRING,), QUANTITY, _parsed(Quantity.parse))),
+        function("quantity", overload("string_to_quantity", (STRING,), QUANTITY, _converter(Quantity.parse))),
         function("isQuantity", overload("is_quantity_string", (STRING,), BOOL, _accepts(Quantity.parse))),
         function("sign", overload("quantity_sign", (QUANTITY,), INT, lambda value: value.sign)),
         function(
@@ -84,16 +87,16 @@ def quantity() -> list[Function]:
         ),
         function(
             "add",
-            method("quantity_add", pair, QUANTITY, lambda left, right: _computed(left.add(right))),
+            method("quantity_add", pair, QUANTITY, lambda left, right: _as_computed(left.add(right))),
             method(
-                "quantity_add_int", (QUANTITY, INT), QUANTITY, lambda left, count: _computed(left.add(_plain(count)))
+                "quantity_add_int", (QUANTITY, INT), QUANTITY, lambda left, count: _as_computed(left.add(_plain(count)))
             ),
         ),
         function(
             "sub",
-            method("quantity_sub", pair, QUANTITY, lambda left, right: _computed(left.sub(right))),
+            method("quantity_sub", pair, QUANTITY, lambda left, right: _as_computed(left.sub(right))),
             method(
-                "quantity_sub_int", (QUANTITY, INT), QUANTITY, lambda left, count: _computed(left.sub(_plain(count)))
+                "quantity_sub_int", (QUANTITY, INT), QUANTITY, lambda left, count: _as_computed(left.sub(_plain(count)))
             ),
         ),
     ]
@@ -119,12 +122,12 @@ def _is_semver(text: str, normalize: bool = False) -> bool:
 
 
 def _signed(value: int) -> int:
-    """Version numbers are unsigned, CEL's are not: large ones wrap."""
+    """Convert an unsigned version number to CEL's signed integers; large ones wrap."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def semver() -> list[Function]:
-    """semver, isSemver and what versions can do."""
+    """Return the declarations of semver, isSemver and the methods of versions."""
     pair = (SEMVER, SEMVER)
     return [
         function(
@@ -163,7 +166,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def regex() -> list[Function]:
-    """find, findAll."""
+    """Return the declarations of find and findAll."""
     return [
         function("find", method("string_find_string", (STRING, STRING), STRING, _find)),
         function(
@@ -241,7 +244,7 @@ def _is_date(text: str) -> bool:
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
         return False
     try:
-        # Year 0 exists here; a leap year with the same calendar stands for it.
+        # Year 0 is valid here; it is checked as 2000, a leap year as well.
         date.fromisoformat(text if text[:4] != "0000" else "2000" + text[4:])
     except ValueError:
         return False
@@ -277,7 +280,7 @@ _FORMATS: Final[dict[str, NamedFormat]] = {
 }
 
 
-def _named(name: str) -> Optional:
+def _find_format(name: str) -> Optional:
     found = _FORMATS.get(name)
     return NONE if found is None else Optional(found)
 
@@ -288,14 +291,14 @@ def _validate(named: NamedFormat, text: str) -> Optional:
 
 
 def formats() -> list[Function]:
-    """format.named, validate, and a function for every format."""
+    """Return the declarations of format.named, validate, and a function for every format."""
 
     def constant(found: NamedFormat) -> Callable[[], NamedFormat]:
         return lambda: found
 
     return [
         function("validate", method("format-validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate)),
-        function("format.named", overload("format-named", (STRING,), optional_of(FORMAT), _named)),
+        function("format.named", overload("format-named", (STRING,), optional_of(FORMAT), _find_format)),
         *(
             function(f"format.{name}", overload(f"format.{name}", (), FORMAT, constant(found)))
             for name, found in _FORMATS.items()
@@ -316,7 +319,7 @@ def _insert_all(target: dict[Any, Any], update: dict[Any, Any]) -> dict[Any, Any
 
 
 def map_insertion() -> list[Function]:
-    """What transformMap and transformMapEntry expand to."""
+    """Return the function that transformMap and transformMapEntry expand to."""
     key, value = param("K"), param("V")
     mapping = map_of(key, value)
     return [

@@ -43,7 +43,7 @@ _SUMMABLE: Final[tuple[tuple[str, Type, Any], ...]] = (
 _ORDERED: Final = (int, float, str, bool, bytes, Uint, Timestamp, Duration)
 _A, _T = param("A"), param("T")
 MAX_INCLUDES: Final = 48
-# Longer ranges would only serve to exhaust memory; their cost is beyond any limit.
+# The cost of longer ranges exceeds any limit; building them would only exhaust memory.
 _MAX_RANGE: Final = 1_100_000
 
 
@@ -92,7 +92,7 @@ def _last_index_of(items: list[Any], wanted: Any) -> int:
 
 
 def kubernetes() -> list[Function]:
-    """isSorted, sum, min, max, indexOf, lastIndexOf."""
+    """Return the declarations of isSorted, sum, min, max, indexOf and lastIndexOf."""
 
     def over(name: str, id: str, result: Type | None, implementation: Callable[[list[Any]], Any]) -> Function:
         overloads = [
@@ -138,7 +138,7 @@ def _flatten(items: Sequence[Any], depth: int = 1) -> list[Any]:
     return flat
 
 
-def _sorted_by(items: Sequence[Any], keys: Sequence[Any]) -> Sequence[Any]:
+def _sort_by(items: Sequence[Any], keys: Sequence[Any]) -> Sequence[Any]:
     if len(items) != len(keys):
         raise CelError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
@@ -160,7 +160,7 @@ def _by_key(keys: Sequence[Any]) -> Callable[[int, int], int]:
 
 
 def _safe_compare(left: Any, right: Any) -> int:
-    """What cannot be compared, as NaN, is neither less nor more."""
+    """Compare two values; incomparable ones, such as NaN, are neither less nor greater."""
     try:
         return compare(left, right)
     except CelError:
@@ -183,7 +183,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 
 def extension() -> list[Function]:
-    """Version 3 of the list extension (sortBy is a macro)."""
+    """Return the declarations of version 3 of the list extension (sortBy is a macro)."""
     items = list_of(_T)
     return [
         function("slice", method("list_slice", (items, INT, INT), items, _slice)),
@@ -195,7 +195,7 @@ def extension() -> list[Function]:
         function(
             "sort",
             *(method(f"list_{type_.name}_sort", (list_of(type_),), list_of(type_)) for _, type_ in COMPARABLE),
-            trait=lambda values: _sorted_by(_listed("sort", values), values),
+            trait=lambda values: _sort_by(_require_list("sort", values), values),
         ),
         function(
             "@sortByAssociatedKeys",
@@ -203,7 +203,7 @@ def extension() -> list[Function]:
                 method(f"list_{type_.name}_sortByAssociatedKeys", (items, list_of(type_)), items)
                 for _, type_ in COMPARABLE
             ),
-            trait=lambda values, keys: _sorted_by(_listed("@sortByAssociatedKeys", values), keys),
+            trait=lambda values, keys: _sort_by(_require_list("@sortByAssociatedKeys", values), keys),
         ),
         function("lists.range", overload("lists_range", (INT,), list_of(INT), _range)),
         function("reverse", method("list_reverse", (items,), items, lambda values: values[::-1])),
@@ -211,7 +211,7 @@ def extension() -> list[Function]:
     ]
 
 
-def _listed(name: str, value: Any) -> Sequence[Any]:
+def _require_list(name: str, value: Any) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
     raise CelError(f"no such overload: {name}")
@@ -222,7 +222,7 @@ def _contains_all(items: list[Any], wanted: list[Any]) -> bool:
 
 
 def sets() -> list[Function]:
-    """sets.contains, sets.equivalent, sets.intersects."""
+    """Return the declarations of sets.contains, sets.equivalent and sets.intersects."""
     pair = (list_of(_T), list_of(_T))
     return [
         function("sets.contains", overload("list_sets_contains_list", pair, BOOL, _contains_all)),
@@ -244,7 +244,7 @@ def sets() -> list[Function]:
 
 
 def includes(target: Any, wanted: Any) -> bool:
-    """Whether a list holds a value; a scalar holds itself. Only for lists of at most 48 elements."""
+    """Return whether a list contains a value, or a scalar equals it. Lists are limited to 48 elements."""
     if not isinstance(target, list | tuple):
         return same(target, wanted)
     for index, item in enumerate(target):

@@ -1,7 +1,7 @@
 """Operators: `+ - * / %`, unary minus and not, order, membership, size, index.
 
-They dispatch on the values, not on the static types, because a static type may be dynamic. 64-bit overflow is an
-error, never a wrap. Equality, `&&`, `||` and `?:` belong to the planner.
+They dispatch on values, not on static types, because a static type may be dynamic. 64-bit overflow is an error, never a
+wrap. The planner evaluates equality, `&&`, `||` and `?:`.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ SECOND: Final = 1_000_000_000
 
 _A, _B = param("A"), param("B")
 _LIST, _MAP = list_of(_A), map_of(_A, _B)
-# These types answer calls themselves, so a missing operation of theirs is reported without its name.
+# Values of these types dispatch calls themselves, so their missing operations are reported without a name.
 _RECEIVERS: Final = frozenset({str, Timestamp, Duration})
 
 
 def checked_int(value: int) -> int:
-    """A result within 64 bits."""
+    """Return the value; raise CelError outside the signed 64-bit range."""
     if MIN_INT <= value <= MAX_INT:
         return value
     raise CelError("integer overflow")
 
 
 def checked_uint(value: int) -> Uint:
-    """A result within 64 bits without sign."""
+    """Return the value; raise CelError outside the unsigned 64-bit range."""
     if 0 <= value <= MAX_UINT:
         return Uint(value)
     raise CelError("unsigned integer overflow")
 
 
 def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
-    """A result within the years 1 to 9999."""
+    """Return a timestamp; raise CelError outside the years 1 to 9999."""
     if MIN_SECONDS <= nanos // SECOND <= MAX_SECONDS:
         return Timestamp(nanos, offset)
     raise CelError("timestamp overflow")
@@ -81,7 +81,7 @@ def _unsupported(operator: str, value: Any) -> CelError:
 
 
 def add(left: Any, right: Any) -> Any:
-    """`+`"""
+    """Evaluate `+`."""
     kind = left.__class__
     if kind is int:
         if right.__class__ is int:
@@ -112,7 +112,7 @@ def add(left: Any, right: Any) -> Any:
 
 
 def subtract(left: Any, right: Any) -> Any:
-    """`-`"""
+    """Evaluate `-`."""
     kind = left.__class__
     if kind is int:
         if right.__class__ is int:
@@ -138,7 +138,7 @@ def subtract(left: Any, right: Any) -> Any:
 
 
 def multiply(left: Any, right: Any) -> Any:
-    """`*`"""
+    """Evaluate `*`."""
     kind = left.__class__
     if kind is not int and kind is not float and kind is not Uint:
         raise _unsupported("_*_", left)
@@ -150,7 +150,7 @@ def multiply(left: Any, right: Any) -> Any:
 
 
 def divide(left: Any, right: Any) -> Any:
-    """`/`, truncating for integers."""
+    """Evaluate `/`, truncating for integers."""
     kind = left.__class__
     if kind is not int and kind is not float and kind is not Uint:
         raise _unsupported("_/_", left)
@@ -175,7 +175,7 @@ def _divide_doubles(left: float, right: float) -> float:
 
 
 def modulo(left: Any, right: Any) -> Any:
-    """`%`, with the sign of the dividend."""
+    """Evaluate `%`, with the sign of the dividend."""
     kind = left.__class__
     if kind is not int and kind is not Uint:
         raise _unsupported("_%_", left)
@@ -192,7 +192,7 @@ def modulo(left: Any, right: Any) -> Any:
 
 
 def negate(value: Any) -> Any:
-    """Unary `-`"""
+    """Evaluate unary `-`."""
     kind = value.__class__
     if kind is int:
         return checked_int(-value)
@@ -206,7 +206,7 @@ def negate(value: Any) -> Any:
 
 
 def logical_not(value: Any) -> bool:
-    """`!`"""
+    """Evaluate `!`."""
     if value is True:
         return False
     if value is False:
@@ -233,7 +233,7 @@ greater_equal = _order("_>=_", lambda order: order >= 0)
 
 
 def contains(element: Any, container: Any) -> bool:
-    """`in`: an element of a list, a key of a map."""
+    """Evaluate `in`: an element of a list, a key of a map."""
     if isinstance(container, list | tuple):
         return any(same(element, candidate) for candidate in container)
     if isinstance(container, dict):
@@ -242,14 +242,14 @@ def contains(element: Any, container: Any) -> bool:
 
 
 def size(value: Any) -> int:
-    """`size`"""
+    """Evaluate `size`."""
     if isinstance(value, str | bytes | list | tuple | dict):
         return len(value)
     raise _unsupported("size", value)
 
 
 def convert_type(value: Any) -> CelType:
-    """`type`"""
+    """Evaluate `type`."""
     return CelType(type_name(value))
 
 
@@ -305,7 +305,7 @@ def _sums() -> tuple[Function, Function]:
 
 
 def library() -> list[Function]:
-    """The operators' declarations."""
+    """Return the declarations of the operators."""
     return [
         function("_?_:_", overload("conditional", (BOOL, _A, _A), _A)),
         function("_&&_", overload("logical_and", (BOOL, BOOL), BOOL)),

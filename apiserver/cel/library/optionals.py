@@ -10,7 +10,7 @@ from apiserver.cel.language.values import ABSENT, NONE, CelError, Duration, Opti
 
 
 def dereference(value: Optional) -> Any:
-    """The value inside, an error if there is none."""
+    """Return the value of an optional; raise CelError if there is none."""
     if value.value is ABSENT:
         raise CelError("optional.none() dereference")
     return value.value
@@ -39,7 +39,7 @@ def _unwrap(values: list[Any]) -> list[Any]:
 
 
 def library() -> list[Function]:
-    """All of the extension; `or`, `orValue` and optional selection are evaluated by the planner."""
+    """Return the whole extension; the planner evaluates `or`, `orValue` and optional selection."""
     key, value = param("K"), param("V")
     optional, items, mapping = optional_of(value), list_of(value), map_of(key, value)
     optionals = list_of(optional)

@@ -1,4 +1,4 @@
-"""The rest of the standard library: string predicates, and the parts of timestamps and durations."""
+"""Other functions of the standard library: string predicates, and the parts of timestamps and durations."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ TYPE_NAMES: Final[dict[str, Type]] = {
     "google.protobuf.Timestamp": TIMESTAMP, "type": TYPE, "uint": UINT,
 }  # fmt: skip
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-#: Days of 400 years, after which the calendar repeats itself.
+#: Days of 400 years, the period of the calendar.
 _CYCLE: Final = 146_097
 _OFFSET: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def matches(text: Any, pattern: Any) -> bool:
-    """Whether the pattern is found anywhere in the text."""
+    """Return whether the pattern matches anywhere in the text."""
     if text.__class__ is not str:
         raise CelError("no such overload: matches")
     if pattern.__class__ is not str:
@@ -53,7 +53,7 @@ def matches(text: Any, pattern: Any) -> bool:
 
 
 def _zone(name: str) -> tzinfo:
-    """A named zone, or an offset in hours and minutes."""
+    """Return a named zone, or an offset in hours and minutes."""
     hours, colon, minutes = name.partition(":")
     if colon:
         for part in (hours, minutes):
@@ -76,7 +76,10 @@ def _zone(name: str) -> tzinfo:
 
 
 def _local(moment: Timestamp, zone: str) -> tuple[datetime, int]:
-    """A moment in a zone, and the years to add: near both ends of CEL's time, local years are beyond Python's."""
+    """Return a moment in a zone, and the years to add.
+
+    Near both ends of CEL's time range, local years are outside Python's range.
+    """
     utc = _EPOCH + timedelta(seconds=moment.nanos // SECOND)
     if zone == "UTC":
         return utc, 0
@@ -144,7 +147,7 @@ def _times() -> list[Function]:
 
 
 def library() -> list[Function]:
-    """Their declarations."""
+    """Return the declarations."""
     return [
         function(
             "contains", method("contains_string", (STRING, STRING), BOOL, lambda text, part: part in text), terse=True

@@ -24,7 +24,7 @@ _QUOTED: Final = str.maketrans(
 )
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
-# Python's idea of blanks has the information separators, Go's has not.
+# Go's white space; Python's also includes the information separators.
 _BLANKS: Final = (
     "\t\n\v\f\r"
     " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -36,14 +36,14 @@ def _out_of_range(index: int) -> CelError:
 
 
 def char_at(text: str, index: int) -> str:
-    """The character at an index; the end is allowed and empty."""
+    """Return the character at an index; the end is allowed and empty."""
     if 0 <= index <= len(text):
         return text[index : index + 1]
     raise _out_of_range(index)
 
 
 def index_of(text: str, part: str, offset: int = 0) -> int:
-    """The first occurrence from an offset on, -1 if there is none."""
+    """Return the first occurrence at or after an offset, or -1."""
     if part == "":
         return offset
     if offset < 0:
@@ -52,7 +52,7 @@ def index_of(text: str, part: str, offset: int = 0) -> int:
 
 
 def last_index_of(text: str, part: str, offset: int | None = None) -> int:
-    """The last occurrence that starts at or before an offset, -1 if there is none."""
+    """Return the last occurrence that starts at or before an offset, or -1."""
     if offset is None:
         return len(text) if part == "" else text.rfind(part)
     if part == "":
@@ -63,7 +63,7 @@ def last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
-    """Replace all or so many occurrences."""
+    """Replace all occurrences or the first `count`."""
     return text.replace(old, new, count)
 
 
@@ -79,7 +79,7 @@ def split(text: str, separator: str, count: int = -1) -> list[str]:
 
 
 def substring(text: str, start: int, end: int | None = None) -> str:
-    """The characters from start to end."""
+    """Return the characters from start to end."""
     if end is not None and start > end:
         raise CelError(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
@@ -90,7 +90,7 @@ def substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def join(items: list[Any], separator: str = "") -> str:
-    """The strings of a list in one."""
+    """Join the strings of a list."""
     for item in items:
         if item.__class__ is not str:
             raise CelError(f"join: invalid input: {item}")
@@ -98,12 +98,12 @@ def join(items: list[Any], separator: str = "") -> str:
 
 
 def quote(text: str) -> str:
-    """The text in quotes, control characters escaped."""
+    """Return the text in quotes, with control characters escaped."""
     return f'"{text.translate(_QUOTED)}"'
 
 
 def library() -> list[Function]:
-    """Version 2 of the extension."""
+    """Return the declarations of version 2 of the extension."""
     strings = list_of(STRING)
     return [
         function("charAt", method("string_char_at_int", (STRING, INT), STRING, char_at)),

@@ -1,4 +1,4 @@
-"""URLs, read as Go reads them."""
+"""Parse URLs like Go's net/url."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class URL(LibraryValue):
 
     @property
     def escaped_path(self) -> str:
-        """The path as it is sent."""
+        """The path as sent."""
         if all(char in _PATH_VALID for char in self.path):
             return self.path
         raw = _unescape(self.path).encode()
@@ -59,7 +59,7 @@ class URL(LibraryValue):
 
     @property
     def parameters(self) -> dict[str, list[str]]:
-        """The query's values by name; what cannot be read is left out."""
+        """The query's values by name; unparsable parts are omitted."""
         result: dict[str, list[str]] = {}
         for part in self.query.split("&"):
             if not part or ";" in part:
@@ -72,7 +72,7 @@ class URL(LibraryValue):
 
 
 def _broken_escape(text: str) -> str:
-    """The first percent sign that does not begin an escape, with what follows."""
+    """Return the first percent sign that begins no escape, with up to two following characters."""
     at = text.find("%")
     while at >= 0:
         if not _HEX.match(text, at):
@@ -91,7 +91,7 @@ def _unescape(text: str) -> str:
 
 
 def parse_request_uri(text: str) -> URL:
-    """A URL with a scheme, or an absolute path; ValueError says why it is neither."""
+    """Parse a URL with a scheme, or an absolute path. Raise ValueError with the reason if it is neither."""
 
     def wrong(reason: str) -> ValueError:
         return ValueError(f"parse {go_quote(text)}: {reason}")
@@ -174,7 +174,7 @@ def _is_url(text: str) -> bool:
 
 
 def library() -> list[Function]:
-    """url, isURL and the parts of URLs."""
+    """Return the declarations of url, isURL and the parts of URLs."""
 
     def part(name: str, id: str, read: Callable[[URL], str]) -> Function:
         return function(name, method(id, (URL_TYPE,), STRING, read))

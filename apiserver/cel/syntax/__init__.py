@@ -1,1 +1,1 @@
-"""From source text to the expression tree, and the messages about invalid sources."""
+"""Parse source text to the expression tree, and report invalid sources."""

@@ -1,8 +1,8 @@
-"""Messages for sources that are not in the language, in the words of the generated parser that users know.
+"""Report syntax errors in the words of the generated parser that users know.
 
-The grammar is walked as that parser would: it predicts alternatives, deletes or invents a single token where this
-repairs the input, and otherwise skips to something that may follow. What it says on the way is what is reported.
-The network is built when the first such source comes.
+The grammar is walked as that parser does: it predicts alternatives, deletes or inserts a single token if this repairs
+the input, and otherwise skips to a token that may follow. Its messages are the reported issues. The network is built
+for the first invalid source.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from apiserver.cel.language.source import MAX_DEPTH, NOWHERE, TOO_DEEP, Issues
-from apiserver.cel.language.stack import OFTEN, continued, has_room
+from apiserver.cel.language.stack import OFTEN, has_room, run_on_new_stack
 from apiserver.cel.syntax import grammar as g
 from apiserver.cel.syntax.lexer import RESERVED, Token
 from apiserver.cel.syntax.prediction import NoAlternative, Predictor
@@ -25,17 +25,17 @@ _ORDER: Final = {name: index for index, name in enumerate(g.NAMES)}
 
 
 def diagnose(tokens: list[Token], issues: Issues) -> None:
-    """Report everything that is wrong with the tokens' order."""
-    with suppress(_GivenUp):
+    """Report all errors in the order of the tokens."""
+    with suppress(_RecoveryAborted):
         _Walk(tokens, issues).rule("start", 0)
 
 
-class _GivenUp(Exception):
-    """There is too much wrong to go on."""
+class _RecoveryAborted(Exception):
+    """There are too many errors to continue."""
 
 
-class _Wrong(Exception):
-    """The current rule cannot go on; the message is reported unless an error is being recovered from."""
+class _RuleError(Exception):
+    """The current rule cannot continue. The message is reported unless another error is being recovered from."""
 
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
@@ -67,15 +67,15 @@ class _Walk:
         self._depths[name] += 1
         if self._depths[name] > MAX_DEPTH:
             self._issues.report(NOWHERE, TOO_DEEP)
-            raise _GivenUp
+            raise _RecoveryAborted
         level = self._level = self._level + 1
         part = self._network.rules[name]
         try:
             if level & OFTEN or has_room():
                 self._walk(part)
             else:
-                continued(self._walk, part)
-        except _Wrong as wrong:
+                run_on_new_stack(self._walk, part)
+        except _RuleError as wrong:
             if not self._recovering:
                 self._recovering = True
                 self._report(str(wrong), wrong.at)
@@ -111,7 +111,7 @@ class _Walk:
                 self._repeat(part)
 
     def _check_reserved(self) -> None:
-        """Reserved words may be fields, but neither variables nor functions."""
+        """Report a reserved word used as a variable or function; fields may have such names."""
         at = self._at + (self._kind == ".")
         word = self._tokens[at].text
         if word in RESERVED:
@@ -128,17 +128,17 @@ class _Walk:
 
     def _repeat(self, part: g.Repeat) -> None:
         self._enter(part.state)
-        going_on = part.at_least_once or self._goes_on(part, part.state)
-        while going_on:
+        repeating = part.at_least_once or self._continues(part, part.state)
+        while repeating:
             chosen = part.parts[0]
             if len(part.parts) > 1:
                 self._enter(part.body)
                 chosen = part.parts[self._predict(part.body) - 1]
             self._walk(chosen)
             self._enter(part.back)
-            going_on = self._goes_on(part, part.back if part.at_least_once else part.state)
+            repeating = self._continues(part, part.back if part.at_least_once else part.state)
 
-    def _goes_on(self, part: g.Repeat, decision: g.State) -> bool:
+    def _continues(self, part: g.Repeat, decision: g.State) -> bool:
         if part.simple:
             return self._kind in self._network.next_tokens(part.parts[0].enter)
         return self._predict(decision) == 1
@@ -162,14 +162,14 @@ class _Walk:
         if self._kind != g.EOF:
             self._at += 1
 
-    def _matched(self) -> None:
+    def _reset_recovery(self) -> None:
         self._recovering = False
         self._failed_at = -1
         self._failed_states = set()
 
     def _match(self, part: g.Token) -> None:
         if self._kind in part.kinds:
-            self._matched()
+            self._reset_recovery()
             self._advance()
             return
         self._count_recovery()
@@ -178,14 +178,14 @@ class _Walk:
             return
         after = self._network.next_tokens_within(part.leave, self._calls)
         if self._kind in after:
-            self._report_once(f"missing {self._names(self._expected())} at {self._shown()}")
+            self._report_once(f"missing {self._names(self._expected())} at {self._current_text()}")
             return
         raise self._mismatch()
 
     # Errors
 
     def _enter(self, state: g.State) -> None:
-        """Check at the entry of a decision whether the token can be right, and try to repair if not."""
+        """Check the token at the entry of a decision, and try to repair an error."""
         self._state = state
         if self._recovering:
             return
@@ -193,7 +193,7 @@ class _Walk:
         if "" in allowed or self._kind in allowed:
             return
         if state.kind == g.LOOP_BACK:
-            self._report_once(f"extraneous input {self._shown()} expecting {self._names(self._expected())}")
+            self._report_once(f"extraneous input {self._current_text()} expecting {self._names(self._expected())}")
             self._skip_to(self._expected() | self._resumption())
         elif not self._delete_one():
             raise self._mismatch()
@@ -203,9 +203,9 @@ class _Walk:
         expected = self._expected()
         if self._following() not in expected:
             return False
-        self._report_once(f"extraneous input {self._shown()} expecting {self._names(expected)}")
+        self._report_once(f"extraneous input {self._current_text()} expecting {self._names(expected)}")
         self._advance()
-        self._matched()
+        self._reset_recovery()
         return True
 
     def _recover(self) -> None:
@@ -221,18 +221,18 @@ class _Walk:
     def _count_recovery(self) -> None:
         if self._recoveries == _MAX_RECOVERIES:
             self._report(f"error recovery attempt limit exceeded: {_MAX_RECOVERIES}", self._at)
-            raise _GivenUp
+            raise _RecoveryAborted
         self._recoveries += 1
 
     def _skip_to(self, kinds: frozenset[str], limit: int | None = None) -> None:
         while self._kind != g.EOF and self._kind not in kinds:
             if limit is not None and self._at >= limit:
                 self._issues.report(NOWHERE, f"error recovery token lookahead limit exceeded: {_MAX_SKIPPED}")
-                raise _GivenUp
+                raise _RecoveryAborted
             self._advance()
 
     def _expected(self) -> frozenset[str]:
-        """The tokens that may come here, in this place of the whole."""
+        """Return the tokens that may come next in the whole expression."""
         following = self._network.next_tokens(self._state)
         expected = set(following)
         for call in reversed(self._calls):
@@ -246,23 +246,25 @@ class _Walk:
         return frozenset(expected)
 
     def _resumption(self) -> frozenset[str]:
-        """The tokens with which any of the rules that are under way may go on."""
+        """Return the tokens with which any of the open rules may continue."""
         kinds: set[str] = set()
         for call in self._calls:
             kinds |= self._network.next_tokens(call)
         return frozenset(kinds - {""})
 
-    def _mismatch(self) -> _Wrong:
-        return _Wrong(f"mismatched input {self._shown()} expecting {self._names(self._expected())}", self._at)
+    def _mismatch(self) -> _RuleError:
+        return _RuleError(
+            f"mismatched input {self._current_text()} expecting {self._names(self._expected())}", self._at
+        )
 
-    def _no_alternative(self, at: int) -> _Wrong:
+    def _no_alternative(self, at: int) -> _RuleError:
         first, last = self._tokens[self._at], self._tokens[at]
         if first.kind == g.EOF:
             text = "<EOF>"
         else:
             end = last.start + (0 if last.kind == g.EOF else len(last.text))
             text = self._issues.read_text(first.start, end)
-        return _Wrong(f"no viable alternative at input {_quoted(text)}", at)
+        return _RuleError(f"no viable alternative at input {_quote(text)}", at)
 
     def _report_once(self, message: str) -> None:
         if not self._recovering:
@@ -273,14 +275,14 @@ class _Walk:
         message = _KEYWORD.sub(r"mismatched input '\1' expecting IDENTIFIER", message)
         self._issues.report(self._tokens[at].start, f"Syntax error: {message}")
 
-    def _shown(self) -> str:
-        return _quoted(self._tokens[self._at].text)
+    def _current_text(self) -> str:
+        return _quote(self._tokens[self._at].text)
 
     def _names(self, kinds: frozenset[str]) -> str:
         names = [g.NAMES[kind] for kind in sorted(kinds, key=_ORDER.__getitem__)]
         return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
     return f"'{escaped}'"

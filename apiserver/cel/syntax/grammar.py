@@ -1,10 +1,9 @@
-"""CEL's grammar as a transition network, for the messages about sources that are not in the language.
+"""CEL's grammar as a transition network, for messages about invalid sources.
 
-Users know these messages from an LL parser that is generated from the published grammar. Its words depend on the
-network's states (what may come next here?), so the network is built here from the same grammar. Parsing proper does
-not use it.
+Users know these messages from an LL parser generated from the published grammar. Its words depend on the network's
+states, so the network is built here from the same grammar. The parser itself does not use it.
 
-Source of facts: the grammar in the CEL language definition; the construction of such networks is textbook matter
+Source of facts: the grammar in the CEL language definition. The construction of such networks is textbook matter
 (Parr, Harwell, Fisher: Adaptive LL(*) Parsing).
 """
 
@@ -15,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 EOF: Final = "EOF"
-# Token kinds in the order in which messages list them, with the names that they have there.
+# Token kinds in the order of messages, with their names there.
 NAMES: Final[dict[str, str]] = {
     EOF: "<EOF>",
     **{
@@ -67,7 +66,7 @@ BASIC, BLOCK, LOOP_ENTRY, LOOP_BACK, STOP = "basic", "block", "loop entry", "loo
 
 @dataclass(slots=True, eq=False)
 class State:
-    """A state of the network; `rule` is the rule that it belongs to."""
+    """A state of the network; `rule` is its rule."""
 
     rule: str
     kind: str = BASIC
@@ -77,7 +76,7 @@ class State:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """A step: nothing, a token, a rule (`follow` is where it returns), or nothing if precedence permits."""
+    """A transition: empty, a token, a rule (`follow` is its return state), or empty if the precedence permits."""
 
     target: State
     tokens: frozenset[str] = frozenset()
@@ -87,7 +86,7 @@ class Edge:
 
 
 class Part:
-    """A piece of a rule; `enter` and `leave` are its ends in the network."""
+    """A part of a rule; `enter` and `leave` are its ends in the network."""
 
     enter: State
     leave: State
@@ -95,14 +94,14 @@ class Part:
 
 @dataclass(eq=False)
 class Token(Part):
-    """One token out of several."""
+    """One of several tokens."""
 
     kinds: frozenset[str]
 
 
 @dataclass(eq=False)
 class Call(Part):
-    """Another rule; with a precedence if that rule is left recursive."""
+    """A call of another rule, with a precedence if that rule is left recursive."""
 
     rule: str
     precedence: int = 0
@@ -110,7 +109,7 @@ class Call(Part):
 
 @dataclass(eq=False)
 class Sequence(Part):
-    """One part after the other."""
+    """Parts in sequence."""
 
     parts: list[Part]
 
@@ -126,7 +125,7 @@ class Choice(Part):
 
 @dataclass(eq=False)
 class Maybe(Part):
-    """A part that may be missing; one token of look-ahead decides everywhere in this grammar."""
+    """An optional part; one token of look-ahead always decides in this grammar."""
 
     part: Part
     state: State = field(init=False)
@@ -134,7 +133,7 @@ class Maybe(Part):
 
 @dataclass(eq=False)
 class Repeat(Part):
-    """A part any number of times, or at least once. With precedences it is the tail of a left recursive rule."""
+    """A repeated part, optionally at least once. With precedences it is the tail of a left recursive rule."""
 
     parts: list[Part]
     at_least_once: bool = False
@@ -163,7 +162,7 @@ def _tail(*alternatives: tuple[int, Part]) -> Part:
     )
 
 
-def _listed(item: Part, again: Part, *, simple: bool = False) -> Part:
+def _separated_list(item: Part, again: Part, *, simple: bool = False) -> Part:
     return _seq(item, Repeat([_seq(_t(","), again)], simple=simple))
 
 
@@ -171,11 +170,11 @@ def _pair(key: str) -> Part:
     return _seq(_r(key), _t(":"), _r("expr"))
 
 
-def _enclosed(opening: str, inner: str, closing: str) -> list[Part]:
+def _enclose(opening: str, inner: str, closing: str) -> list[Part]:
     return [_t(opening), Maybe(_r(inner)), Maybe(_t(",")), _t(closing)]
 
 
-#: The first alternatives of a primary expression: a variable, a call of a function.
+#: Number of the first alternatives of a primary expression: a variable, a function call.
 NAMED: Final = 2
 
 
@@ -185,11 +184,11 @@ def _primary() -> Part:
             _seq(Maybe(_t(".")), _t("IDENT")),
             _seq(Maybe(_t(".")), _t("IDENT"), _t("("), Maybe(_r("exprList")), _t(")")),
             _seq(_t("("), _r("expr"), _t(")")),
-            _seq(*_enclosed("[", "listInit", "]")),
-            _seq(*_enclosed("{", "mapInitializerList", "}")),
+            _seq(*_enclose("[", "listInit", "]")),
+            _seq(*_enclose("{", "mapInitializerList", "}")),
             _seq(
                 Maybe(_t(".")), _t("IDENT"), Repeat([_seq(_t("."), _t("IDENT"))]),
-                *_enclosed("{", "fieldInitializerList", "}"),
+                *_enclose("{", "fieldInitializerList", "}"),
             ),
             _r("literal"),
         ]
@@ -223,11 +222,11 @@ def _rules() -> dict[str, Part]:
             ),
         ),
         "primary": _primary(),
-        "exprList": _listed(_r("expr"), _r("expr"), simple=True),
-        "listInit": _listed(_r("optExpr"), _r("optExpr")),
-        "fieldInitializerList": _listed(_pair("optField"), _pair("optField")),
+        "exprList": _separated_list(_r("expr"), _r("expr"), simple=True),
+        "listInit": _separated_list(_r("optExpr"), _r("optExpr")),
+        "fieldInitializerList": _separated_list(_pair("optField"), _pair("optField")),
         "optField": _seq(Maybe(_t("?")), _r("escapeIdent")),
-        "mapInitializerList": _listed(_pair("optExpr"), _pair("optExpr")),
+        "mapInitializerList": _separated_list(_pair("optExpr"), _pair("optExpr")),
         "escapeIdent": Choice([_t("IDENT"), _t("ESC")], simple=True),
         "optExpr": _seq(Maybe(_t("?")), _r("expr")),
         "literal": Choice(
@@ -248,7 +247,7 @@ class Network:
         self.rules = _rules()
         self.starts = {name: State(name) for name in self.rules}
         self.stops = {name: State(name, STOP) for name in self.rules}
-        #: Where each rule may return to, and whether that ends its outermost call (of a left recursive rule).
+        #: Return states of each rule, and whether the return ends its outermost call (of a left recursive rule).
         self.returns: dict[str, list[tuple[State, bool]]] = {name: [] for name in self.rules}
         for name, part in self.rules.items():
             self._build(part, name, State(name))
@@ -257,7 +256,7 @@ class Network:
         self._next: dict[State, frozenset[str]] = {}
 
     def _build(self, part: Part, rule: str, leave: State) -> None:
-        """Build a part up to a given state. Alternatives end in the same state, so that what follows them is shared."""
+        """Build a part up to a given state. Alternatives end in the same state and share their continuation."""
         part.enter, part.leave = State(rule), leave
         match part:
             case Token():
@@ -312,21 +311,21 @@ class Network:
         part.back.edges.append(Edge(part.state))
 
     def next_tokens(self, state: State) -> frozenset[str]:
-        """The tokens that may come in a state; the empty name if its rule may end there."""
+        """Return the tokens that may come in a state, with the empty name if its rule may end there."""
         known = self._next.get(state)
         if known is None:
             found: set[str] = set()
-            self._look(state, None, found, set())
+            self._collect(state, None, found, set())
             known = self._next[state] = frozenset(found)
         return known
 
     def next_tokens_within(self, state: State, calls: tuple[State, ...]) -> frozenset[str]:
-        """The same when it is known which rules have to be finished; `calls` are the states to return to."""
+        """Return the next tokens if the open rules are known; `calls` are the states to return to."""
         found: set[str] = set()
-        self._look(state, calls, found, set())
+        self._collect(state, calls, found, set())
         return frozenset(found)
 
-    def _look(
+    def _collect(
         self, state: State, calls: tuple[State, ...] | None, found: set[str], seen: set[tuple[State, object]],
         inner: tuple[State, ...] = (),
     ) -> None:  # fmt: skip
@@ -335,26 +334,26 @@ class Network:
         seen.add((state, inner))
         if state.kind == STOP:
             if inner:
-                self._look(inner[-1], calls, found, seen, inner[:-1])
+                self._collect(inner[-1], calls, found, seen, inner[:-1])
             elif calls is None:
                 found.add("")
             elif calls:
-                self._look(calls[-1], calls[:-1], found, set())
+                self._collect(calls[-1], calls[:-1], found, set())
             else:
                 found.add(EOF)
             return
         for edge in state.edges:
             if edge.follow is not None:
-                # Left recursion is gone, so a rule that calls itself here has read something first.
+                # Left recursion is eliminated, so a rule that calls itself here has read a token first.
                 if edge.follow not in inner:
-                    self._look(edge.target, calls, found, seen, (*inner, edge.follow))
+                    self._collect(edge.target, calls, found, seen, (*inner, edge.follow))
             elif edge.tokens:
                 found.update(edge.tokens)
             else:
-                self._look(edge.target, calls, found, seen, inner)
+                self._collect(edge.target, calls, found, seen, inner)
 
 
 @lru_cache(maxsize=1)
 def network() -> Network:
-    """The network of CEL."""
+    """Return the network of CEL."""
     return Network()

@@ -1,7 +1,7 @@
-"""Tokens of CEL.
+"""Split a source into the tokens of CEL.
 
-The longest match wins, as in the language's grammar. A character that starts no token is an error that swallows
-the characters read so far; the rest is still read, so that later problems are reported as well.
+The longest match wins, as in the language's grammar. A character that starts no token is an error that consumes the
+characters read so far. The rest is still read, so that later problems are reported as well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from apiserver.cel.language.source import Issues
 
 
 class Token(NamedTuple):
-    """`kind` is the symbol itself for operators and keywords, else IDENT, INT, UINT, FLOAT, STRING, BYTES, ESC, EOF."""
+    """A token.
+
+    `kind` is the symbol of operators and keywords, else IDENT, INT, UINT, FLOAT, STRING, BYTES, ESC or EOF.
+    """
 
     kind: str
     text: str
@@ -43,13 +46,13 @@ _TOKENS: Final = re.compile(
     r"|(?P<SYMBOL>==|!=|<=|>=|&&|\|\||[\[\]{}().,\-!?:+*/%<>])"
 )
 KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
-# Words that may name fields, but neither variables nor functions.
+# Words allowed as names of fields, but not of variables and functions.
 RESERVED: Final = frozenset(
     ["as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
      "loop", "package", "namespace", "null", "return", "true", "var", "void", "while"]
 )  # fmt: skip
 
-# What can be read of a token that is never completed; the character after it is part of the error.
+# The readable part of a token that is never completed; the next character is part of the error.
 _UNFINISHED: Final = re.compile(
     rf'[rR]?"(?:(?<=[rR]")[^"\n\r]*|(?:{_ESCAPE}|[^\\"\n\r])*)'
     rf"|[rR]?'(?:(?<=[rR]')[^'\n\r]*|(?:{_ESCAPE}|[^\\'\n\r])*)"
@@ -81,7 +84,7 @@ def tokenize(source: str, issues: Issues) -> list[Token]:
 
 
 def _report_unfinished(source: str, pos: int, issues: Issues) -> int:
-    """Report what cannot be read at `pos`; the offset where reading goes on."""
+    """Report the unreadable text at `pos`; return the offset at which to continue."""
     begun = _UNFINISHED.match(source, pos)
     stop = begun.end() if begun else pos
     if begun and source[stop : stop + 1] == "\\" and source[pos] in "\"'":

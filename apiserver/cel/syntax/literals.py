@@ -1,4 +1,4 @@
-"""Values of literal tokens. Instead of raising, a conversion returns the ValueError whose text is the message."""
+"""Parse literal tokens. A conversion returns its ValueError, whose text is the message, instead of raising it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Invalid(ValueError):
 
 
 def int_value(text: str) -> int | ValueError:
-    """`12`, `-0xff`"""
+    """Parse `12` or `-0xff`."""
     value = _integer(text)
     if value is None or not -_MAX_INT - 1 <= value <= _MAX_INT:
         return ValueError("invalid int literal")
@@ -33,7 +33,7 @@ def int_value(text: str) -> int | ValueError:
 
 
 def uint_value(text: str) -> Uint | ValueError:
-    """`12u`, `0xFFu`"""
+    """Parse `12u` or `0xFFu`."""
     value = _integer(text[:-1])
     return ValueError("invalid uint literal") if value is None or value > _MAX_UINT else Uint(value)
 
@@ -45,13 +45,13 @@ def _integer(text: str) -> int | None:
 
 
 def double_value(text: str) -> float | ValueError:
-    """`1.5e3`"""
+    """Parse `1.5e3`."""
     value = float(text)
     return ValueError("invalid double literal") if math.isinf(value) else value
 
 
 def string_value(text: str) -> str | ValueError:
-    """A quoted string of any form."""
+    """Parse a quoted string of any form."""
     body, raw = _unquote(text)
     if raw or "\\" not in body:
         return body
@@ -62,7 +62,7 @@ def string_value(text: str) -> str | ValueError:
 
 
 def bytes_value(text: str) -> bytes | ValueError:
-    """A quoted string after `b`; octal and hex escapes are bytes, not code points."""
+    """Parse a quoted string after `b`; octal and hex escapes are bytes, not code points."""
     body, raw = _unquote(text[1:])
     if raw or "\\" not in body:
         return body.encode()

@@ -1,7 +1,7 @@
 """Macros: calls that the parser replaces by comprehensions and presence tests.
 
-Every node of an expansion has the position of the call. A macro may decline (None), so that an ordinary call
-remains, or raise MacroProblem at one of its arguments.
+Every node of an expansion has the position of the call. A macro may decline (None), which leaves an ordinary call, or
+raise MacroProblem at one of its arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SORT_INPUT: Final = "@__sortBy_input__"
 
 
 class MacroProblem(Exception):
-    """The arguments do not fit the macro."""
+    """The arguments do not match the macro."""
 
     def __init__(self, node: Node, message: str) -> None:
         super().__init__(message)
@@ -42,13 +42,13 @@ class Macros:
         self._known[name, arity, member] = expansion
 
     def expand(self, pos: int, name: str, target: Node | None, args: list[Node]) -> Node | None:
-        """The expansion of a call, None if it is an ordinary one."""
+        """Return the expansion of a call, or None if it is an ordinary call."""
         expansion = self._known.get((name, len(args), target is not None))
         return None if expansion is None else expansion(pos, target or args[0], args)
 
 
 def add_standard(macros: Macros) -> None:
-    """has, all, exists, exists_one, map, filter."""
+    """Register has, all, exists, exists_one, map, filter."""
     macros.add("has", 1, _has, member=False)
     macros.add("all", 2, _quantifier(_all_parts, 1))
     macros.add("exists", 2, _quantifier(_exists_parts, 1))
@@ -60,7 +60,7 @@ def add_standard(macros: Macros) -> None:
 
 
 def add_two_variables(macros: Macros) -> None:
-    """The forms with index (or key) and value, and the transformations."""
+    """Register the forms with index (or key) and value, and the transformations."""
     macros.add("all", 3, _quantifier(_all_parts, 2))
     macros.add("exists", 3, _quantifier(_exists_parts, 2))
     macros.add("exists_one", 3, _quantifier(_exists_one_parts, 2))
@@ -72,23 +72,23 @@ def add_two_variables(macros: Macros) -> None:
 
 
 def add_optionals(macros: Macros) -> None:
-    """optMap, optFlatMap."""
+    """Register optMap and optFlatMap."""
     macros.add("optMap", 2, _opt_map)
     macros.add("optFlatMap", 2, _opt_flat_map)
 
 
 def add_bindings(macros: Macros) -> None:
-    """cel.bind"""
+    """Register cel.bind."""
     macros.add("bind", 3, _bind)
 
 
 def add_sort_by(macros: Macros) -> None:
-    """sortBy"""
+    """Register sortBy."""
     macros.add("sortBy", 2, _sort_by)
 
 
-def with_everything() -> Macros:
-    """The macros of the newest environment."""
+def all_macros() -> Macros:
+    """Return the macros of the newest environment."""
     macros = Macros()
     for add in (add_standard, add_two_variables, add_optionals, add_bindings, add_sort_by):
         add(macros)
@@ -175,7 +175,7 @@ def _has(pos: int, _target: Node, args: list[Node]) -> Node:
 
 
 def _collect(pos: int, target: Node, names: tuple[str, str], init: Node, step: Node, filtered: Node | None) -> Node:
-    """A loop that builds a list or map, leaving out what the filter refuses."""
+    """Build a loop that collects a list or map and omits elements that the filter rejects."""
     if filtered is not None:
         step = _call(pos, "_?_:_", filtered, step, _accu(pos))
     return Comprehension(pos, target, *names, ACCUMULATOR, init, Literal(pos, True), step, _accu(pos))
@@ -212,7 +212,7 @@ def _transform_map_entry(pos: int, target: Node, args: list[Node]) -> Node:
 
 
 def _binding(pos: int, name: str, value: Node, result: Node) -> Node:
-    """A loop over nothing: its accumulator is the bound variable."""
+    """Build a loop over an empty range; its accumulator is the bound variable."""
     return Comprehension(pos, ListNode(pos, []), UNUSED, "", name, value, Literal(pos, False), Ident(pos, name), result)
 
 

@@ -1,8 +1,8 @@
 """Recursive descent parser of CEL.
 
-It accepts exactly the language and builds the tree in one pass. On a syntax error it only says so
-(`NotCel`); the messages that users see are made by `diagnosis`, which runs on such sources alone.
-Problems that are not of syntax (reserved words, numbers out of range, wrong macro arguments) are reported here.
+It accepts exactly the language and builds the tree in one pass. On a syntax error it only raises `NotCel`; `diagnosis`
+then builds the messages for users. Other problems (reserved words, numbers out of range, wrong macro arguments) are
+reported here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from apiserver.cel.language.ast import Call, Entry, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
 from apiserver.cel.language.source import MAX_DEPTH, NOWHERE, TOO_DEEP, Issues, Reported
-from apiserver.cel.language.stack import OFTEN, continued, has_room
+from apiserver.cel.language.stack import OFTEN, has_room, run_on_new_stack
 from apiserver.cel.syntax.lexer import RESERVED, Token
 from apiserver.cel.syntax.literals import bytes_value, double_value, int_value, string_value, uint_value
 from apiserver.cel.syntax.macros import MacroProblem, Macros
@@ -26,14 +26,14 @@ _PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
 
 
 class NotCel(Exception):
-    """The source is not in the language."""
+    """The source does not parse."""
 
 
 class Parser:
     """One parse of one source.
 
-    Two limits keep trees shallow: how deep the grammar's rules nest (`depth` and its companions, counted on the way
-    down) and how high the operators, selections and calls of the tree pile up (`height` of what was read last).
+    Two limits keep trees shallow: the nesting of grammar rules (`depth` and its companions, counted on the way down)
+    and the height of operators, selections and calls in the tree (`height` of the last node read).
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Parser:
         self.kind = tokens[0].kind
 
     def parse(self) -> Node:
-        """The whole source as one expression."""
+        """Parse the whole source as one expression."""
         node = self._expression()
         if self.kind != "EOF":
             raise NotCel
@@ -61,7 +61,7 @@ class Parser:
         self.kind = self.tokens[self.at].kind
         return token
 
-    def _take(self, kind: str) -> Token:
+    def _expect(self, kind: str) -> Token:
         if self.kind != kind:
             raise NotCel
         return self._advance()
@@ -69,19 +69,19 @@ class Parser:
     def _accept(self, kind: str) -> Token | None:
         return self._advance() if self.kind == kind else None
 
-    def _limited(self, levels: int, message: str = TOO_DEEP) -> int:
+    def _check_depth(self, levels: int, message: str = TOO_DEEP) -> int:
         if levels > MAX_DEPTH:
             self.issues.report(NOWHERE, message)
             raise Reported
         return levels
 
-    def _piled(self, *heights: int) -> None:
-        """Another layer on top of what was read."""
-        self.height = self._limited(max(heights) + 1, TOO_HIGH)
+    def _add_layer(self, *heights: int) -> None:
+        """Count another layer above the nodes read."""
+        self.height = self._check_depth(max(heights) + 1, TOO_HIGH)
 
     def _expression(self) -> Node:
-        depth = self.depth = self._limited(self.depth + 1)
-        node = self._conditional() if depth & OFTEN or has_room() else continued(self._conditional)
+        depth = self.depth = self._check_depth(self.depth + 1)
+        node = self._conditional() if depth & OFTEN or has_room() else run_on_new_stack(self._conditional)
         self.depth -= 1
         return node
 
@@ -92,13 +92,13 @@ class Parser:
             pos = self._advance().start
             then = self._logical("||", "_||_")
             height = max(height, self.height)
-            self._take(":")
+            self._expect(":")
             node = self._call(pos, "_?_:_", [node, then, self._expression()])
-            self._piled(height, self.height)
+            self._add_layer(height, self.height)
         return node
 
     def _logical(self, symbol: str, function: str) -> Node:
-        """A chain of `||` (of chains of `&&`), as a balanced tree."""
+        """Parse a chain of `||` (of chains of `&&`) as a balanced tree."""
         inner = symbol == "||"
         first = self._logical("&&", "_&&_") if inner else self._relation()
         if self.kind != symbol:
@@ -110,31 +110,31 @@ class Parser:
             terms.append(self._logical("&&", "_&&_") if inner else self._relation())
             height = max(height, self.height)
         self.height = height
-        return _balanced(function, terms, positions, 0, len(positions) - 1)
+        return _balance(function, terms, positions, 0, len(positions) - 1)
 
     def _relation(self) -> Node:
-        self.relations = self._limited(self.relations + 1)
+        self.relations = self._check_depth(self.relations + 1)
         node = self._calc(self._product)
         while self.kind in _RELATIONS:
             height = self.height
             token = self._advance()
-            self.relations = self._limited(self.relations + 1)
+            self.relations = self._check_depth(self.relations + 1)
             node = self._call(token.start, _RELATIONS[token.kind], [node, self._calc(self._product)])
             self.relations -= 1
-            self._piled(height, self.height)
+            self._add_layer(height, self.height)
         self.relations -= 1
         return node
 
     def _calc(self, operand: Callable[[], Node]) -> Node:
-        self.calcs = self._limited(self.calcs + 1)
+        self.calcs = self._check_depth(self.calcs + 1)
         node = operand()
         while self.kind in _SUMS:
             height = self.height
             token = self._advance()
-            self.calcs = self._limited(self.calcs + 1)
+            self.calcs = self._check_depth(self.calcs + 1)
             node = self._call(token.start, _SUMS[token.kind], [node, operand()])
             self.calcs -= 1
-            self._piled(height, self.height)
+            self._add_layer(height, self.height)
         self.calcs -= 1
         return node
 
@@ -143,10 +143,10 @@ class Parser:
         while self.kind in _PRODUCTS:
             height = self.height
             token = self._advance()
-            self.calcs = self._limited(self.calcs + 1)
+            self.calcs = self._check_depth(self.calcs + 1)
             node = self._call(token.start, _PRODUCTS[token.kind], [node, self._unary()])
             self.calcs -= 1
-            self._piled(height, self.height)
+            self._add_layer(height, self.height)
         return node
 
     def _unary(self) -> Node:
@@ -175,7 +175,7 @@ class Parser:
                 node = self._index(node)
             else:
                 return node
-            self._piled(height, self.height)
+            self._add_layer(height, self.height)
 
     def _select(self, operand: Node) -> Node:
         self.height = 0
@@ -206,7 +206,7 @@ class Parser:
         bracket = self._advance()
         optional = self._accept("?") is not None
         index = self._expression()
-        self._take("]")
+        self._expect("]")
         if optional and not self.optional_syntax:
             return self._problem(bracket.start, "unsupported syntax '[?'")
         return self._call(bracket.start, "_[?_]" if optional else "_[_]", [operand, index])
@@ -220,7 +220,7 @@ class Parser:
             while self._accept(","):
                 args.append(self._expression())
                 height = max(height, self.height)
-        self._take(")")
+        self._expect(")")
         self.height = height
         return args
 
@@ -228,11 +228,11 @@ class Parser:
         self.height = 0
         kind = self.kind
         if kind == "IDENT" or kind == ".":
-            return self._named()
+            return self._name()
         if kind == "(":
             self._advance()
             node = self._expression()
-            self._take(")")
+            self._expect(")")
             return node
         if kind == "[":
             return self._list()
@@ -241,13 +241,13 @@ class Parser:
             return MapNode(bracket.start, self._entries(fields=False))
         return self._literal()
 
-    def _named(self) -> Node:
+    def _name(self) -> Node:
         first = self.tokens[self.at]
         dot = "." if self._accept(".") else ""
-        name = self._take("IDENT")
+        name = self._expect("IDENT")
         message = self._message_name()
         if message is not None:
-            opening = self._take("{")
+            opening = self._expect("{")
             return StructNode(opening.start, dot + name.text + message, self._entries(fields=True))
         opening_paren = self._accept("(")
         args = self._arguments() if opening_paren else []
@@ -258,7 +258,7 @@ class Parser:
         return Ident(name.start, dot + name.text)
 
     def _message_name(self) -> str | None:
-        """The rest of a dotted name if it is followed by `{`, else None and nothing is consumed."""
+        """Return the rest of a dotted name if `{` follows it, else None without consuming anything."""
         tokens, at = self.tokens, self.at
         while tokens[at].kind == "." and tokens[at + 1].kind == "IDENT":
             at += 2
@@ -289,7 +289,7 @@ class Parser:
                 raise NotCel
         if not elements:
             self._accept(",")
-        self._take("]")
+        self._expect("]")
         self.height = height
         return ListNode(bracket.start, elements, frozenset(optional))
 
@@ -300,7 +300,7 @@ class Parser:
             mark = self._accept("?")
             key = self._plain_name(self._field_name()) if fields else self._expression()
             height = max(height, self.height)
-            colon = self._take(":")
+            colon = self._expect(":")
             value = self._expression()
             height = max(height, self.height)
             if mark and not self.optional_syntax:
@@ -313,7 +313,7 @@ class Parser:
                 raise NotCel
         if not entries:
             self._accept(",")
-        self._take("}")
+        self._expect("}")
         self.height = height
         return entries
 
@@ -356,9 +356,9 @@ class Parser:
         return Literal(pos, None)
 
 
-def _balanced(function: str, terms: list[Node], positions: list[int], low: int, high: int) -> Node:
-    """The terms low … high + 1 joined by the operators low … high."""
+def _balance(function: str, terms: list[Node], positions: list[int], low: int, high: int) -> Node:
+    """Join the terms low … high + 1 by the operators low … high."""
     middle = (low + high + 1) // 2
-    left = terms[middle] if middle == low else _balanced(function, terms, positions, low, middle - 1)
-    right = terms[middle + 1] if middle == high else _balanced(function, terms, positions, middle + 1, high)
+    left = terms[middle] if middle == low else _balance(function, terms, positions, low, middle - 1)
+    right = terms[middle + 1] if middle == high else _balance(function, terms, positions, middle + 1, high)
     return Call(positions[middle], function, None, [left, right])

@@ -1,8 +1,8 @@
-"""Which alternative of the grammar the coming tokens belong to: adaptive LL(*) prediction.
+"""Predict the alternative of the grammar that matches the next tokens: adaptive LL(*) prediction.
 
-All alternatives are followed at once. First the callers of the current rule are ignored (a rule may return to
-wherever it is called); only if that is ambiguous it is done again with the actual callers. Ambiguities that remain
-are decided for the first alternative. If no alternative survives, `NoAlternative` says at which token.
+All alternatives are followed together. First the callers of the current rule are ignored (a rule may return to any
+call of it). Only if that is ambiguous, it is repeated with the actual callers. Remaining ambiguities are decided for
+the first alternative. If no alternative is left, `NoAlternative` names the token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Stack = tuple[State, "Stack"] | None
 
 
 class Config(NamedTuple):
-    """One alternative that is being followed. `outside`: it has left the rule; `outermost`: even its outermost call."""
+    """One alternative that is followed. `outside`: it has left the rule; `outermost`: even its outermost call."""
 
     state: State
     alternative: int
@@ -27,7 +27,7 @@ class Config(NamedTuple):
 
 
 class NoAlternative(Exception):
-    """The tokens fit none; `at` is the index of the token that rules out the last one."""
+    """No alternative matches; `at` is the index of the token that excludes the last one."""
 
     def __init__(self, at: int) -> None:
         super().__init__(at)
@@ -35,7 +35,7 @@ class NoAlternative(Exception):
 
 
 class _Stage:
-    """What is being followed after some tokens, and what is known of the decision then."""
+    """The configurations after some tokens, and the decision reached."""
 
     __slots__ = ("ambiguous", "chosen", "configs", "finished", "following")
 
@@ -49,8 +49,8 @@ class _Stage:
         self.finished = min(finished, default=0)
 
 
-# Decisions that ignore the callers depend on nothing but the tokens, so their stages are kept. Texts with deeply
-# nested brackets could make ever new ones.
+# Decisions that ignore the callers depend only on the tokens, so their stages are cached. Their number is limited
+# because deeply nested brackets could create any number of them.
 _MAX_STAGES: Final = 5000
 _starts: dict[tuple[State, int], _Stage] = {}
 _known: dict[tuple[Config, ...], _Stage] = {}
@@ -63,7 +63,7 @@ class Predictor:
         self._network, self._kinds = network, kinds
 
     def predict(self, state: State, at: int, precedence: int, calls: tuple[State, ...]) -> int:
-        """The alternative (from 1) of a decision; `calls` are the states to return to, outermost first."""
+        """Return the alternative (from 1) of a decision. `calls` are the states to return to, outermost first."""
         stage = _starts.get((state, precedence))
         if stage is None:
             configs = self._start(state, None, precedence, exact=False)
@@ -79,7 +79,7 @@ class Predictor:
         return self._follow_exactly(self._start(state, stack, precedence, exact=True), at)
 
     def _follow_stages(self, stage: _Stage, at: int) -> int:
-        """The alternative, or 0 if the callers must be known to decide."""
+        """Return the alternative, or 0 if the decision depends on the callers."""
         while True:
             kind = self._kinds[at]
             following = stage.following.get(kind, stage)
@@ -117,7 +117,7 @@ class Predictor:
                 if finished:
                     return min(finished)
                 raise NoAlternative(at)
-            least = {min(group) for group in _grouped(reached).values()}
+            least = {min(group) for group in _group_alternatives(reached).values()}
             if len(least) == 1:
                 return least.pop()
             configs = reached
@@ -154,7 +154,7 @@ class Predictor:
     def _close(
         self, config: Config, found: dict[Config, None], precedence: int, depth: int, exact: bool, *, at_end: bool
     ) -> None:
-        """Add everything that is reachable without reading a token. A precedence of -1 permits everything."""
+        """Add everything reachable without reading a token. A precedence of -1 permits everything."""
         rule = config.state.rule
         seen: set[Config] = set()
         pending = [(config, depth)]
@@ -194,7 +194,7 @@ def _is_done(config: Config) -> bool:
     return config.state.kind == STOP and config.stack is None
 
 
-def _grouped(configs: list[Config]) -> dict[tuple[State, Stack], set[int]]:
+def _group_alternatives(configs: list[Config]) -> dict[tuple[State, Stack], set[int]]:
     groups: dict[tuple[State, Stack], set[int]] = defaultdict(set)
     for config in configs:
         groups[config.state, config.stack].add(config.alternative)
@@ -202,10 +202,10 @@ def _grouped(configs: list[Config]) -> dict[tuple[State, Stack], set[int]]:
 
 
 def _is_ambiguous(configs: list[Config]) -> bool:
-    """Whether looking further is unlikely to help without knowing the callers."""
+    """Return whether further look-ahead is unlikely to help without the callers."""
     if all(config.state.kind == STOP for config in configs):
         return True
-    if all(len(group) == 1 for group in _grouped(configs).values()):
+    if all(len(group) == 1 for group in _group_alternatives(configs).values()):
         return False
     by_state: dict[State, set[int]] = defaultdict(set)
     for config in configs:
@@ -214,7 +214,7 @@ def _is_ambiguous(configs: list[Config]) -> bool:
 
 
 def _without_repetition(configs: list[Config]) -> list[Config]:
-    """Leaving a left recursive loop must not compete with going round again."""
+    """Drop configurations that leave a left recursive loop and compete with another iteration."""
     again = {(config.state, config.stack) for config in configs if config.alternative == 1}
     return [
         config
