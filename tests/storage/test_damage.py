@@ -70,7 +70,7 @@ def test_a_row_that_is_not_what_was_written_is_refused():
     columns = row_of(record)
     assert record_of(columns) == record
     for place, other in enumerate((8, "a/c", 4, 6, True, b'{"metadatA":{}}', columns[6] + 1)):
-        with pytest.raises(DamagedRow, match="is not what was written"):
+        with pytest.raises(DamagedRow, match="has a wrong checksum"):
             record_of((*columns[:place], other, *columns[place + 1 :]))
 
 

@@ -152,7 +152,7 @@ class DamagedRow(StorageUnavailable):
         self.key = key
 
     def __str__(self) -> str:
-        return f"the database is damaged: the row of {self.key!r} at revision {self.revision!r} is not what was written"
+        return f"the database is damaged: the row of {self.key!r} at revision {self.revision!r} has a wrong checksum"
 
 
 class UnusableDatabase(StorageError):

@@ -215,7 +215,7 @@ class Cache:
         A watch resumes this way after a restart of the server.
 
         Raises:
-            Expired: The log no longer has the events, the window has no room for them, or they have another form. The
+            Expired: The log no longer has the events, the window cannot hold them, or they have another form. The
                 watcher has to list again.
         """
         window = self._window
