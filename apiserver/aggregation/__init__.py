@@ -1,1 +1,1 @@
-"""Other API servers behind this one: APIServices that name a service (docs/adr/0030-aggregation.md)."""
+"""Proxy to other API servers, named by APIServices with a service (docs/adr/0030-aggregation.md)."""

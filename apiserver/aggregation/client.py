@@ -1,4 +1,4 @@
-"""The client of other API servers: HTTPS with the name of the service, and the certificate of a front proxy."""
+"""Client of other API servers: HTTPS for the name of the service, with the certificate of a front proxy."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AGGREGATOR", "RemoteClient", "user_headers"]
 
-#: Who asks a server whether it is there, and what it serves.
+#: User of availability and discovery requests.
 AGGREGATOR: Final = User("system:kube-aggregator", groups=("system:masters",))
 
 Pairs = Sequence[tuple[str, str]]
 
 
 class Answer(NamedTuple):
-    """What a server answers to the aggregator itself."""
+    """A response to the aggregator itself."""
 
     status: int
     body: bytes
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 def user_headers(user: User) -> list[tuple[str, str]]:
-    """The headers by which a front proxy says for whom it asks (client-go/transport)."""
+    """Return the headers in which a front proxy names the user (client-go/transport)."""
     found = [("X-Remote-User", user.name), *(("X-Remote-Group", group) for group in user.groups)]
     if user.uid:
         found.append(("X-Remote-Uid", user.uid))
@@ -47,14 +47,14 @@ def user_headers(user: User) -> list[tuple[str, str]]:
 
 
 def _bytes(value: str) -> bytes:
-    """A header's value: what clients sent was read as Latin-1, what is known of users is any text."""
+    """Encode a header's value: values from clients were decoded as Latin-1, names of users may be any text."""
     try:
         return value.encode("latin-1")
     except UnicodeEncodeError:
         return value.encode()
 
 
-def _written(place: tuple[str, int]) -> str:
+def _format_address(place: tuple[str, int]) -> str:
     host, port = place
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -64,19 +64,19 @@ def _trust(remote: Remote) -> tuple[bytes, bool, str]:
 
 
 class RemoteClient:
-    """Connections to servers, a pool for each kind of trust. `certificate` and key are what this server shows them."""
+    """Connections to servers, one pool per kind of trust. `certificate` and its key authenticate this server."""
 
     def __init__(self, certificate: tuple[Path, Path] | None) -> None:
-        """Raises OSError."""
+        """Load the client certificate. Raise OSError."""
         shown = (b"", b"") if certificate is None else tuple(path.read_bytes() for path in certificate)
         self._own = Credentials(certificate=shown[0], key=shown[1])
         self._pools: dict[tuple[bytes, bool, str], httpx.AsyncClient] = {}
 
-    def keep(self, remotes: Iterable[Remote]) -> None:
-        """Closes the connections to servers that are none of these, or are trusted in another way by now."""
+    def retain(self, remotes: Iterable[Remote]) -> None:
+        """Close the connections to all other servers, and to those whose trust has changed."""
         kept = {_trust(remote) for remote in remotes}
         for key in self._pools.keys() - kept:
-            asyncio.ensure_future(self._pools.pop(key).aclose())  # noqa: RUF006 - nobody waits for it
+            asyncio.ensure_future(self._pools.pop(key).aclose())  # noqa: RUF006 - closed in the background
 
     async def close(self) -> None:
         pools, self._pools = list(self._pools.values()), {}
@@ -86,18 +86,20 @@ class RemoteClient:
     async def send(
         self, remote: Remote, place: tuple[str, int], method: str, target: str, headers: Pairs, body: bytes = b""
     ) -> httpx.Response:
-        """An answer whose body is not read yet: whoever gets it closes it. Raises httpx.HTTPError, OSError and
-        ssl.SSLError.
+        """Send a request and return the response before its body is read. The caller closes it.
+
+        Raises:
+            httpx.HTTPError, OSError, ssl.SSLError: No response.
         """
         if "httpx" not in sys.modules:
             await asyncio.to_thread(import_module, "httpx")
         import httpx
 
-        at = _written(place)
+        at = _format_address(place)
         request = httpx.Request(
             method, f"https://{at}/", content=body or None,
             headers=[(name.encode(), _bytes(value)) for name, value in (*headers, ("Host", at))],
-            # As it was sent and authorized: httpx would take "..", and what it thinks wrong, out of a URL.
+            # The target as sent and authorized: httpx would normalize ".." and invalid parts of a URL.
             extensions={"sni_hostname": remote.service.host, "target": target.encode("latin-1")},
         )  # fmt: skip
         pool = self._pool(remote)
@@ -107,20 +109,20 @@ class RemoteClient:
             except httpx.RemoteProtocolError:
                 if method not in ("GET", "HEAD"):
                     raise
-                # A kept connection may have been closed at the other end just now.
+                # The server may just have closed an idle connection.
                 return await pool.send(request, stream=True)
 
     async def take_over(
         self, remote: Remote, place: tuple[str, int], method: str, target: str, headers: Pairs, body: bytes
     ) -> Response | Stream:
-        """The answer to a request that asks for another protocol. Raises OSError, ssl.SSLError and Refused."""
-        pairs = [(name.encode(), _bytes(value)) for name, value in (("Host", _written(place)), *headers)]
+        """Send a request for another protocol and return its response. Raise OSError, ssl.SSLError or Refused."""
+        pairs = [(name.encode(), _bytes(value)) for name, value in (("Host", _format_address(place)), *headers)]
         trust = trust_of(remote.authority, self._own._replace(insecure=remote.insecure))
         with outside(), timers(Timer.MACHINE):
             return await take_over(place, trust, remote.service.host, method, target.encode("latin-1"), pairs, body)
 
     async def get(self, remote: Remote, place: tuple[str, int], path: str, accept: str, *, etag: str = "") -> Answer:
-        """What the aggregator itself asks; `etag`: what it has already. Raises as `send`, and TimeoutError."""
+        """Send a request of the aggregator itself; `etag` is the known one. Raise as `send`, or TimeoutError."""
         headers = [("Accept", accept), ("User-Agent", "kube-aggregator"), *user_headers(AGGREGATOR)]
         if etag:
             headers.append(("If-None-Match", etag))
@@ -141,7 +143,7 @@ class RemoteClient:
         if pool is None:
             pool = self._pools[key] = httpx.AsyncClient(
                 verify=trust_of(remote.authority, self._own._replace(insecure=remote.insecure)),
-                timeout=None,  # noqa: S113 - a watch has no end; who asks bounds the rest
+                timeout=None,  # noqa: S113 - a watch has no end; callers limit other requests
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
                 trust_env=False,
                 follow_redirects=False,

@@ -1,4 +1,4 @@
-"""What servers behind this one say of themselves in OpenAPI.
+"""Read the OpenAPI documents of aggregated servers.
 
 Facts: kube-aggregator, pkg/controllers/openapi and openapiv3.
 """
@@ -13,7 +13,7 @@ import orjson
 from apiserver.aggregation.client import RemoteClient
 from apiserver.aggregation.remotes import Remote
 
-__all__ = ["NOTHING", "Description", "described"]
+__all__ = ["NOTHING", "Description", "read_description"]
 
 _EMPTY: Final = {
     "swagger": "2.0", "info": {"title": "", "version": ""}, "paths": {}, "definitions": {}, "security": [],
@@ -23,8 +23,10 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Description(NamedTuple):
-    """`address` of the document of version 3, "" where there is none; `swagger` what the document of version 2 says of
-    the group version, b"" where there is none; `etag` what that document was when it was read.
+    """OpenAPI documents of an aggregated server.
+
+    `address` is the URL of the version 3 document, "" if there is none. `swagger` is the part of the version 2 document
+    about the group version, b"" if there is none, and `etag` the ETag of that document.
     """
 
     address: str = ""
@@ -35,11 +37,13 @@ class Description(NamedTuple):
 NOTHING: Final = Description()
 
 
-async def described(client: RemoteClient, remote: Remote, place: tuple[str, int], known: Description) -> Description:
-    """What a server says now; where it does not answer, what it said before."""
+async def read_description(
+    client: RemoteClient, remote: Remote, place: tuple[str, int], known: Description
+) -> Description:
+    """Return a server's current description; parts it does not return stay as known."""
     try:
         known = known._replace(address=await _address(client, remote, place))
-    except Exception as error:  # noqa: BLE001 - it was there a moment ago; what it said then stays
+    except Exception as error:  # noqa: BLE001 - the known description stays
         _LOG.debug("API service %s: OpenAPI 3: %s", remote.name, error)
     try:
         answer = await client.get(remote, place, "/openapi/v2", "application/json", etag=known.etag)
@@ -51,12 +55,12 @@ async def described(client: RemoteClient, remote: Remote, place: tuple[str, int]
 
 
 def _own_part(body: bytes, remote: Remote) -> bytes:
-    """What a document of version 2 says of the group version. Raises whatever a wrong one leads to: none is merged."""
+    """Return the part of a version 2 document about the group version. Raise if it cannot be merged."""
     from apiserver.openapi.gnostic import encode_document
-    from apiserver.openapi.merging import below, merged
+    from apiserver.openapi.merging import merge_documents, select_paths
 
-    part = below(orjson.loads(body), f"{remote.path}/")
-    encode_document(merged(_EMPTY, [part]))
+    part = select_paths(orjson.loads(body), f"{remote.path}/")
+    encode_document(merge_documents(_EMPTY, [part]))
     return orjson.dumps(part)
 
 

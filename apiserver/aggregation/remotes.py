@@ -1,4 +1,4 @@
-"""What an APIService that names a service says: where the server of a group and version is, and whom to trust there."""
+"""Servers of APIServices with a service: their group version, address and trust."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.webhooks.services import HTTPS, Service, Services
 
-__all__ = ["SLICE_LABEL", "Addresses", "Remote", "Verdict", "asked_of", "remote_of"]
+__all__ = ["SLICE_LABEL", "Addresses", "Remote", "Verdict", "endpoint_of", "remote_of"]
 
 _SLICES: Final = ("discovery.k8s.io", "endpointslices")
-#: Of an EndpointSlice: whose it is.
+#: Label of an EndpointSlice with the name of its service.
 SLICE_LABEL: Final = "kubernetes.io/service-name"
 
 
@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
 
 
 class Remote(NamedTuple):
-    """The server of a group in a version. `group_priority` and `version_priority` say where they stand in lists."""
+    """The server of a group version. `group_priority` and `version_priority` set its position in lists."""
 
     name: str
     group: str
@@ -38,12 +38,12 @@ class Remote(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path below which it is asked."""
+        """The path prefix of its requests."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
 def remote_of(item: Any) -> Remote | None:
-    """The remote of a stored APIService; None of a local one."""
+    """Return the remote of a stored APIService, or None for a local one."""
     spec = item["spec"]
     service = spec.get("service")
     if service is None:
@@ -63,8 +63,8 @@ def remote_of(item: Any) -> Remote | None:
     )
 
 
-def asked_of(item: Any) -> Remote | None:
-    """The remote without what is found out of it: where and how it is asked."""
+def endpoint_of(item: Any) -> Remote | None:
+    """Return the remote without its availability: only how to reach it."""
     remote = remote_of(item)
     return remote and remote._replace(available=False)
 
@@ -74,16 +74,18 @@ All = Callable[[str, str], Iterable[Any]]
 
 
 class Addresses:
-    """Where services are: as the flags say, else as the cluster says of those that something outside of it stands
-    behind. `lookup` and `all_of` are the registry's.
+    """Addresses of services: from the flags, else from Services and EndpointSlices with external endpoints.
+
+    `lookup` and `all_of` are the registry's.
     """
 
     def __init__(self, given: Services, lookup: Lookup, all_of: All) -> None:
         self._given, self._lookup, self._all_of = given, lookup, all_of
 
     def find(self, service: Service) -> tuple[str, int] | Verdict:
-        """Host and port of a service, or why there are none.
-        (kube-aggregator/pkg/controllers/status/remote, apiserver/pkg/util/proxy)
+        """Return host and port of a service, or the reason why there are none.
+
+        Facts: kube-aggregator/pkg/controllers/status/remote, apiserver/pkg/util/proxy.
         """
         if (given := self._given.get(service)) is not None:
             return given
@@ -109,7 +111,7 @@ class Addresses:
 
 
 def _in_slices(slices: list[Any], name: str, service: Service, where: str) -> tuple[str, int] | Verdict:
-    """A ready endpoint's address. Those of pods lead nowhere here, whatever they are."""
+    """Return a ready endpoint's address. Addresses of pods are unreachable here."""
     ready = False
     for item in slices:
         ports = [
@@ -125,5 +127,5 @@ def _in_slices(slices: list[Any], name: str, service: Service, where: str) -> tu
         text = f'endpointslices for {where} have no addresses with port name "{name}"'
         return Verdict("False", "MissingEndpoints", text)
     of = f"{service.namespace}/{service.name}:{service.port}"
-    text = f"no pod listens anywhere here: name where {where} is with --service-address={of}=HOST:PORT"
+    text = f"pods have no network here: set the address of {where} with --service-address={of}=HOST:PORT"
     return Verdict("False", "FailedDiscoveryCheck", text)

@@ -1,7 +1,7 @@
-"""Follows the APIServices that name a service: whether their servers are there, what they serve, and where.
+"""Follow the APIServices with a service: availability, resources and addresses of their servers.
 
     servers = RemoteServers(registry, addresses, client, user, changed)
-    await servers.start()        those that are stored are known when this returns
+    await servers.start()        stored ones are known when this returns
     servers.known                by group and version
     await servers.stop()
 
@@ -20,8 +20,8 @@ from typing import Any, Final
 import orjson
 
 from apiserver.aggregation.client import RemoteClient
-from apiserver.aggregation.descriptions import NOTHING, Description, described
-from apiserver.aggregation.remotes import SLICE_LABEL, Addresses, Remote, Verdict, asked_of, remote_of
+from apiserver.aggregation.descriptions import NOTHING, Description, read_description
+from apiserver.aggregation.remotes import SLICE_LABEL, Addresses, Remote, Verdict, endpoint_of, remote_of
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Hub, Json
 from apiserver.api.values.times import timestamp
@@ -36,12 +36,12 @@ __all__ = ["RemoteServers", "Server"]
 
 
 _SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
-#: What else says whether a server is there.
-_BESIDES: Final = (("", "services"), ("discovery.k8s.io", "endpointslices"))
-#: Servers are asked again after so many seconds.
-_AGAIN: Final = 30.0
-#: Seconds that a look which is under way has when this server ends.
-_LAST_LOOK: Final = 0.5
+#: Other kinds that determine the address of a server.
+_RELATED: Final = (("", "services"), ("discovery.k8s.io", "endpointslices"))
+#: Seconds between two checks of all servers.
+_CHECK_SECONDS: Final = 30.0
+#: Seconds that a running check may take when this server stops.
+_STOP_SECONDS: Final = 0.5
 _PASSED: Final = Verdict("True", "Passed", "all checks passed")
 _LOCAL: Final = Verdict("True", "Local", "Local APIServices are always available")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -50,9 +50,10 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server behind this one. `place` is None while none is known; `resources` is what it serves in the version, as
-    aggregated discovery lists it, None while it has never told; `fresh` is whether it told when it was last asked;
-    `description` is what it says in OpenAPI.
+    """An aggregated server.
+
+    `place` is its address, None if unknown. `resources` are its resources in the version as in aggregated discovery,
+    None before the first response. `fresh`: the last discovery succeeded. `description` is its OpenAPI.
     """
 
     remote: Remote
@@ -67,7 +68,7 @@ class Server:
 
 
 class RemoteServers:
-    """Keeps the conditions of APIServices; `changed` is called when something else is served than before."""
+    """Maintains the conditions of APIServices. `changed` is called when the served APIs change."""
 
     def __init__(
         self, registry: Registry, addresses: Addresses, client: RemoteClient, user: User, changed: Callable[[], None]
@@ -81,7 +82,7 @@ class RemoteServers:
 
     async def start(self) -> None:
         self._listen(*_SERVICES)
-        self._see()
+        self._sync_remotes()
         self._dirty.set()
         self._following = asyncio.create_task(self._follow())
         self._tasks.append(self._following)
@@ -90,9 +91,9 @@ class RemoteServers:
         self._stopped = True
         self._dirty.set()
         if self._following is not None:
-            # A connection that is given up in the middle of its handshake would not be closed.
+            # A connection cancelled during its handshake would not be closed.
             with timers(Timer.MACHINE):
-                await asyncio.wait((self._following,), timeout=_LAST_LOOK)
+                await asyncio.wait((self._following,), timeout=_STOP_SECONDS)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -100,18 +101,19 @@ class RemoteServers:
 
     def _listen(self, group: str, plural: str) -> None:
         cache = self._registry.stores[group, plural].cache
-        matters = partial(self._matters, plural)
-        self._tasks.append(asyncio.create_task(set_on_change(cache, self._dirty, matters)))
+        is_relevant = partial(self._is_relevant, plural)
+        self._tasks.append(asyncio.create_task(set_on_change(cache, self._dirty, is_relevant)))
 
-    def _matters(self, plural: str, event: Event) -> bool:
-        """Whether a server may be somewhere else now, or another one. What this server has found out, or one beside it,
-        is no reason to ask again; it is taken over.
+    def _is_relevant(self, plural: str, event: Event) -> bool:
+        """Return whether a change may affect a server's address or identity.
+
+        Status changes by this or another server are only applied; they cause no new check.
         """
         if plural == _SERVICES[1]:
-            if event.deleted or event.old is None or asked_of(event.new.obj) != asked_of(event.old.obj):
+            if event.deleted or event.old is None or endpoint_of(event.new.obj) != endpoint_of(event.old.obj):
                 return True
-            self._see()
-            return not (event.new.obj.get("status") or {}).get("conditions")  # somebody has removed them
+            self._sync_remotes()
+            return not (event.new.obj.get("status") or {}).get("conditions")  # the conditions were removed
         state = event.new.obj["metadata"]
         name = state["name"] if plural == "services" else (state.get("labels") or {}).get(SLICE_LABEL)
         return any(
@@ -123,7 +125,7 @@ class RemoteServers:
         while True:
             with timers(Timer.MACHINE):
                 try:
-                    async with asyncio.timeout(_AGAIN if self.known else None):
+                    async with asyncio.timeout(_CHECK_SECONDS if self.known else None):
                         await self._dirty.wait()
                 except TimeoutError:
                     pass
@@ -131,14 +133,14 @@ class RemoteServers:
                 return
             self._dirty.clear()
             try:
-                await self._look()
-            except StatusError as error:  # the database is away: the next look makes up for it
+                await self._check_all()
+            except StatusError as error:  # the database is unavailable: the next check repeats it
                 _LOG.warning("API services: %s", error)
-            except Exception:  # noqa: BLE001 - one server must not keep the others from being looked at
+            except Exception:  # noqa: BLE001 - one server must not prevent the checks of the others
                 _LOG.exception("API services")
 
-    def _see(self) -> None:
-        """Takes over which remotes are stored; what is known of their servers stays."""
+    def _sync_remotes(self) -> None:
+        """Apply the stored remotes; the state of their servers stays."""
         before, known = self.known, {}
         for item in self._registry.all_of(*_SERVICES):
             remote = remote_of(item)
@@ -146,65 +148,67 @@ class RemoteServers:
                 key = (remote.group, remote.version)
                 known[key] = replace(before.get(key) or Server(remote), remote=remote)
         self.known = known
-        self._client.keep(server.remote for server in known.values())
+        self._client.retain(server.remote for server in known.values())
         if known and not self._listens:
             self._listens = True
-            for group, plural in _BESIDES:
+            for group, plural in _RELATED:
                 self._listen(group, plural)
         if known != before:
             self._changed()
 
-    async def _look(self) -> None:
-        """Looks at each server once, and notes what is found."""
-        self._see()
+    async def _check_all(self) -> None:
+        """Check each server once and record the result."""
+        self._sync_remotes()
         for item in self._registry.all_of(*_SERVICES):
             if remote_of(item) is None:
-                await self._note(item, _LOCAL)
-        await asyncio.gather(*(self._ask(key, server.remote) for key, server in list(self.known.items())))
-        self._see()
+                await self._write_condition(item, _LOCAL)
+        await asyncio.gather(*(self._check_server(key, server.remote) for key, server in list(self.known.items())))
+        self._sync_remotes()
 
-    async def _ask(self, key: tuple[str, str], remote: Remote) -> None:
+    async def _check_server(self, key: tuple[str, str], remote: Remote) -> None:
         found = self._addresses.find(remote.service)
         if isinstance(found, Verdict):
-            self._learn(key, remote, place=None, fresh=False)
-            await self._judge(remote, found)
+            self._update_server(key, remote, place=None, fresh=False)
+            await self._set_verdict(remote, found)
             return
-        self._learn(key, remote, place=found)
-        # What a server says of itself counts whether or not it is available, and neither waits for the other.
+        self._update_server(key, remote, place=found)
+        # Discovery counts whether or not a server is available, and neither waits for the other.
         await asyncio.gather(self._check(key, remote, found), self._discover(key, remote, found))
 
-    def _learn(self, key: tuple[str, str], remote: Remote, **news: Any) -> None:
+    def _update_server(self, key: tuple[str, str], remote: Remote, **news: Any) -> None:
         before = self.known.get(key)
         if before is not None and (now := replace(before, remote=remote, **news)) != before:
             self.known[key] = now
             self._changed()
 
-    async def _judge(self, remote: Remote, verdict: Verdict) -> None:
+    async def _set_verdict(self, remote: Remote, verdict: Verdict) -> None:
         item = next((each for each in self._registry.all_of(*_SERVICES) if remote_of(each) == remote), None)
         if item is not None:
-            await self._note(item, verdict)
-            self._see()  # requests go there from now on, whatever the other looks take
+            await self._write_condition(item, verdict)
+            self._sync_remotes()  # requests are proxied from now on, however long the other checks take
 
     async def _check(self, key: tuple[str, str], remote: Remote, place: tuple[str, int]) -> None:
         verdict = await self._probe(remote, place)
         if verdict is _PASSED and (server := self.known.get(key)) is not None:
-            self._learn(key, remote, description=await described(self._client, remote, place, server.description))
-        await self._judge(remote, verdict)
+            self._update_server(
+                key, remote, description=await read_description(self._client, remote, place, server.description)
+            )
+        await self._set_verdict(remote, verdict)
 
     async def _discover(self, key: tuple[str, str], remote: Remote, place: tuple[str, int]) -> None:
         try:
             resources = await self._resources(remote, place)
-        except Exception as error:  # noqa: BLE001 - whatever it is: what the server said before stays, as stale
+        except Exception as error:  # noqa: BLE001 - on any error the known resources stay, as stale
             _LOG.debug("API service %s: %s", remote.name, error)
-            self._learn(key, remote, fresh=False)
+            self._update_server(key, remote, fresh=False)
         else:
-            self._learn(key, remote, fresh=True, resources=resources)
+            self._update_server(key, remote, fresh=True, resources=resources)
 
     async def _probe(self, remote: Remote, place: tuple[str, int]) -> Verdict:
         url = f"https://{place[0]}:{place[1]}{remote.path}"
         try:
             status = (await self._client.get(remote, place, remote.path, "application/json")).status
-        except Exception as error:  # noqa: BLE001 - whatever it is, the server is not there
+        except Exception as error:  # noqa: BLE001 - on any error the server is unavailable
             said = str(error) or type(error).__name__
             text = f'failing or missing response from {url}: Get "{url}": {said}'
             return Verdict("False", "FailedDiscoveryCheck", text)
@@ -214,8 +218,10 @@ class RemoteServers:
         return Verdict("False", "FailedDiscoveryCheck", text)
 
     async def _resources(self, remote: Remote, place: tuple[str, int]) -> list[Json]:
-        """What it serves, of the aggregated document or else of that of the version alone. Raises ValueError where it
-        does not tell, and as the client does.
+        """Return a server's resources from its aggregated document, else from its APIResourceList.
+
+        Raises:
+            ValueError: The server lists none. The client's errors are raised as well.
         """
         answer = await self._client.get(remote, place, "/apis", _AGGREGATED)
         if answer.status == 503:
@@ -231,8 +237,8 @@ class RemoteServers:
             raise ValueError(f"{remote.path}: {answer.status}")
         return aggregated_of(orjson.loads(answer.body))
 
-    async def _note(self, item: Any, verdict: Verdict) -> None:
-        """Writes the condition Available where it says something else."""
+    async def _write_condition(self, item: Any, verdict: Verdict) -> None:
+        """Write the condition Available if it differs."""
         conditions = (item.get("status") or {}).get("conditions") or ()
         before: Json = next((each for each in conditions if each["type"] == "Available"), {})
         if (before.get("status"), before.get("reason", ""), before.get("message", "")) == verdict:
@@ -261,7 +267,7 @@ class RemoteServers:
 
 
 def _with_kinds(resource: Json) -> Json:
-    """A resource whose kinds are there, if empty: some clients cannot do without."""
+    """Add missing response kinds as empty ones, which some clients require."""
     made = resource | {"responseKind": resource.get("responseKind") or {}}
     if subresources := resource.get("subresources"):
         made["subresources"] = [each | {"responseKind": each.get("responseKind") or {}} for each in subresources]
@@ -269,7 +275,7 @@ def _with_kinds(resource: Json) -> Json:
 
 
 def aggregated_of(listed: Json) -> list[Json]:
-    """An APIResourceList as aggregated discovery lists resources."""
+    """Convert an APIResourceList to the form of aggregated discovery."""
     found: dict[str, Json] = {}
     for each in listed.get("resources") or ():
         name, _, subresource = each["name"].partition("/")

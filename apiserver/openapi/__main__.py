@@ -1,4 +1,4 @@
-"""`python -m apiserver.openapi --write | --check`, see the package."""
+"""Run `python -m apiserver.openapi --write | --check`; see the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--write", action="store_true", help="write openapi/")
-    choice.add_argument("--check", action="store_true", help="exit with 1 when openapi/ is not what would be written")
+    choice.add_argument("--check", action="store_true", help="exit with 1 if openapi/ is not current")
     parser.add_argument("--directory", type=Path, default=DIRECTORY, help="instead of openapi/ at the project's root")
     options = parser.parse_args(argv)
     from apiserver.openapi.documents import build_files

@@ -1,7 +1,6 @@
-"""The documents themselves: one for OpenAPI 2, one for each group and group version for OpenAPI 3.
+"""Build the documents: one for OpenAPI 2, one for each group and group version for OpenAPI 3.
 
-File names are those that upstream gives to its own: `v3/apis__resource.k8s.io__v1.json` stands for
-/openapi/v3/apis/resource.k8s.io/v1.
+File names are upstream's: `v3/apis__resource.k8s.io__v1.json` contains /openapi/v3/apis/resource.k8s.io/v1.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from apiserver.registry.definition.resource import Resource
 __all__ = ["build", "build_files"]
 
 
-#: The version is filled in by the server, which knows which release it emulates.
+#: The server sets the version, which depends on the emulated release.
 _ABOUT: Final = {"title": "Kubernetes", "version": "unversioned"}
 _ABOUT_CUSTOM: Final = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 _TOKEN: Final = {
     "BearerToken": {"description": "A bearer token.", "in": "header", "name": "authorization", "type": "apiKey"}
 }
-#: What custom resources are read and written as; other resources are written as whatever their bodies say.
+#: Media types of custom resources. Other resources accept any media type in bodies.
 _CUSTOM_MEDIA: Final = ("application/json", "application/yaml")
 _MEDIA: Final = (*_CUSTOM_MEDIA, "application/vnd.kubernetes.protobuf")
 _STREAMS: Final = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
-#: kubectl patches as this says: a custom resource that named the strategic one could not be applied twice.
+#: kubectl chooses its patch type from this list: a custom resource with the strategic one could not be applied twice.
 _PATCHES: Final = (
     "application/json-patch+json", "application/merge-patch+json", _STRATEGIC, "application/apply-patch+yaml",
 )  # fmt: skip
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 _GOOD: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
 
-#: What the paths about the API itself say of what they answer.
+#: Descriptions of the paths about the API itself.
 _DISCOVERED: Final = {
     "APIGroup": "get information of a group",
     "APIGroupList": "get available API versions",
@@ -52,7 +51,7 @@ _DISCOVERED: Final = {
     "APIVersions": "get available API versions",
     "Info": "get the version information for this server",
 }
-#: Where others learn of whoever issues tokens of service accounts: path, operation, what it is, media type.
+#: Paths about the issuer of service account tokens: path, operation, description, media type.
 _ISSUER: Final = (
     (
         "/.well-known/openid-configuration/",
@@ -67,54 +66,54 @@ _ISSUER: Final = (
         "application/jwk-set+json",
     ),
 )
-#: Type and sentence of every parameter; that of `name` names the kind as well.
+#: Type and description of every parameter. That of `name` is followed by the kind.
 _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
     "allowWatchBookmarks": ("boolean", "Ask for BOOKMARK events in a watch."),
     "command": ("string", "The command to run."),
-    "container": ("string", "The container; the only one when not given."),
-    "continue": ("string", "The token of the answer before, to get the next page of a list."),
-    "dryRun": ("string", "All: do everything but store the result."),
-    "fieldManager": ("string", "Name of who makes the change, for managedFields."),
+    "container": ("string", "Name of the container. Default: the only one."),
+    "continue": ("string", "Token from the previous page of a list; returns the next page."),
+    "dryRun": ("string", "All: process the request without storing the result."),
+    "fieldManager": ("string", "Name of the field manager in managedFields."),
     "fieldSelector": ("string", "Select objects by the values of fields."),
-    "fieldValidation": ("string", "What unknown and repeated fields lead to: Ignore, Warn or Strict."),
-    "follow": ("boolean", "Keep the stream of a log open."),
-    "force": ("boolean", "Take over fields that other managers own (apply only)."),
-    "gracePeriodSeconds": ("integer", "Seconds until the object goes; 0 is at once."),
+    "fieldValidation": ("string", "Handling of unknown and duplicate fields: Ignore, Warn or Strict."),
+    "follow": ("boolean", "Follow the log."),
+    "force": ("boolean", "Take ownership of fields of other managers (apply only)."),
+    "gracePeriodSeconds": ("integer", "Seconds until the object is deleted; 0 deletes it immediately."),
     "ignoreStoreReadErrorWithClusterBreakingPotential": (
         "boolean",
-        "Alpha upstream (AllowUnsafeMalformedObjectDeletion), ignored here.",
+        "Ignored. Alpha upstream (AllowUnsafeMalformedObjectDeletion).",
     ),
-    "insecureSkipTLSVerifyBackend": ("boolean", "Do not check the certificate of the kubelet that has a log."),
+    "insecureSkipTLSVerifyBackend": ("boolean", "Do not verify the certificate of the kubelet that serves the log."),
     "labelSelector": ("string", "Select objects by their labels."),
-    "limit": ("integer", "Most objects that one answer may hold."),
-    "limitBytes": ("integer", "Most bytes of a log."),
+    "limit": ("integer", "Maximum number of objects in one response."),
+    "limitBytes": ("integer", "Maximum number of bytes of the log."),
     "name": ("string", "name of the "),
     "namespace": ("string", "Namespace of the object."),
     "orphanDependents": ("boolean", "Deprecated: use propagationPolicy."),
-    "path": ("string", "Path behind the proxy."),
+    "path": ("string", "Path of the proxied request."),
     "ports": ("integer", "Ports to forward."),
-    "pretty": ("string", "true: indent the answer."),
-    "previous": ("boolean", "The log of the container that ran before."),
-    "propagationPolicy": ("string", "What becomes of dependents: Orphan, Background or Foreground."),
-    "resourceVersion": ("string", "The version from which, or not older than which, to answer."),
-    "resourceVersionMatch": ("string", "How resourceVersion is meant: Exact or NotOlderThan."),
-    "sendInitialEvents": ("boolean", "Begin a watch with the present state."),
-    "shardSelector": ("string", "Alpha (ShardedListAndWatch): which hashes of uids or namespaces to select."),
-    "sinceSeconds": ("integer", "Only the last seconds of a log."),
+    "pretty": ("string", "true: indent the response."),
+    "previous": ("boolean", "Return the log of the previous container."),
+    "propagationPolicy": ("string", "Deletion of dependents: Orphan, Background or Foreground."),
+    "resourceVersion": ("string", "Resource version of the data, or its minimum; see resourceVersionMatch."),
+    "resourceVersionMatch": ("string", "Meaning of resourceVersion: Exact or NotOlderThan."),
+    "sendInitialEvents": ("boolean", "Begin a watch with the current objects."),
+    "shardSelector": ("string", "Alpha (ShardedListAndWatch): ranges of hashes of uids or namespaces to select."),
+    "sinceSeconds": ("integer", "Return only the last seconds of the log."),
     "stderr": ("boolean", "Connect standard error."),
     "stdin": ("boolean", "Connect standard input."),
     "stdout": ("boolean", "Connect standard output."),
-    "stream": ("string", "Which output of a container: All, Stdout or Stderr."),
-    "tailLines": ("integer", "Only the last lines of a log."),
-    "timeoutSeconds": ("integer", "How long a list may take, or a watch stays open."),
-    "timestamps": ("boolean", "A time in front of every line of a log."),
+    "stream": ("string", "Output stream of the container: All, Stdout or Stderr."),
+    "tailLines": ("integer", "Return only the last lines of the log."),
+    "timeoutSeconds": ("integer", "Timeout of a list or duration of a watch, in seconds."),
+    "timestamps": ("boolean", "Prefix every line of the log with its time."),
     "tty": ("boolean", "Connect a terminal."),
-    "watch": ("boolean", "Stream changes instead of answering a list."),
+    "watch": ("boolean", "Stream changes instead of returning a list."),
 }
 
 
 def build_files() -> dict[str, bytes]:
-    """The files in `openapi/`: what a server knows that has none of kubedra's own gates on."""
+    """Build the files in `openapi/` for a server with all of kubedra's own gates off."""
     from apiserver.api.features.gates import Features
     from apiserver.registry.catalog.served import known
     from apiserver.resources import CATALOG
@@ -123,7 +122,7 @@ def build_files() -> dict[str, bytes]:
 
 
 def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
-    """Every file by its path below `openapi/`."""
+    """Build every file by its path below `openapi/`."""
     by_version: dict[tuple[str, str], list[Resource]] = {}
     for resource in catalog:
         for version in resource.versions:
@@ -145,7 +144,7 @@ def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
         document = _Document(3, kinds)
         for target in (document, whole):
             target.issuer(path, reader, text, media)
-        files[f"v3/{path.strip('/').replace('/', '__')}.json"] = document.encoded()
+        files[f"v3/{path.strip('/').replace('/', '__')}.json"] = document.encode()
     for (group, name), resources in sorted(by_version.items()):
         root = f"/apis/{group}/{name}" if group else f"/api/{name}"
         only_custom = (group, name) in custom
@@ -158,14 +157,14 @@ def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
             for resource in resources:
                 for item in paths_of(resource, next(found for found in resource.versions if found.name == name)):
                     target.add(item, tag_of(group, name))
-        files["v3/" + root.strip("/").replace("/", "__") + ".json"] = document.encoded()
-    files["v2.json"] = whole.encoded()
+        files["v3/" + root.strip("/").replace("/", "__") + ".json"] = document.encode()
+    files["v2.json"] = whole.encode()
     files["v2.pb"] = encode_document(orjson.loads(files["v2.json"]))
     return files
 
 
 def _shared_kinds(versions: Iterable[tuple[str, str]]) -> dict[str, list[Json]]:
-    """DeleteOptions and WatchEvent belong to these group versions, the other types of meta/v1 to the core group."""
+    """Return the group versions of shared types: many for DeleteOptions and WatchEvent, else the core group."""
     shared = sorted(set(versions))
     kinds = {
         name: [{"group": group, "kind": name.rsplit(".", 1)[-1], "version": version} for group, version in shared]
@@ -180,11 +179,11 @@ def _v3(kinds: dict[str, list[Json]], paths: dict[str, tuple[str, str, Struct]])
     document = _Document(3, kinds)
     for path, (name, tag, answer) in paths.items():
         document.discovery(path, name, tag, answer)
-    return document.encoded()
+    return document.encode()
 
 
 class _Document:
-    """One document under construction, in either form."""
+    """One document under construction, of either version."""
 
     def __init__(self, release: int, kinds: dict[str, list[Json]], *, custom: bool = False) -> None:
         self.release = release
@@ -192,7 +191,7 @@ class _Document:
         self.definitions = Definitions(release, kinds)
         self.paths: Json = {}
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         paths = {path: self.paths[path] for path in sorted(self.paths)}
         if self.release == 2:
             made: Json = {
@@ -209,19 +208,19 @@ class _Document:
         return orjson.dumps(made)
 
     def discovery(self, path: str, name: str, tag: str, answer: Struct) -> None:
-        """A path that answers a GET with a document about the API."""
+        """Add a path whose GET returns a document about the API."""
         operation = Operation(id=name, action="get", gvk=("", "", ""), text=_DISCOVERED[answer.kind], answer=answer)
         made = self.plain(path, operation, tag)
         if self.release == 2:
             made["consumes"] = made["produces"]
 
     def issuer(self, path: str, name: str, text: str, media: str) -> None:
-        """A path that tells of whoever issues tokens."""
+        """Add a path about the issuer of service account tokens."""
         operation = Operation(id=name, action="get", gvk=("", "", ""), text=text, answer=None, media=media)
         self.plain(path, operation, tag_of(path.split("/")[1])).pop("consumes", None)
 
     def plain(self, path: str, operation: Operation, tag: str) -> Json:
-        """A GET that is about no kind."""
+        """Add a GET that belongs to no kind."""
         made = self.operation(operation, tag)
         made.pop("x-kubernetes-action")
         made.pop("x-kubernetes-group-version-kind")
@@ -245,12 +244,12 @@ class _Document:
         return made | ({"schema": form} if self.release == 3 else form)
 
     def operation(self, operation: Operation, tag: str, shared: Sequence[str] = ()) -> Json:
-        """`shared`: the parameters that the path has."""
-        media = _answered(operation)
+        """Build an operation. `shared` are the parameters of its path."""
+        media = _response_media(operation)
         made: Json = {"description": operation.text}
         parameters = [self.parameter(name) for name in sorted(operation.parameters) if name not in shared]
         if self.release == 2:
-            made["consumes"] = list(_accepted(operation))
+            made["consumes"] = list(_request_media(operation))
             made["produces"] = list(media)
             made["schemes"] = ["https"]
         made["operationId"] = operation.id
@@ -284,20 +283,20 @@ class _Document:
                 | ({"required": True} if operation.body_required else {}),
             )
             return
-        made["requestBody"] = {"content": {name: {"schema": schema} for name in _accepted(operation)}} | (
+        made["requestBody"] = {"content": {name: {"schema": schema} for name in _request_media(operation)}} | (
             {"required": True} if operation.body_required else {}
         )
 
 
-def _accepted(operation: Operation) -> Sequence[str]:
-    """The media types of bodies that are taken."""
+def _request_media(operation: Operation) -> Sequence[str]:
+    """Return the media types accepted in bodies."""
     if operation.action == "patch":
         return [media for media in _PATCHES if not operation.custom or media != _STRATEGIC]
     return _CUSTOM_MEDIA if operation.custom else ("*/*",)
 
 
-def _answered(operation: Operation) -> Sequence[str]:
-    """The media types of answers."""
+def _response_media(operation: Operation) -> Sequence[str]:
+    """Return the media types of responses."""
     if operation.media:
         return (operation.media,)
     if operation.custom:

@@ -1,7 +1,8 @@
-"""The OpenAPI 2 document in protobuf, as gnostic's openapiv2 package defines it: the form that kubectl asks for.
+"""Encode the OpenAPI 2 document in protobuf, as gnostic's openapiv2 package defines it. kubectl requests this form.
 
-Only what our documents hold is here. Field numbers are facts of that package's OpenAPIv2.proto. Entries of paths and
-definitions stand each on their own in the encoding, so a reader may drop some without decoding the rest.
+Only the fields that our documents contain are implemented. Field numbers are facts of that package's OpenAPIv2.proto.
+Entries of paths and definitions are separate fields in the encoding, so a reader may drop some without decoding the
+rest.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, value: bytes | str) -> bytes:
-    """A length-delimited field: a string, or a message."""
+    """Encode a length-delimited field: a string, or a message."""
     encoded = value.encode() if isinstance(value, str) else value
     return varint(number << 3 | 2) + varint(len(encoded)) + encoded
 
@@ -44,40 +45,40 @@ def _texts(number: int, values: list[str]) -> bytes:
     return b"".join(field(number, value) for value in values)
 
 
-def _named(name: str, value: bytes) -> bytes:
+def _pair(name: str, value: bytes) -> bytes:
     return field(1, name) + field(2, value)
 
 
 class _Blocks(yaml.SafeDumper):
-    """Writes what occurs twice twice."""
+    """Writes repeated objects in full, without YAML aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def _any(value: Any) -> bytes:
-    """An Any: its YAML, in blocks as upstream's encoder writes lists and maps."""
+    """Encode an Any by its YAML, in blocks as upstream's encoder writes lists and maps."""
     if isinstance(value, list | dict) and value:
         return field(2, yaml.dump(value, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=1 << 20))
     return field(2, json.dumps(value) + "\n")
 
 
 def _extensions(number: int, value: Json) -> bytes:
-    return b"".join(field(number, _named(name, _any(value[name]))) for name in sorted(value) if name.startswith("x-"))
+    return b"".join(field(number, _pair(name, _any(value[name]))) for name in sorted(value) if name.startswith("x-"))
 
 
 def encode_document(document: Json) -> bytes:
-    """A whole Document."""
-    paths = b"".join(field(2, _named(path, _path_item(item))) for path, item in document["paths"].items())
-    definitions = b"".join(field(1, _named(name, _schema(item))) for name, item in document["definitions"].items())
+    """Encode a whole Document."""
+    paths = b"".join(field(2, _pair(path, _path_item(item))) for path, item in document["paths"].items())
+    definitions = b"".join(field(1, _pair(name, _schema(item))) for name, item in document["definitions"].items())
     parameters = b"".join(
-        field(1, _named(name, _parameter(item))) for name, item in document.get("parameters", {}).items()
+        field(1, _pair(name, _parameter(item))) for name, item in document.get("parameters", {}).items()
     )
     security = b"".join(
-        field(12, b"".join(field(1, _named(name, b"")) for name in item)) for item in document["security"]
+        field(12, b"".join(field(1, _pair(name, b"")) for name in item)) for item in document["security"]
     )
     schemes = b"".join(
-        field(1, _named(name, field(2, _api_key(item)))) for name, item in document["securityDefinitions"].items()
+        field(1, _pair(name, field(2, _api_key(item)))) for name, item in document["securityDefinitions"].items()
     )
     return (
         field(1, document["swagger"])
@@ -91,7 +92,7 @@ def encode_document(document: Json) -> bytes:
 
 
 def about(info: Json) -> bytes:
-    """The part of a Document that names it and its version."""
+    """Encode the part of a Document that names it and its version."""
     return field(2, field(1, info["title"]) + field(2, info["version"]))
 
 
@@ -111,7 +112,7 @@ def _path_item(item: Json) -> bytes:
 
 def _operation(item: Json) -> bytes:
     responses = b"".join(
-        field(1, _named(code, field(1, _response(response)))) for code, response in item["responses"].items()
+        field(1, _pair(code, field(1, _response(response)))) for code, response in item["responses"].items()
     )
     return b"".join(
         (
@@ -151,7 +152,7 @@ def _parameter(item: Json) -> bytes:
     place = item["in"]
     simple = _flag(1, item.get("required")) + field(2, place) + _text(3, item.get("description"))
     simple += field(4, item["name"])
-    # Those of queries and forms have one field more (allowEmptyValue) in front of their type.
+    # Query and form parameters have one more field (allowEmptyValue) before their type.
     more = place in ("query", "formData")
     simple += field(6 if more else 5, item["type"]) + _flag(20 if more else 19, item.get("uniqueItems"))
     return field(2, field(_PLACES[place], simple))
@@ -179,13 +180,13 @@ def _schema(item: Json) -> bytes:
     out += [field(24, _schema(each)) for each in item.get("allOf", ())]
     if "properties" in item:
         out.append(
-            field(25, b"".join(field(1, _named(name, _schema(value))) for name, value in item["properties"].items()))
+            field(25, b"".join(field(1, _pair(name, _schema(value))) for name, value in item["properties"].items()))
         )
     return b"".join(out) + _flag(27, item.get("readOnly")) + _extensions(31, item)
 
 
 def entries(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and content of each field of a message that has only length-delimited ones."""
+    """Yield number and content of each field of a message that has only length-delimited ones."""
     at = 0
     while at < len(message):
         key, at = _read_varint(message, at)

@@ -1,9 +1,8 @@
-"""OpenAPI 2 documents of several servers made one, by the rules of kube-openapi's aggregator.
+"""Merge OpenAPI 2 documents of several servers by the rules of kube-openapi's aggregator.
 
-A path belongs to whoever is there first. A definition or parameter of a name that is taken by another gets a name with
-a number (`_v2`, `_v3` …); one that says the same is shared, and names the kinds of both. Descriptions do not count in
-that: kubedra's are its own sentences, so that every server made with Kubernetes' libraries would bring all it shares
-with this one a second time.
+The first document with a path wins. A definition or parameter whose name is taken by a different one gets a numbered
+name (`_v2`, `_v3` …). An equal one is shared and lists the kinds of both. Descriptions are not compared: kubedra's are
+its own sentences, so every server built with Kubernetes' libraries would duplicate all types shared with this one.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.objects import Json
-
-__all__ = ["below", "merged"]
+__all__ = ["merge_documents", "select_paths"]
 
 
 _REFERENCE: Final = re.compile(rb'"\$ref":"#/(definitions|parameters)/([^"]+)"')
@@ -25,17 +22,19 @@ _KINDS: Final = "x-kubernetes-group-version-kind"
 _PARTS: Final = ("definitions", "parameters")
 
 
-def below(document: Json, prefix: str) -> Json:
-    """What of a document is about paths that begin so, with the definitions that they lead to, and those to which no
-    path ever led.
+def select_paths(document: Json, prefix: str) -> Json:
+    """Return the part of a document about paths with a prefix.
+
+    It keeps the definitions reachable from these paths, and those that no path ever referenced.
     """
     paths = document.get("paths") or {}
     return _with_paths(document, {path: item for path, item in paths.items() if path.startswith(prefix)})
 
 
-def merged(document: Json, others: Iterable[Json]) -> Json:
-    """A document with the paths, definitions and parameters of others, which are in the order of their precedence.
-    What is not changed is the same object in both.
+def merge_documents(document: Json, others: Iterable[Json]) -> Json:
+    """Return a document extended by the paths, definitions and parameters of others, in the order of their precedence.
+
+    Unchanged parts are the same objects in both.
     """
     made = document | {part: dict(document.get(part) or {}) for part in ("paths", *_PARTS)}
     for other in others:
@@ -54,15 +53,15 @@ def _merge(made: Json, other: Json) -> None:
     if len(paths) < len(other["paths"]):
         other = _with_paths(other, paths)
     names: dict[str, str] = {}
-    for part, same in zip(_PARTS, (_same_definition, _same), strict=True):
+    for part, same in zip(_PARTS, (_is_same_definition, _is_same), strict=True):
         found = _new_names(made[part], other.get(part) or {}, same)
         names |= {f"#/{part}/{old}": f"#/{part}/{new}" for old, new in found.items()}
     for part in _PARTS:
         for name, item in (other.get(part) or {}).items():
             name = names.get(f"#/{part}/{name}", f"#/{part}/{name}").removeprefix(f"#/{part}/")
-            item = _renamed(item, names)
-            made[part][name] = _of_both(made[part][name], item) if name in made[part] else item
-    made["paths"] |= _renamed(paths, names)
+            item = _rename_references(item, names)
+            made[part][name] = _combine(made[part][name], item) if name in made[part] else item
+    made["paths"] |= _rename_references(paths, names)
 
 
 def _with_paths(document: Json, paths: Json) -> Json:
@@ -76,7 +75,7 @@ def _with_paths(document: Json, paths: Json) -> Json:
 
 
 def _used(document: Json, paths: Json) -> set[tuple[str, str]]:
-    """The definitions and parameters that paths lead to: part and name."""
+    """Return the definitions and parameters reachable from paths, as (part, name)."""
     found: set[tuple[str, str]] = set()
     todo = _references(paths)
     while todo:
@@ -91,7 +90,7 @@ def _references(value: Any) -> set[tuple[str, str]]:
 
 
 def _new_names(here: Json, there: Json, same: Callable[[Any, Any], bool]) -> dict[str, str]:
-    """Names for what would stand in the place of something else."""
+    """Return new names for the parts whose name is taken by a different one."""
     names: dict[str, str] = {}
     taken = {*here, *there}
     for name, item in there.items():
@@ -106,45 +105,45 @@ def _new_names(here: Json, there: Json, same: Callable[[Any, Any], bool]) -> dic
     return names
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(_without_words(one) == _without_words(other))
+def _is_same(one: Any, other: Any) -> bool:
+    return bool(_without_descriptions(one) == _without_descriptions(other))
 
 
-def _same_definition(one: Json, other: Json) -> bool:
-    return _same({**one, _KINDS: None}, {**other, _KINDS: None})
+def _is_same_definition(one: Json, other: Json) -> bool:
+    return _is_same({**one, _KINDS: None}, {**other, _KINDS: None})
 
 
-def _without_words(value: Any) -> Any:
-    """Without descriptions. A property may have that name, but is no text."""
+def _without_descriptions(value: Any) -> Any:
+    """Remove descriptions, but not properties of that name."""
     if isinstance(value, dict):
         return {
-            key: _without_words(item)
+            key: _without_descriptions(item)
             for key, item in value.items()
             if key != "description" or not isinstance(item, str)
         }
-    return [_without_words(item) for item in value] if isinstance(value, list) else value
+    return [_without_descriptions(item) for item in value] if isinstance(value, list) else value
 
 
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """With references to the new names."""
+def _rename_references(value: Any, names: Mapping[str, str]) -> Any:
+    """Replace references by the new names."""
     if not names:
         return value
     if isinstance(value, dict):
         return {
-            key: names.get(item, item) if key == "$ref" and isinstance(item, str) else _renamed(item, names)
+            key: names.get(item, item) if key == "$ref" and isinstance(item, str) else _rename_references(item, names)
             for key, item in value.items()
         }
-    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
+    return [_rename_references(item, names) for item in value] if isinstance(value, list) else value
 
 
-def _of_both(one: Json, other: Json) -> Json:
-    """A definition that two servers share, with the kinds of both."""
+def _combine(one: Json, other: Json) -> Json:
+    """Return a definition that two servers share, with the kinds of both."""
     known, more = one.get(_KINDS) or [], other.get(_KINDS) or []
     new = [kind for kind in more if kind not in known]
     if not new:
         return one
-    return one | {_KINDS: sorted([*known, *new], key=_written)}
+    return one | {_KINDS: sorted([*known, *new], key=_format_kind)}
 
 
-def _written(kind: Json) -> str:
+def _format_kind(kind: Json) -> str:
     return f"{kind.get('group')}/{kind.get('version')}.{kind.get('kind')}"

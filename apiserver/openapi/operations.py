@@ -1,7 +1,7 @@
-"""What a resource answers to, told once for OpenAPI 2 and 3: paths with their operations.
+"""List the paths of a resource with their operations, for both OpenAPI 2 and 3.
 
-An `Operation` holds only what differs; parameters, media types and answers follow from its action. Operation ids,
-actions and parameter names are upstream's, for clients are generated from them and kubectl looks for some
+An `Operation` contains only its own facts; parameters, media types and responses follow from its action. Operation ids,
+actions and parameter names are upstream's: clients are generated from them, and kubectl checks for some
 (fieldValidation at PATCH).
 """
 
@@ -56,12 +56,12 @@ _PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "watchlist": LIST_PARAMETERS,
     "connect": (),
 }
-#: What upstream says of custom resources otherwise.
+#: Parameters of custom resources that differ upstream.
 _CUSTOM_PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "get": ("resourceVersion",),
     "deletecollection": LIST_PARAMETERS,
 }
-#: Kinds whose documents say that DELETE answers with a Status, though it answers with the object.
+#: Kinds whose documented response to DELETE is a Status, though the actual one is the object.
 _DELETED_WITH_STATUS: Final = ("CustomResourceDefinition", "Namespace")
 _METHODS: Final = {"create": "post", "update": "put", "patch": "patch", "get": "get", "delete": "delete"}
 _CONNECT: Final[dict[str, tuple[str, ...]]] = {
@@ -85,8 +85,10 @@ _CONNECT: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of a path. `body` is what is sent, `answer` what comes back (None: text), `codes` the good status
-    codes, `media` the type of answers where that does not follow from the action.
+    """One method of a path.
+
+    `body` is the request type, `answer` the response type (None: text), `codes` the success codes. `media` is the
+    response media type if it does not follow from the action.
     """
 
     id: str
@@ -108,7 +110,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathItem:
-    """A path with its operations by method and the parameters in the query that it has whatever the method."""
+    """A path with its operations by method, and the query parameters common to all methods."""
 
     path: str
     kind: str
@@ -117,18 +119,18 @@ class PathItem:
 
     @property
     def shared(self) -> list[str]:
-        """The parameters in the query that all operations have."""
+        """The query parameters of all operations."""
         common = set.intersection(*(set(operation.parameters) for operation in self.operations.values()))
         return sorted({*self.parameters, *common})
 
 
 def group_title(group: str) -> str:
-    """`resource.k8s.io` → Resource, the core group → Core: the part of an operation id."""
+    """Return a group's part of an operation id: `resource.k8s.io` → Resource, the core group → Core."""
     return phrases.identifier((group or "core").removesuffix(".k8s.io"), capital=True)
 
 
 class _Writer:
-    """The paths of one resource in one version."""
+    """Builds the paths of one resource in one version."""
 
     def __init__(self, resource: Resource, version: Version) -> None:
         self.resource, self.version, self.schema = resource, version, version.schema
@@ -194,7 +196,7 @@ class _Writer:
 
     @property
     def patch_codes(self) -> tuple[str, ...]:
-        """Upstream says of custom resources that a patch creates nothing, though an apply does."""
+        """The success codes of PATCH. Upstream lists no 201 for custom resources, though an apply creates them."""
         return ("200",) if self.resource.custom else ("200", "201")
 
     def object_operations(self) -> Iterator[tuple[str, Operation]]:
@@ -208,8 +210,8 @@ class _Writer:
             text = phrases.operation("patch", kind)
             yield "patch", self.operation("patch", "patch", text, self.schema, self.patch_codes, Patch)
         if "delete" in verbs:
-            says_status = kind in _DELETED_WITH_STATUS or not self.resource.delete_returns_object
-            answer = Status if says_status else self.schema
+            returns_status = kind in _DELETED_WITH_STATUS or not self.resource.delete_returns_object
+            answer = Status if returns_status else self.schema
             yield (
                 "delete",
                 Operation(
@@ -269,7 +271,7 @@ class _Writer:
             )
 
     def everywhere(self) -> Iterator[PathItem]:
-        """Lists over all namespaces, and the old paths of watches."""
+        """Yield lists over all namespaces, and the old paths of watches."""
         kind, plural = self.resource.kind, self.resource.plural
         watch = f"{self.root}/watch"
         named = self.collection.replace(self.root, watch, 1)
@@ -301,5 +303,5 @@ class _Writer:
 
 
 def paths_of(resource: Resource, version: Version) -> list[PathItem]:
-    """All paths of a resource in one version."""
+    """Return all paths of a resource in one version."""
     return list(_Writer(resource, version).paths())

@@ -1,4 +1,4 @@
-"""What documents say of an operation, made of its verb and kind, and the ids and tags made of names.
+"""Describe operations by their verb and kind, and build ids and tags from names.
 
 Facts: k8s.io/apiserver, pkg/endpoints/{installer,openapi/openapi}.go. Generated clients show the same phrases.
 """
@@ -12,8 +12,10 @@ _LIST = "deprecated: use the 'watch' parameter with a list operation instead"
 
 
 def operation(verb: str, kind: str, sub: str = "", *, watchable: bool = True) -> str:
-    """What an operation does: `verb` is that of its id (`watchList` of the old paths of watches), `sub` the subresource
-    that it is about; lists of what is not `watchable` say so.
+    """Describe an operation.
+
+    `verb` is that of its id (`watchList` for the old paths of watches), `sub` its subresource. `watchable` applies to
+    lists.
     """
     part = f" {sub} of" if sub else ""
     match verb:
@@ -38,14 +40,14 @@ def connection(method: str, kind: str, sub: str) -> str:
 
 
 def _article(kind: str) -> str:
-    """What stands between a verb and a kind; nothing before one that is a plural."""
+    """Return the article between a verb and a kind, with spaces; plurals get none."""
     if kind.endswith("s") and not kind.endswith("ss"):
         return " "
     return " an " if kind[:1].lower() in _VOWELS else " a "
 
 
 def identifier(name: str, *, capital: bool) -> str:
-    """A name as a part of an id: letters, digits and underscores, what follows anything else in capitals."""
+    """Convert a name to a part of an id: letters, digits and underscores, in camel case at other characters."""
     made = []
     for at, letter in enumerate(name):
         if letter.isalpha() or letter == "_" or (at and letter.isdigit()):
@@ -57,6 +59,6 @@ def identifier(name: str, *, capital: bool) -> str:
 
 
 def tag_of(group: str, version: str = "") -> str:
-    """How operations are grouped: `resource.k8s.io` and `v1` → resource_v1, `x.io` → xIo, the core group → core."""
+    """Return the tag of operations: `resource.k8s.io` and `v1` → resource_v1, `x.io` → xIo, the core group → core."""
     tag = identifier((group or "core").removesuffix(".k8s.io"), capital=False)
     return f"{tag}_{identifier(version, capital=False)}" if version else tag

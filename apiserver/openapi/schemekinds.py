@@ -1,4 +1,4 @@
-"""The group versions that DeleteOptions and WatchEvent belong to, as documents name them.
+"""Group versions of DeleteOptions and WatchEvent, as documents list them.
 
 They are those of upstream's Go schemes in 1.36, served or not. Facts: api/openapi-spec/swagger.json, and the documents
 of custom resources.
@@ -46,7 +46,7 @@ def _pairs(known: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((group, version) for group in sorted(known) for version in known[group].split())
 
 
-#: Those that clients know, in the documents of custom resources.
+#: Group versions of client schemes, in the documents of custom resources.
 CLIENT: Final = _pairs(_CLIENT)
-#: Those that the server knows, in the document of version 2.
+#: Group versions of the server's scheme, in the document of version 2.
 SERVER: Final = _pairs(_SERVER)

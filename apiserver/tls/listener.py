@@ -1,8 +1,8 @@
-"""What a server shows over https, and whether it asks clients for certificates; both as their files say at the time.
+"""Serve https with certificates and client authorities that follow their files.
 
-Each new connection is made with what holds then; those that are open go on. Where clients are asked, connections are
-pyOpenSSL's (`apiserver.tls.pyopenssl`), elsewhere those of `ssl`, which cost a request less. Facts: k8s.io/apiserver,
-pkg/server/dynamiccertificates.
+Each new connection uses the current files; open connections continue. If clients are asked for certificates,
+connections are pyOpenSSL's (`apiserver.tls.pyopenssl`), otherwise those of `ssl`, which cost less per request. Facts:
+k8s.io/apiserver, pkg/server/dynamiccertificates.
 """
 
 from __future__ import annotations
@@ -19,36 +19,37 @@ from kubedra.kubeconfig.credentials import load_chain
 
 if TYPE_CHECKING:
     from apiserver.authentication.x509.client_certificates import ClientCertificates
-    from apiserver.tls.pyopenssl import TakingContext
+    from apiserver.tls.pyopenssl import ClientCertificateContext
     from apiserver.tls.settings import TlsSettings
 
-    _Made = ssl.SSLContext | TakingContext
+    _ServerContext = ssl.SSLContext | ClientCertificateContext
 
 __all__ = ["Https", "HttpsError"]
 
 
 class HttpsError(ValueError):
-    """A certificate or a setting that https cannot be spoken with, in one line that names its flag."""
+    """A certificate or a setting that https cannot use, in one line that names its flag."""
 
 
 class _Context(ssl.SSLContext):
-    """Hands each connection over to the context that holds when it is made: a listening socket keeps the one it began
-    with. Event loops want an `ssl.SSLContext`, whatever makes the connection.
+    """Delegates each connection to the current context: a listening socket keeps the context it started with.
+
+    Event loops require an `ssl.SSLContext`, whatever creates the connection.
     """
 
-    current: _Made
+    current: _ServerContext
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> Any:
         return self.current.wrap_bio(*args, **kwargs)
 
 
 class Https:
-    """`context` is for the listening socket; `files` are to be followed."""
+    """The https settings of a server: `context` is for the listening socket; the caller follows `files`."""
 
     def __init__(
         self, files: tuple[Path, Path], options: TlsSettings, certificates: ClientCertificates | None = None
     ) -> None:
-        """`files`: a certificate and its key. Raises HttpsError."""
+        """Load the certificates. `files` are a certificate and its key. Raise HttpsError."""
         self._options, self._certificates = options, certificates
         self.context = _Context(ssl.PROTOCOL_TLS_SERVER)
         self._pairs: list[tuple[bytes, bytes]] = []
@@ -57,35 +58,35 @@ class Https:
         except ValueError as error:
             raise HttpsError(str(error)) from None
         certificate, key = files
-        self.files = [self._opened(f"--tls-cert-file {certificate}, --tls-private-key-file {key}", certificate, key)]
+        self.files = [self._open_pair(f"--tls-cert-file {certificate}, --tls-private-key-file {key}", certificate, key)]
         for pair in options.named:
             where = f"--tls-sni-cert-key {pair.certificate},{pair.key}"
-            self.files.append(self._opened(where, pair.certificate, pair.key))
+            self.files.append(self._open_pair(where, pair.certificate, pair.key))
         self._renew()
         if certificates is not None:
             certificates.changed.append(self._renew)
 
     def _check(self) -> None:
-        """Raises ValueError for flags that cannot be followed."""
+        """Raise ValueError for unsupported flags."""
         if self._certificates is None:
             self._options.restrict(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             return
-        from apiserver.tls.pyopenssl import restricted
+        from apiserver.tls.pyopenssl import build_context
 
-        restricted(self._options)
+        build_context(self._options)
 
-    def _opened(self, flag: str, certificate: Path, key: Path) -> Followed:
-        """A pair, found to be of use. Raises HttpsError."""
+    def _open_pair(self, flag: str, certificate: Path, key: Path) -> Followed:
+        """Load and check a pair. Raise HttpsError."""
         try:
-            file = Followed("serving certificate", (certificate, key), partial(self._take, len(self._pairs)))
+            file = Followed("serving certificate", (certificate, key), partial(self._replace_pair, len(self._pairs)))
             pair = file.texts[0], file.texts[1]
-            self._made(*pair)
+            self._build_context(*pair)
         except (OSError, ValueError) as error:
             raise HttpsError(f"{flag}: not a certificate and its key in PEM ({error})") from error
         self._pairs.append(pair)
         return file
 
-    def _take(self, place: int, certificate: bytes, key: bytes) -> None:
+    def _replace_pair(self, place: int, certificate: bytes, key: bytes) -> None:
         before = self._pairs
         self._pairs = [*before[:place], (certificate, key), *before[place + 1 :]]
         try:
@@ -95,20 +96,20 @@ class Https:
             raise
 
     def _renew(self) -> None:
-        """Raises OSError, ValueError."""
-        default, *others = (self._made(*pair) for pair in self._pairs)
+        """Build the current context from all pairs. Raise OSError or ValueError."""
+        default, *others = (self._build_context(*pair) for pair in self._pairs)
         if others:
-            found = partial(_found, self._by_name(others))
+            found = partial(_find_context, self._by_name(others))
             if isinstance(default, ssl.SSLContext):
                 default.sni_callback = partial(_choose, found)
             else:
                 default.choose(found)
         self.context.current = default
 
-    def _by_name(self, contexts: list[_Made]) -> dict[str, _Made]:
-        """Names that flags give go before those of certificates, and what is given first before what comes later."""
-        own: dict[str, _Made] = {}
-        given: dict[str, _Made] = {}
+    def _by_name(self, contexts: list[_ServerContext]) -> dict[str, _ServerContext]:
+        """Map names to contexts. Names in flags precede those of certificates, and earlier ones precede later ones."""
+        own: dict[str, _ServerContext] = {}
+        given: dict[str, _ServerContext] = {}
         for pair, (certificate, _), context in zip(self._options.named, self._pairs[1:], contexts, strict=True):
             for name in pair.names:
                 given.setdefault(name, context)
@@ -116,20 +117,20 @@ class Https:
                 own.setdefault(name, context)
         return own | given
 
-    def _made(self, certificate: bytes, key: bytes) -> _Made:
-        """What a pair is shown with. Raises OSError, ValueError."""
+    def _build_context(self, certificate: bytes, key: bytes) -> _ServerContext:
+        """Build the context of a pair. Raise OSError or ValueError."""
         if self._certificates is not None:
-            from apiserver.tls.pyopenssl import TakingContext
+            from apiserver.tls.pyopenssl import ClientCertificateContext
 
-            return TakingContext(certificate, key, self._options, self._certificates.authorities)
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._options.restrict(made)
-        load_chain(made, certificate, key)
-        return made
+            return ClientCertificateContext(certificate, key, self._options, self._certificates.authorities)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._options.restrict(context)
+        load_chain(context, certificate, key)
+        return context
 
 
-def _found(named: dict[str, _Made], name: str | None) -> _Made | None:
-    """What there is for the name that a client asks for; None where it gets the server's own."""
+def _find_context(named: dict[str, _ServerContext], name: str | None) -> _ServerContext | None:
+    """Return the context for the server name that a client sent; None for the default one."""
     asked = (name or "").lower().rstrip(".")
     return named.get(asked) or named.get("*" + asked[asked.find(".") :] if "." in asked else "*")
 
@@ -143,7 +144,7 @@ def _choose(
 
 
 def _names_of(certificate: bytes) -> list[str]:
-    """The names that a certificate is for: its common name, where that can be one, and the DNS names of its owner."""
+    """Return the names of a certificate: its common name if it is a host name, and its alternative DNS names."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 

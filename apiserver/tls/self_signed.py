@@ -1,5 +1,7 @@
-"""The certificate that `--tls` and `kubedra credentials` make: self-signed, for the hosts given, localhost and the
-loopback addresses. And the authority that a control plane signs CertificateSigningRequests with.
+"""Create the self-signed certificate of `--tls` and `kubedra credentials`, and the authority that signs requests.
+
+The certificate is for the given hosts, localhost and the loopback addresses. The authority signs
+CertificateSigningRequests.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import CertificateBuilder
 
 _VALID = dt.timedelta(days=365)
-#: A certificate is made anew when it has less than this left.
+#: A certificate is replaced when less than this is left.
 _SPARE = dt.timedelta(days=30)
 #: The component that signs certificates.
 SIGNER: Final = "certificatesigningrequest-signing-controller"
@@ -31,8 +33,10 @@ _LAST_DAY: Final = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
 
 
 def own_certificate(directory: Path, *hosts: str, rsa: bool = False) -> tuple[Path, Path]:
-    """(certificate, key) files for these names and addresses; those of an earlier start are used again while they are
-    valid for all. `rsa`: with a key of that kind, which takes longer to make, for cipher suites that need one.
+    """Return the (certificate, key) files for these names and addresses.
+
+    Files of an earlier start are reused while they are valid for all. `rsa` requests an RSA key, which takes longer to
+    generate, for cipher suites that need one.
     """
     certificate, key = directory / "tls.crt", directory / "tls.key"
     private.make_directory(directory)
@@ -44,8 +48,9 @@ def own_certificate(directory: Path, *hosts: str, rsa: bool = False) -> tuple[Pa
 
 
 def own_authority(directory: Path) -> tuple[Path, Path]:
-    """(certificate, key) files of an authority, made if there is none yet. It is good at any time: what it signs is
-    valid by the control plane's clock, which may be a virtual one. Raises OSError.
+    """Return the (certificate, key) files of an authority, created if missing. Raise OSError.
+
+    It is valid at any time: the certificates it signs are valid by the control plane's clock, which may be virtual.
     """
     certificate, key = directory / _AUTHORITY, directory / "signing-ca.key"
     private.make_directory(directory)
@@ -67,7 +72,7 @@ def own_signer(client_ca: Path | None, data_dir: Path) -> Callable[[], tuple[Pat
 def _make_authority(certificate_file: Path, key_file: Path) -> None:
     from cryptography import x509
 
-    # With a number, so that whoever knows the authorities of two control planes can tell them apart.
+    # The number distinguishes the authorities of several control planes.
     key, builder = _self_issued(f"kubedra-signer@{secrets.randbits(32)}", _FIRST_DAY, _LAST_DAY)
     signs = dict.fromkeys(
         ("content_commitment", "data_encipherment", "key_agreement", "crl_sign", "encipher_only", "decipher_only"),
@@ -83,7 +88,7 @@ def _make_authority(certificate_file: Path, key_file: Path) -> None:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The host as an address; None where it is a name."""
+    """Return the host as an address, or None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -125,7 +130,7 @@ def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...], *, rsa
 def _self_issued(
     name: str, first: dt.datetime, last: dt.datetime, *, rsa: bool = False
 ) -> tuple[EllipticCurvePrivateKey | RSAPrivateKey, CertificateBuilder]:
-    """A new key, and what is certified of it: that it belongs to `name`, who says so, from `first` until `last`."""
+    """Generate a key, and prepare a certificate for `name` that it signs itself, valid from `first` until `last`."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key

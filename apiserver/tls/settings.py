@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 
 class NamedPair(NamedTuple):
-    """A certificate and its key for those who ask for one of `names`, which may begin with `*.`; without `names` for
-    those of the certificate itself.
+    """A certificate and its key for server names, which may begin with `*.`.
+
+    Without `names` it is used for the names of the certificate.
     """
 
     certificate: Path
@@ -20,8 +21,11 @@ class NamedPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """`suites` by OpenSSL's names, empty where all are allowed; `curve` likewise. `rsa`: whether the server's own
-    certificate has to have an RSA key. `named`: certificates besides the server's own."""
+    """Settings of TLS.
+
+    `suites` are OpenSSL's names, empty if all are allowed; so is `curve`. `rsa`: the server's own certificate needs an
+    RSA key. `named` are certificates in addition to the server's own.
+    """
 
     suites: tuple[str, ...] = ()
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
@@ -30,7 +34,7 @@ class TlsSettings:
     named: tuple[NamedPair, ...] = ()
 
     def restrict(self, context: ssl.SSLContext) -> None:
-        """Allows what the flags do. Raises ValueError where this OpenSSL has none of it."""
+        """Apply the flags to a context. Raise ValueError if this OpenSSL supports none of the values."""
         context.minimum_version = self.minimum
         try:
             if self.suites:
@@ -39,4 +43,4 @@ class TlsSettings:
                 context.set_ecdh_curve(self.curve)
         except (ssl.SSLError, ValueError) as error:
             what = f"--tls-curve-preferences {self.curve}" if self.curve else "--tls-cipher-suites"
-            raise ValueError(f"{what}: {ssl.OPENSSL_VERSION} has none of these ({error})") from None
+            raise ValueError(f"{what}: {ssl.OPENSSL_VERSION} supports none of these ({error})") from None

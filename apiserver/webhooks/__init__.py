@@ -1,1 +1,1 @@
-"""Calls of webhooks: who they are, how they are reached and believed, and what is said when that fails."""
+"""Call webhooks: addresses, trust, credentials, reviews, and upstream's error texts."""

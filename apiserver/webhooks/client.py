@@ -1,10 +1,10 @@
-"""The client of webhooks: posts a review over HTTPS and gives the answer.
+"""Client of webhooks: post a review over HTTPS and return the response.
 
     webhooks = Webhooks(services, exists)
     answer = await webhooks.post(target_of(client_config), body, seconds=10)
 
-Connections are kept, one pool for each authority and name. What waits for an answer waits on the event loop: nobody
-else does. The HTTP library is loaded with the first call.
+Connections are kept in one pool per authority and name. A call waits on the event loop and blocks no other work. The
+HTTP library is loaded at the first call.
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Target", "Webhooks", "target_of", "trust_of"]
 
 
-#: Pools that are kept, as many as upstream keeps clients.
+#: Maximum number of pools, the same as upstream's cached clients.
 _POOLS: Final = 200
 _TIMED_OUT: Final = "context deadline exceeded"
 
 
 class Target(NamedTuple):
-    """Where a webhook is: the URL as texts name it, the authority in PEM (empty: the system's), the service if it is
-    one, and how the server shows who it is."""
+    """A webhook's address.
+
+    `url` is the URL in messages, `authority` in PEM (empty: the system's). `service` is set for services. `credentials`
+    authenticate this server.
+    """
 
     url: str
     host: str
@@ -58,7 +61,7 @@ class Target(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A successful answer."""
+    """A successful response."""
 
     code: int
     content_type: str
@@ -66,7 +69,7 @@ class Answer(NamedTuple):
 
 
 def target_of(config: Json) -> Target:
-    """The target of a clientConfig in stored form."""
+    """Return the target of a clientConfig in stored form."""
     authority = b64decode(config.get("caBundle") or "").strip()
     service = config.get("service")
     if service is not None:
@@ -79,18 +82,22 @@ def target_of(config: Json) -> Target:
 
 
 class Webhooks:
-    """`services` says where services are, `exists(namespace, name)` whether the cluster has one."""
+    """Calls webhooks.
+
+    `services` are the addresses of services; `exists(namespace, name)` checks for a service in the cluster.
+    """
 
     def __init__(self, services: Services, exists: Callable[[str, str], bool]) -> None:
         self._services, self._exists, self._tokens = services, exists, CredentialHeaders()
-        #: Whether writes are shown to admission webhooks: not before `start`.
+        #: Whether admission webhooks are called: not before `start`.
         self.started = False
-        #: Transports, not clients: what those do for cookies, redirects and proxies costs a fifth of a call.
+        #: Transports, not clients: their handling of cookies, redirects and proxies costs a fifth of a call.
         self._pools: OrderedDict[tuple[bytes, str, Credentials], httpx.AsyncHTTPTransport] = OrderedDict()
 
     def start(self) -> None:
-        """Show writes to admission webhooks from now on: the server's own objects are stored before, as webhooks may
-        come up after the server.
+        """Call admission webhooks for writes from now on.
+
+        The server's own objects are stored before, because webhooks may start after the server.
         """
         self.started = True
 
@@ -101,8 +108,11 @@ class Webhooks:
 
     @on_loop
     async def post(self, target: Target, body: bytes, *, seconds: float, timed_out: str = _TIMED_OUT) -> Answer:
-        """Posts a review. Raises WebhookError, whose text follows "failed to call webhook: "; `timed_out` is what it
-        says of an answer that does not come within `seconds`.
+        """Post a review.
+
+        Raises:
+            WebhookError: Its text follows "failed to call webhook: ". It ends with `timed_out` if there is no response
+                within `seconds`.
         """
         shown = f"{target.url}{'&' if '?' in target.url else '?'}timeout={math.ceil(seconds)}s"
         if "httpx" not in sys.modules:
@@ -148,7 +158,7 @@ class Webhooks:
         try:
             return await self._send(self._pool(target), request)
         except (httpx.TransportError, OSError, ssl.SSLError) as error:
-            text = await _why(error, target, host, port, place)
+            text = await _failure_text(error, target, host, port, place)
             raise WebhookError(f'Post "{shown}": {text}') from None
 
     async def _send(self, pool: httpx.AsyncHTTPTransport, request: httpx.Request) -> Answer:
@@ -157,18 +167,18 @@ class Webhooks:
         try:
             response = await pool.handle_async_request(request)
         except httpx.RemoteProtocolError:
-            # A kept connection may have been closed at the other end just now.
+            # The server may just have closed an idle connection.
             response = await pool.handle_async_request(request)
         try:
             body = await response.aread()
         except BaseException:
-            # Whoever does not wait for the end of an answer must not keep its connection from others.
+            # A caller that stops waiting must release the connection.
             await response.aclose()
             raise
         return Answer(response.status_code, response.headers.get("content-type", ""), body)
 
     def _pool(self, target: Target) -> httpx.AsyncHTTPTransport:
-        """The connections to whoever has this name and is vouched for by this authority."""
+        """Return the connections to this name with this authority and these credentials."""
         import httpx
 
         key = (target.authority, target.host, target.credentials)
@@ -179,21 +189,22 @@ class Webhooks:
             )
             if len(self._pools) > _POOLS:
                 _, oldest = self._pools.popitem(last=False)
-                asyncio.ensure_future(oldest.aclose())  # noqa: RUF006 - nobody waits for it
+                asyncio.ensure_future(oldest.aclose())  # noqa: RUF006 - closed in the background
         else:
             self._pools.move_to_end(key)
         return pool
 
 
 def trust_of(authority: bytes, credentials: Credentials) -> ssl.SSLContext:
-    """Trusts an authority, or those of the system. As in Go, any certificate in a bundle may be the one that is
-    shown, and names count only where they are alternative names.
+    """Return a context that trusts an authority, or those of the system.
+
+    As in Go, any certificate in a bundle may be the server's own, and only alternative names are checked.
     """
     text = authority.decode(errors="replace")
     try:
         trust = ssl.create_default_context(cadata=text or None)
     except (ssl.SSLError, ValueError):
-        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # knows nobody, as Go's pool of a broken bundle
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no authority, like Go's pool of a broken bundle
     trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
     trust.hostname_checks_common_name = False
@@ -201,8 +212,8 @@ def trust_of(authority: bytes, credentials: Credentials) -> ssl.SSLContext:
     return trust
 
 
-async def _why(error: BaseException, target: Target, host: str, port: int, place: str) -> str:
-    """The words for a call without an answer."""
+async def _failure_text(error: BaseException, target: Target, host: str, port: int, place: str) -> str:
+    """Return the error text of a call without a response."""
     for cause in causes_of(error):
         if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in WRONG_NAME:
             names = await asyncio.to_thread(_names_of, host, port)
@@ -211,7 +222,7 @@ async def _why(error: BaseException, target: Target, host: str, port: int, place
 
 
 def _names_of(host: str, port: int) -> list[str]:
-    """The alternative names of the certificate that somebody shows; none where that cannot be found out."""
+    """Return the alternative names of a server's certificate, [] if they cannot be read."""
     from cryptography import x509
 
     try:

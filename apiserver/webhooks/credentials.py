@@ -1,4 +1,4 @@
-"""How this server shows to others who it is: for each host what a kubeconfig says.
+"""Credentials of this server for other servers, from a kubeconfig, by host.
 
 Facts: apiserver, pkg/util/webhook (authentication.go, webhook.go).
 """
@@ -18,13 +18,13 @@ _HTTPS: Final = 443
 
 
 class Wallet:
-    """Credentials for several others, by their hosts: `name.namespace.svc`, `host:port`, `*.example.com`, `*`."""
+    """Credentials by host: `name.namespace.svc`, `host:port`, `*.example.com`, `*`."""
 
     def __init__(self, credentials: Mapping[str, Credentials]) -> None:
         self._credentials = dict(credentials)
 
     def of(self, host: str, port: int) -> Credentials:
-        """What is shown to whom; the closest name decides."""
+        """Return the credentials for a host; the closest name wins."""
         names = [f"{host}:{port}"] + ([host] if port == _HTTPS else [])
         for name in names:
             if name in self._credentials:
@@ -42,5 +42,5 @@ EMPTY: Final = Wallet({})
 
 
 def read_wallet(path: Path) -> Wallet:
-    """The users of a kubeconfig, by whom they are for. Raises KubeconfigError."""
+    """Read the users of a kubeconfig, by host. Raise KubeconfigError."""
     return Wallet(read_users(path))

@@ -1,4 +1,4 @@
-"""What is said of a call that failed, in the words of Go's HTTP client and of client-go, on which upstream's are made.
+"""Error texts of failed calls, as Go's HTTP client and client-go word them.
 
 Facts: net/http, crypto/tls, client-go/rest/request.go, apimachinery/pkg/api/errors (NewGenericServerResponse).
 """
@@ -18,7 +18,7 @@ from apiserver.api.types.meta import Status
 
 __all__ = ["WebhookError", "answer_text", "connection_text", "response_error"]
 
-#: Bytes of an answer in plain text that are repeated.
+#: Maximum bytes of a plain text response that are quoted.
 _SHOWN: Final = 2048
 _TEXTS: Final = {
     400: "the server rejected our request for an unknown reason",
@@ -31,15 +31,17 @@ _TEXTS: Final = {
     503: "the server is currently unable to handle the request",
     504: "the server was unable to return a response in the time allotted, but may still be processing the request",
 }
-#: OpenSSL's numbers for a certificate that nobody known has signed, for one out of its time, and of another name.
+#: OpenSSL's codes for a certificate of an unknown signer, outside its validity, and for another name.
 _UNKNOWN_SIGNERS: Final = (2, 18, 19, 20, 21, 24)
 _OUT_OF_TIME: Final = (9, 10)
 WRONG_NAME: Final = (62, 64)
 
 
 class WebhookError(Exception):
-    """A webhook could not be asked, or its answer could not be understood. `code` is that of its answer, 503 where it
-    gave none: what metrics show."""
+    """A webhook could not be called, or its response is invalid.
+
+    `code` is the response's status code for metrics, 503 if there was no response.
+    """
 
     def __init__(self, text: str, code: int = 503) -> None:
         super().__init__(text)
@@ -47,7 +49,7 @@ class WebhookError(Exception):
 
 
 def response_error(code: int, content_type: str, body: bytes) -> WebhookError | None:
-    """What an answer stands for that is no success: the Status in it, or what the code says."""
+    """Return the error of an unsuccessful response: the Status in it, or the text for its code. None for success."""
     if 200 <= code <= 206:
         return None
     try:
@@ -65,7 +67,7 @@ def response_error(code: int, content_type: str, body: bytes) -> WebhookError | 
 
 
 def answer_text(code: int, said: str) -> str:
-    """What client-go says of an answer that is no success; `said` is its body."""
+    """Return client-go's text for an unsuccessful response; `said` is its body."""
     if code in (403, 415):
         return said
     if code == 406:
@@ -81,7 +83,7 @@ def answer_text(code: int, said: str) -> str:
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """An error and what led to it."""
+    """Yield an error and its causes."""
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
@@ -94,7 +96,7 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def connection_text(error: BaseException, host: str, address: str) -> str:
-    """Why there was no answer. `address` is where the connection was to go (host:port), `host` the name wanted."""
+    """Return why there was no response. `address` is the connection's host:port, `host` the expected name."""
     for cause in causes_of(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"tls: failed to verify certificate: {_certificate(cause)}"
@@ -121,7 +123,7 @@ def _certificate(error: ssl.SSLCertVerificationError) -> str:
 
 
 def wrong_name(wanted: str, names: list[str]) -> str:
-    """A certificate is for other names than the one wanted."""
+    """Return the text for a certificate that is valid for other names than the expected one."""
     if not names:
         return f"x509: certificate is not valid for any names, but wanted to match {wanted}"
     return f"x509: certificate is valid for {', '.join(names)}, not {wanted}"

@@ -1,9 +1,9 @@
-"""Others who decide for this server, as a kubeconfig names them: what tokens are, who may do what.
+"""Servers that decide for this one, named by a kubeconfig: they review tokens and authorize requests.
 
     reviewer = Reviewer(webhooks, read_kubeconfig(path), "authorization.k8s.io", SubjectAccessReview)
     status = await reviewer.review("v1", {"spec": …}, seconds=30)
 
-Facts: apiserver, pkg/util/webhook (webhook.go: pauses between attempts, and what is tried again).
+Facts: apiserver, pkg/util/webhook (webhook.go: pauses between attempts, and which errors are retried).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Reviewer"]
 
 _ATTEMPTS: Final = 5
 _FIRST_PAUSE, _FACTOR, _JITTER = 0.5, 1.5, 0.2
-#: Codes of answers after which another attempt may do: overload, and failures inside of the other server.
+#: Status codes that are retried: overload, and internal errors of the other server.
 _AGAIN: Final = frozenset({429, 500, 504})
 
 
 class Reviewer:
-    """Posts reviews of one kind. Their versions differ in name alone as far as a status goes."""
+    """Posts reviews of one kind. The statuses of their versions have the same fields."""
 
     def __init__(self, webhooks: Webhooks, where: Cluster, group: str, review: Struct) -> None:
         parts = urlsplit(where.server if "://" in where.server else f"http://{where.server}")
@@ -42,10 +42,10 @@ class Reviewer:
         url = f"{parts.scheme}://{parts.netloc}{path}"
         self._target = Target(url, parts.hostname or "", port, where.authority, None, where.credentials)
         self._webhooks, self._group, self._review = webhooks, group, review
-        self._random = Random()  # noqa: S311 - spreads attempts, keeps nothing secret
+        self._random = Random()  # noqa: S311 - spreads attempts; not a secret
 
     async def review(self, version: str, body: Json, seconds: float) -> Json:
-        """The status of a review that was sent. Raises WebhookError."""
+        """Post a review and return its status; retry overload and failures. Raise WebhookError."""
         sent = orjson.dumps({"kind": self._review.kind, "apiVersion": f"{self._group}/{version}", **body})
         pause = _FIRST_PAUSE
         for attempt in range(1, _ATTEMPTS + 1):

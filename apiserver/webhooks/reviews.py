@@ -1,4 +1,4 @@
-"""Reviews as webhooks answer them, decoded as upstream's codecs do."""
+"""Decode the reviews that webhooks return, as upstream's codecs do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Review", "read_review"]
 
 
 class Review(NamedTuple):
-    """What it says of itself, which may be nothing, and what its response is, if there is one."""
+    """A review: its apiVersion and kind, which may be empty, and its response, if there is one."""
 
     api_version: str
     kind: str
@@ -23,17 +23,18 @@ class Review(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """Group, version and kind, as Go writes them."""
+        """Group, version and kind, as Go formats them."""
         return f"{self.api_version or '/'}, Kind={self.kind}"
 
 
 def read_review(answer: Answer, reviews: Mapping[str, Struct], wanted: str) -> Review:
-    """The review in an answer. `reviews` are the types by apiVersion, `wanted` the apiVersion asked in. Raises
-    WebhookError.
+    """Decode the review in a response. Raise WebhookError.
+
+    `reviews` are the types by apiVersion; `wanted` is the apiVersion of the request.
     """
     if not answer.body:
         raise WebhookError(f"0-length response with status code: {answer.code} and content type: {answer.content_type}")
-    # What does not begin as a JSON object is read as YAML, whatever the content type says.
+    # A body that does not begin as a JSON object is read as YAML, whatever its content type.
     like_json = answer.body.lstrip()[:1] == b"{"
     try:
         body = loads(answer.body, "application/json" if like_json else "application/yaml")

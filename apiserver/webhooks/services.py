@@ -1,6 +1,6 @@
-"""Where the services of webhooks are: `--service-address NAMESPACE/NAME[:PORT]=HOST:PORT`.
+"""Addresses of webhook services: `--service-address NAMESPACE/NAME[:PORT]=HOST:PORT`.
 
-No pod runs behind a service here, so whoever runs a webhook beside the server says where it listens.
+No pod runs behind a service here, so the flag names the address of a webhook that runs beside the server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Service(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The name that its certificate has to be for."""
+        """The name in its certificate."""
         return f"{self.name}.{self.namespace}.svc"
 
 
@@ -31,7 +31,7 @@ Services = Mapping[Service, tuple[str, int]]
 
 
 def parse_service_addresses(texts: Iterable[str]) -> dict[Service, tuple[str, int]]:
-    """The addresses of services. Raises ValueError with a line that names what is wrong."""
+    """Parse the addresses of services. Raise ValueError with a line that names the error."""
     found: dict[Service, tuple[str, int]] = {}
     for text in texts:
         service, given, address = text.partition("=")
@@ -53,13 +53,13 @@ def _is_port(text: str) -> bool:
 
 
 def resolve(services: Services, service: Service, exists: Callable[[str, str], bool]) -> tuple[str, int]:
-    """Host and port of a service. Raises LookupError with the reason why there are none."""
+    """Return host and port of a service. Raise LookupError with the reason if there are none."""
     found = services.get(service)
     if found is not None:
         return found
     if not exists(service.namespace, service.name):
         raise LookupError(f'service "{service.name}" not found')
     raise LookupError(
-        f'no address is known for port {service.port} of service "{service.namespace}/{service.name}": name one with'
+        f'no address is known for port {service.port} of service "{service.namespace}/{service.name}": set it with'
         f" --service-address={service.namespace}/{service.name}:{service.port}=HOST:PORT"
     )

@@ -363,39 +363,39 @@ def test_servers_are_asked_when_something_changes_of_them_and_connections_go_wit
     remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-    looks: list[int] = []
+    checks: list[int] = []
     clients: list[RemoteClient] = []
-    look = RemoteServers._look
+    check_all = RemoteServers._check_all
 
     async def counted(servers: RemoteServers) -> None:
-        looks.append(1)
+        checks.append(1)
         clients.append(servers._client)
-        await look(servers)
+        await check_all(servers)
 
-    monkeypatch.setattr(RemoteServers, "_look", counted)
+    monkeypatch.setattr(RemoteServers, "_check_all", counted)
 
-    async def looked(at_least: int = 0) -> int:
-        """How often, once it is so often and whoever was woken has had many turns."""
-        while len(looks) < at_least:  # noqa: ASYNC110 - the one before asks somebody
+    async def count_checks(at_least: int = 0) -> int:
+        """Return the number of checks, once it is at least this and every woken task has run."""
+        while len(checks) < at_least:  # noqa: ASYNC110 - a running check calls a server
             await asyncio.sleep(0)
         for _ in range(100):
             await asyncio.sleep(0)
-        return len(looks)
+        return len(checks)
 
     async def scenario() -> None:
         async with running("memory", None, where) as (_, client):
-            before = await looked()
+            before = await count_checks()
             await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
             await told(client, "Passed")
-            assert await looked(before + 1) == before + 1, "what was found out is no reason to ask again"
+            assert await count_checks(before + 1) == before + 1, "what was found out is no reason to ask again"
             services, named = "/api/v1/namespaces/{}/services", {"spec": {"ports": [{"port": 80}]}}
             for namespace, name in (("kube-system", "other"), ("default", "metrics")):
                 await created(client, services.format(namespace), {"metadata": {"name": name}, **named})
-            assert await looked() == before + 1
+            assert await count_checks() == before + 1
             await created(client, services.format("kube-system"), {"metadata": {"name": "metrics"}, **named})
-            assert await looked(before + 2) == before + 2
+            assert await count_checks(before + 2) == before + 2
             await client.delete(f"{SERVICES}/v1.metrics.example.com")
-            assert await looked(before + 3) == before + 3
+            assert await count_checks(before + 3) == before + 3
             assert not clients[0]._pools
 
     run(scenario())

@@ -9,7 +9,7 @@ import httpx
 import orjson
 
 from apiserver.aggregation.client import Answer
-from apiserver.aggregation.descriptions import NOTHING, described
+from apiserver.aggregation.descriptions import NOTHING, read_description
 from apiserver.aggregation.remotes import remote_of
 from apiserver.api.objects import Json
 from apiserver.openapi.gnostic import entries
@@ -122,7 +122,7 @@ def test_a_document_is_read_again_when_it_has_changed_and_kept_while_its_server_
     )
     known, seen = NOTHING, []
     for _ in range(4):
-        known = asyncio.run(described(client, found, ("127.0.0.1", 1), known))  # type: ignore[arg-type]
+        known = asyncio.run(read_description(client, found, ("127.0.0.1", 1), known))  # type: ignore[arg-type]
         seen.append(known)
     assert (seen[0].address, seen[0].etag, PODS.encode() in seen[0].swagger) == ("/o", "7", True)
     assert seen[1] == seen[0]

@@ -19,7 +19,7 @@ from apiserver.options.settings import read
 from apiserver.request.messages import Peer
 from apiserver.runtime import clock
 from apiserver.tls.listener import Https, HttpsError
-from apiserver.tls.pyopenssl import TakingConnection
+from apiserver.tls.pyopenssl import ClientCertificateConnection
 from apiserver.tls.self_signed import own_certificate
 from tests.http.authorities import Authority
 
@@ -39,7 +39,7 @@ class Ends:
         """`first`: sent together with the last of the client's handshake; `client`: see `a_client`."""
         self.there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = a_client(shown, **client).wrap_bio(back, self.there, server_hostname=name)
-        self.server: TakingConnection = https.context.wrap_bio(self.there, back, server_side=True)
+        self.server: ClientCertificateConnection = https.context.wrap_bio(self.there, back, server_side=True)
         while not agrees(self.client.do_handshake):
             agrees(self.server.do_handshake)
         if first:
@@ -66,7 +66,7 @@ def agrees(step: Callable[[], object]) -> bool:
     return True
 
 
-def received(server: TakingConnection) -> bytes:
+def received(server: ClientCertificateConnection) -> bytes:
     """All that there is to read, as an event loop reads: as long as something is pending."""
     found = b""
     try:
@@ -187,9 +187,9 @@ def test_flags_on_tls_hold_for_those_who_are_asked(tmp_path: Path) -> None:
     Ends(https, None, curve="secp384r1")
     with pytest.raises(ssl.SSLError):
         Ends(https, None, curve="prime256v1")
-    with pytest.raises(HttpsError, match="X25519: where clients are asked for certificates, one of 23, 24 and 25"):
+    with pytest.raises(HttpsError, match="X25519: with client certificates only 23, 24 and 25 are supported"):
         asking(tmp_path, users, "--tls-curve-preferences=29")
-    with pytest.raises(HttpsError, match=r"--tls-cipher-suites: OpenSSL .* has none of these"):
+    with pytest.raises(HttpsError, match=r"--tls-cipher-suites: OpenSSL .* supports none of these"):
         asking(tmp_path, users, "--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA")
 
 
@@ -240,11 +240,11 @@ def test_a_connection_is_never_one_from_before_of_which_the_chain_is_not_known(t
     users = Authority(tmp_path, "users")
     _, https = asking(tmp_path, users)
     context = a_client(users.client("alice"), newest=ssl.TLSVersion.TLSv1_2)
-    session, kept = None, list[TakingConnection]()
+    session, kept = None, list[ClientCertificateConnection]()
     for _ in range(2):
         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = context.wrap_bio(back, there, session=session)
-        server: TakingConnection = https.context.wrap_bio(there, back, server_side=True)
+        server: ClientCertificateConnection = https.context.wrap_bio(there, back, server_side=True)
         while not agrees(client.do_handshake):
             agrees(server.do_handshake)
         assert not client.session_reused

@@ -98,5 +98,5 @@ def test_a_wrong_flag_is_named(flag: str, message: str) -> None:
 
 
 def test_suites_that_openssl_does_not_have_are_named() -> None:
-    with pytest.raises(ValueError, match=r"--tls-cipher-suites: OpenSSL .* has none of these"):
+    with pytest.raises(ValueError, match=r"--tls-cipher-suites: OpenSSL .* supports none of these"):
         context("--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.objects import Json
-from apiserver.openapi.merging import below, merged
+from apiserver.openapi.merging import merge_documents, select_paths
 
 KINDS = "x-kubernetes-group-version-kind"
 
@@ -27,19 +26,19 @@ def test_of_a_document_only_what_is_below_a_path_counts() -> None:
         {"/apis/g/v1/a": leads_to("A"), "/apis/g/v1": leads_to("C"), "/apis/h/v1/c": leads_to("C")},
         {"A": inner, "B": {"type": "string"}, "C": {"type": "object"}, "Nobody's": {}},
     )
-    found = below(whole, "/apis/g/v1/")
+    found = select_paths(whole, "/apis/g/v1/")
     assert list(found["paths"]) == ["/apis/g/v1/a"]
     assert list(found["definitions"]) == ["A", "B", "Nobody's"]
-    assert below({"swagger": "2.0"}, "/apis/") == {"swagger": "2.0", "paths": {}, "definitions": {}}
+    assert select_paths({"swagger": "2.0"}, "/apis/") == {"swagger": "2.0", "paths": {}, "definitions": {}}
 
 
 def test_a_path_belongs_to_whoever_is_there_first() -> None:
     ours = document({"/a": leads_to("A")}, {"A": {"type": "string"}})
     theirs = document({"/a": leads_to("B"), "/b": leads_to("C")}, {"B": {}, "C": {"type": "integer"}})
-    assert merged(ours, [theirs]) == document(
+    assert merge_documents(ours, [theirs]) == document(
         {"/a": leads_to("A"), "/b": leads_to("C")}, {"A": {"type": "string"}, "C": {"type": "integer"}}
     )
-    assert merged(ours, [document({"/a": leads_to("Z")}, {"Z": {}})]) == ours
+    assert merge_documents(ours, [document({"/a": leads_to("Z")}, {"Z": {}})]) == ours
 
 
 def test_a_name_that_says_something_else_gets_a_number_wherever_it_is_meant() -> None:
@@ -51,7 +50,7 @@ def test_a_name_that_says_something_else_gets_a_number_wherever_it_is_meant() ->
     )
     again = document({"/c": leads_to("A")}, {"A": {"type": "integer"}, "A_v3": {}})
     third = document({"/d": leads_to("A")}, {"A": {"type": "boolean"}})
-    found = merged(ours, [theirs, again, third])
+    found = merge_documents(ours, [theirs, again, third])
     assert found["definitions"] == {
         "A": {"type": "string"},
         "A_v2": {"type": "integer"},
@@ -75,9 +74,9 @@ def test_a_definition_of_both_is_shared_with_the_kinds_of_both_whatever_its_word
 
     ours = document({"/a": leads_to("D")}, {"D": options("ours", "", "apps"), "E": {}})
     theirs = document({"/b": leads_to("D", "E")}, {"D": options("theirs", "batch", "aa"), "E": {"description": "e"}})
-    found = merged(ours, [theirs])
+    found = merge_documents(ours, [theirs])
     assert found["definitions"] == {"D": options("ours", "", "aa", "apps", "batch"), "E": {}}
     assert found["definitions"]["E"] is ours["definitions"]["E"]
     assert [kind["group"] for kind in ours["definitions"]["D"][KINDS]] == ["", "apps"]
     other = document({"/b": leads_to("D")}, {"D": options("theirs", "aa", properties={})})
-    assert sorted(merged(ours, [other])["definitions"]) == ["D", "D_v2", "E"]
+    assert sorted(merge_documents(ours, [other])["definitions"]) == ["D", "D_v2", "E"]

@@ -208,12 +208,12 @@ class OpenApi:
 
     def _with_remotes(self, name: str, body: bytes) -> bytes:
         """A document of version 2 with what other servers serve."""
-        from apiserver.openapi.merging import merged
+        from apiserver.openapi.merging import merge_documents
 
         if name == "v2.json":
-            return orjson.dumps(merged(orjson.loads(body), map(orjson.loads, self._swaggers)))
+            return orjson.dumps(merge_documents(orjson.loads(body), map(orjson.loads, self._swaggers)))
         known = orjson.loads(self._with_others("v2.json", self._read("v2.json")) or b"{}")
-        more = merged(known, map(orjson.loads, self._swaggers))
+        more = merge_documents(known, map(orjson.loads, self._swaggers))
         for part in ("paths", "definitions"):
             more[part] = {key: item for key, item in more[part].items() if known[part].get(key) is not item}
         from apiserver.openapi.gnostic import encode_document
