@@ -230,7 +230,7 @@ def _compile(
     return Compiled(run, planner.width, node.type, Estimator(language.bounds).cost(node))
 
 
-def parsed(source: str, language: Language) -> Node:
+def parse_expression(source: str, language: Language) -> Node:
     """Return the tree of an expression that compiles."""
     return _parse(source, language, Issues(source))
 

@@ -47,7 +47,7 @@ async def compact_regularly(
             bound = max(bound, past)
             retire(past)
             past, due = store.revision, loop.time() + interval
-        if store.cramped:
+        if store.is_full:
             bound = store.revision  # history makes way for what is to be kept
         if bound > store.compacted:
             try:

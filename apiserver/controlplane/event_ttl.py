@@ -109,7 +109,7 @@ class Expiry:
         found = []
         for entry in self._cache.list().entries:
             found.append((entry.key, _Deadline(time + self._left(entry, moment), entry.revision)))
-            entry.forget()  # what nobody asked for need not stay decoded
+            entry.drop_derived()  # decoded only to read its time
         self._deadlines = OrderedDict(sorted(found, key=lambda item: item[1]))
         self._tell()
 

@@ -32,8 +32,7 @@ from apiserver.api.helpers.config_files import (
     WEBHOOKS,
     read_configuration,
 )
-from apiserver.api.objects import Json
-from apiserver.webhooks.credentials import EMPTY, Wallet, read_wallet
+from apiserver.webhooks.credentials import EMPTY, CredentialStore, read_credentials
 
 if TYPE_CHECKING:
     from apiserver.admission.plugins.registered import Make
@@ -65,14 +64,14 @@ _POLICY_KINDS: Final = {
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
     """What plugins are told. `limited` is what may only be used where a quota limits it; `event_limits` are those of
-    EventRateLimit; `wallets`, by plugin, have the credentials for webhooks, and `manifests` what it reads from files;
+    EventRateLimit; `credentials` are those for webhooks, by plugin, and `manifests` what it reads from files;
     `unheeded` are plugins whose configuration is not followed.
     """
 
     pod_security: PodSecurityConfiguration = PodSecurityConfiguration()  # noqa: RUF009 - it never changes
     limited: tuple[Json, ...] = ()
     event_limits: tuple[Json, ...] = ()
-    wallets: Mapping[str, Wallet] = field(default_factory=dict)
+    credentials: Mapping[str, CredentialStore] = field(default_factory=dict)
     manifests: Mapping[str, Manifests] = field(default_factory=dict)
     unheeded: tuple[str, ...] = ()
 
@@ -83,12 +82,12 @@ class AdmissionSettings:
             "ResourceQuota": lambda registry: ResourceQuota(self.limited),
             "EventRateLimit": lambda registry: EventRateLimit(self.event_limits),
         }
-        for name in {*self.wallets, *self.manifests}:
+        for name in {*self.credentials, *self.manifests}:
             files = self.manifests.get(name)
             if name in _POLICIES:
                 made[name] = partial(_POLICIES[name], files=files)
             else:
-                made[name] = partial(_WEBHOOKS[name], wallet=self.wallets.get(name, EMPTY), files=files)
+                made[name] = partial(_WEBHOOKS[name], credentials=self.credentials.get(name, EMPTY), files=files)
         return made
 
 
@@ -103,7 +102,7 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
         raise ValueError(f"{flag}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
         raise ValueError(f"{flag}: {error}") from error
-    pod_security, wallets, unheeded = PodSecurityConfiguration(), {}, []
+    pod_security, credentials, unheeded = PodSecurityConfiguration(), {}, []
     manifests: dict[str, Manifests] = {}
     limited: tuple[Json, ...] = ()
     event_limits: tuple[Json, ...] = ()
@@ -120,7 +119,7 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
             elif name in _WEBHOOKS:
                 said = read_configuration(text, _WEBHOOK_KINDS).obj
                 if said.get("kubeConfigFile"):
-                    wallets[name] = read_wallet(path.parent / said["kubeConfigFile"])
+                    credentials[name] = read_credentials(path.parent / said["kubeConfigFile"])
                 manifests |= _manifests(name, said, features)
             elif name in _POLICIES:
                 manifests |= _manifests(name, read_configuration(text, _POLICY_KINDS[name]).obj, features)
@@ -128,7 +127,7 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
                 unheeded.append(name)
         except (OSError, ValueError) as error:
             raise ValueError(f"{flag}: {name}: {error}") from error
-    return AdmissionSettings(pod_security, limited, event_limits, wallets, manifests, tuple(unheeded))
+    return AdmissionSettings(pod_security, limited, event_limits, credentials, manifests, tuple(unheeded))
 
 
 def _manifests(plugin: str, said: Json, features: Features) -> dict[str, Manifests]:

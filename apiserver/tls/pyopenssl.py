@@ -181,7 +181,7 @@ class ClientCertificateConnection:
             return None
         return _encode(shown) if binary_form else {}
 
-    def shown(self) -> tuple[bytes, ...]:
+    def peer_certificates(self) -> tuple[bytes, ...]:
         """Return the client's certificate and its chain in DER, unverified; empty if there is none."""
         own = self._openssl.get_peer_certificate()
         # On the server side OpenSSL returns the chain without the certificate itself.

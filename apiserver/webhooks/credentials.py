@@ -12,12 +12,12 @@ from typing import Final
 from kubedra.kubeconfig.credentials import NO_CREDENTIALS, Credentials
 from kubedra.kubeconfig.reader import read_users
 
-__all__ = ["EMPTY", "Wallet", "read_wallet"]
+__all__ = ["EMPTY", "CredentialStore", "read_credentials"]
 
 _HTTPS: Final = 443
 
 
-class Wallet:
+class CredentialStore:
     """Credentials by host: `name.namespace.svc`, `host:port`, `*.example.com`, `*`."""
 
     def __init__(self, credentials: Mapping[str, Credentials]) -> None:
@@ -38,9 +38,9 @@ class Wallet:
         return self._credentials.get("*", NO_CREDENTIALS)
 
 
-EMPTY: Final = Wallet({})
+EMPTY: Final = CredentialStore({})
 
 
-def read_wallet(path: Path) -> Wallet:
+def read_credentials(path: Path) -> CredentialStore:
     """Read the users of a kubeconfig, by host. Raise KubeconfigError."""
-    return Wallet(read_users(path))
+    return CredentialStore(read_users(path))

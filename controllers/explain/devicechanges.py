@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from apiserver.api.objects import Json
-from apiserver.cel.environments.selector_synthesis import Sought, sought
+from apiserver.cel.environments.selector_synthesis import SynthesizedDevice, synthesize_device
 from controllers.allocator.explain import Explanation
 from controllers.explain.details import taint_text
 from controllers.explain.findings import plural
@@ -154,9 +153,9 @@ class DeviceChanges:
         for alternative in (each for request in plan.requests for each in request.alternatives):
             if self._exists(plan.claims[alternative.claim].name, alternative.result_name):
                 continue
-            found = sought(alternative.chain.expressions)
-            amounts = (alternative.raw.get("capacity") or {}).get("requests") or {}
-            found.capacity = {name: {"value": amount} for name, amount in amounts.items()} | found.capacity
+            found = synthesize_device(alternative.chain.expressions)
+            asked = (alternative.raw.get("capacity") or {}).get("requests") or {}
+            found.capacity = {name: {"value": amount} for name, amount in asked.items()} | found.capacity
             for constraint in plan.claims[alternative.claim].constraints:
                 if constraint.applies(alternative) and not constraint.distinct:
                     domain, _, name = constraint.attribute.rpartition("/")
@@ -258,11 +257,11 @@ def _matching_devices(explanation: Explanation) -> Iterator[tuple[str, str, str]
             yield driver, pool, device
 
 
-def _describe(found: Sought) -> str:
-    """Format the required attributes and capacity in parentheses; "" for none."""
-    parts = [f"{name}={_text(next(iter(value.values())))}" for name, value in found.attributes.items()]
-    parts += [f"{name}={value['value']}" for name, value in found.capacity.items()]
-    return f" ({', '.join(parts)})" if parts else ""
+def _described(found: SynthesizedDevice) -> str:
+    """What a device has to be, in brackets; "" where nothing is asked of it."""
+    said = [f"{name}={_text(next(iter(value.values())))}" for name, value in found.attributes.items()]
+    said += [f"{name}={value['value']}" for name, value in found.capacity.items()]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from apiserver.api.features.gates import Features
 from apiserver.api.objects import Json
 from apiserver.options.admission import read_admission
 from apiserver.webhooks.client import Target, Webhooks
-from apiserver.webhooks.credentials import read_wallet
+from apiserver.webhooks.credentials import read_credentials
 from apiserver.webhooks.failures import WebhookError
 from kubedra.kubeconfig.credentials import Credentials
 from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
@@ -125,16 +125,16 @@ def test_webhooks_are_shown_what_a_kubeconfig_has_for_them(tmp_path: Path) -> No
     users = [{"name": name, "user": {"token": name}} for name in names]
     (tmp_path / "users").write_text(json.dumps({"users": users}))
     kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration"}
-    wallet = read_admission(
+    credentials = read_admission(
         told(tmp_path, "MutatingAdmissionWebhook", **kind, kubeConfigFile="users"), Features()
-    ).wallets["MutatingAdmissionWebhook"]
+    ).credentials["MutatingAdmissionWebhook"]
     shown = {
         ("a.example.com", 443): "a.example.com", ("a.example.com", 1): "*", ("b.example.com", 8443): names[1],
         ("c.example.com", 443): "*.example.com", ("hook.default.svc", 443): "hook.default.svc", ("127.0.0.1", 9): "*",
     }  # fmt: skip
-    assert {place: wallet.of(*place).token for place in shown} == shown
+    assert {place: credentials.of(*place).token for place in shown} == shown
     assert Credentials(token="t").headers() == (("authorization", "Bearer t"),)
-    assert read_wallet(tmp_path / "users").of("x.y", 1).token == "*"
+    assert read_credentials(tmp_path / "users").of("x.y", 1).token == "*"
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, said: Json, say
     with pytest.raises(KubeconfigError, match=says):
         read_kubeconfig(tmp_path / "config")
     (tmp_path / "users").write_text(json.dumps({"users": [{"user": {"token": "t"}}]}))
-    with pytest.raises(KubeconfigError, match="users must be a list of users with names"):
-        read_wallet(tmp_path / "users")
+    with pytest.raises(KubeconfigError, match="users has to be a list of users with names"):
+        read_credentials(tmp_path / "users")
 
 
 def test_a_webhook_is_not_asked_with_a_token_that_is_gone(tmp_path: Path) -> None:

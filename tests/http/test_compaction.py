@@ -13,7 +13,7 @@ class Log:
     """What compaction needs of a log; `until` says when the test has seen enough."""
 
     def __init__(self, revision: int, failures: int = 0) -> None:
-        self.revision, self.compacted, self.failures, self.cramped = revision, 0, failures, False
+        self.revision, self.compacted, self.failures, self.is_full = revision, 0, failures, False
         self.asked: list[int] = []
         self.done = asyncio.Event()
 
@@ -59,6 +59,6 @@ def test_a_failure_is_tried_again() -> None:
 
 def test_on_a_full_disk_all_history_goes() -> None:
     log = Log(50)
-    log.cramped = True
+    log.is_full = True
     run(log, interval=3600.0, check=0.001)
     assert log.asked == [50]

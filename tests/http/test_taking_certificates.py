@@ -89,7 +89,7 @@ def test_large_bodies_and_answers_arrive_whole_and_a_connection_ends_in_order(tm
     users, sent = Authority(tmp_path, "users"), bytes(range(256)) * 400
     _, https = asking(tmp_path, users)
     ends = Ends(https, None)
-    assert ends.server.shown() == ()
+    assert ends.server.peer_certificates() == ()
     ends.client.write(sent)
     assert received(ends.server) == sent
     assert ends.server.write(sent) == len(sent), "an event loop copies what is left"
@@ -130,7 +130,7 @@ def test_a_certificate_that_ends_while_its_connection_is_open_counts_no_more(
 ) -> None:
     users = Authority(tmp_path, "users")
     certificates, https = asking(tmp_path, users)
-    shown = Shown(certificates, Ends(https, users.client("alice")).server.shown())
+    shown = Shown(certificates, Ends(https, users.client("alice")).server.peer_certificates())
     first = shown.peer()
     assert (first.user and first.user.name, first.refused) == ("alice", False)
     assert shown.peer() is first, "it is not verified again for each request"
@@ -162,7 +162,7 @@ def test_a_connection_is_made_whatever_certificate_is_shown(tmp_path: Path) -> N
     # A version that no certificate has.
     odd = made.public_bytes(Encoding.DER).replace(bytes.fromhex("a003020102"), bytes.fromhex("a003020105"))
     file.write_bytes(ssl.DER_cert_to_PEM_cert(odd).encode() + b"-----BEGIN PRIV" + key)
-    assert Ends(https, file).server.shown() == (odd,)
+    assert Ends(https, file).server.peer_certificates() == (odd,)
 
 
 def test_certificates_that_a_client_sends_along_are_shown_after_its_own(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_certificates_that_a_client_sends_along_are_shown_after_its_own(tmp_path
     file = users.client("alice")
     file.write_bytes(file.read_bytes() + between.file.read_bytes())
     own, along = x509.load_pem_x509_certificates(file.read_bytes())
-    shown = Ends(https, file).server.shown()
+    shown = Ends(https, file).server.peer_certificates()
     assert shown == (own.public_bytes(Encoding.DER), along.public_bytes(Encoding.DER))
 
 
@@ -201,7 +201,7 @@ def test_clients_get_the_certificate_that_is_for_the_name_which_they_ask_for(tmp
 
     def got(name: str | None) -> bytes | None:
         ends = Ends(https, users.client("alice"), name=name)
-        assert ends.server.shown(), "clients are asked for theirs whatever name they say"
+        assert ends.server.peer_certificates(), "clients are asked for theirs whatever name they say"
         return ends.client.getpeercert(True)
 
     own = ssl.PEM_cert_to_DER_cert((tmp_path / "own" / "tls.crt").read_text())
@@ -263,7 +263,9 @@ def test_a_client_that_is_gone_without_a_word_ends_the_connection(tmp_path: Path
 def test_an_authority_that_ends_takes_its_clients_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     users = Authority(tmp_path, "users", dt.timedelta(hours=1))
     certificates, https = asking(tmp_path, users)
-    shown = Shown(certificates, Ends(https, users.client("alice", ends=dt.timedelta(days=1))).server.shown())
+    shown = Shown(
+        certificates, Ends(https, users.client("alice", ends=dt.timedelta(days=1))).server.peer_certificates()
+    )
     assert shown.peer().user
     monkeypatch.setattr(handlers, "now", lambda: clock.now() + dt.timedelta(hours=2))
     assert (shown.peer().user, shown.peer().refused) == (None, True)
@@ -272,7 +274,7 @@ def test_an_authority_that_ends_takes_its_clients_along(tmp_path: Path, monkeypa
 def test_other_authorities_count_for_connections_that_are_open(tmp_path: Path) -> None:
     users, others = Authority(tmp_path, "users"), Authority(tmp_path, "others")
     certificates, https = asking(tmp_path, users)
-    shown = Shown(certificates, Ends(https, users.client("alice")).server.shown())
+    shown = Shown(certificates, Ends(https, users.client("alice")).server.peer_certificates())
     assert shown.peer().user
     users.file.write_text(others.file.read_text())
     certificates.files[0].look()

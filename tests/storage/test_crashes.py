@@ -88,7 +88,7 @@ def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_path):
             with pytest.raises(StorageFull, match="full"):
                 await write
         await log._run(lambda connection: connection.execute("PRAGMA max_page_count = 1000000"))
-        await become(lambda: not log.cramped, "there is room again")
+        await become(lambda: not log.is_full, "there is room again")
         assert (await log.append(Write("a/0", b"x" * 9000, 0))).revision == 2
         gone = await log.append(Write("a/first", b"", 1, deleted=True))
         # What was history made way.

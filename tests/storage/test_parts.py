@@ -97,12 +97,12 @@ def test_an_event_lets_go_of_what_can_be_made_again_but_for_the_present_state(ki
     event.encodings["x"] = old.encodings["x"] = new.encodings["x"] = 1
     assert old.obj["metadata"]["resourceVersion"] == "1"
     assert new.obj["metadata"]["resourceVersion"] == "2"
-    event.forget()
+    event.drop_derived()
     assert (remembered(old), remembered(new)) == (False, kept)
     assert event.encodings == {}
     assert event.departed is not departed
     assert old.obj["metadata"]["name"] == "a", "it is made again"
-    kind(None, new, deleted).forget()
+    kind(None, new, deleted).drop_derived()
     with pytest.raises(ValueError, match="a was not alive before revision 2"):
         _ = kind(None, new, deleted).departed
 

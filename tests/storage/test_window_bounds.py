@@ -76,9 +76,9 @@ def test_as_many_as_are_allowed_stay_and_one_more_makes_an_eighth_go():
     window = Window(Progress(0), max_events=16, max_bytes=1 << 20)
     for revision in range(1, 17):
         window.add(sized(revision, 0))
-    assert (revisions(window), window.room(), window.floor) == (list(range(1, 17)), 0, 0)
+    assert (revisions(window), window.free_slots(), window.floor) == (list(range(1, 17)), 0, 0)
     window.add(sized(17, 0))
-    assert (revisions(window), window.room(), window.floor, window.end) == (list(range(4, 18)), 2, 3, 17)
+    assert (revisions(window), window.free_slots(), window.floor, window.end) == (list(range(4, 18)), 2, 3, 17)
 
 
 def test_as_many_bytes_as_are_allowed_stay_and_one_more_makes_an_eighth_go():
@@ -130,7 +130,7 @@ def test_all_windows_share_the_room_and_the_largest_gives_way():
 
 def test_events_that_are_not_among_the_newest_let_go_of_what_can_be_made_again(monkeypatch):
     forgotten: list[int] = []
-    monkeypatch.setattr(Event, "forget", lambda self: forgotten.append(self.revision))
+    monkeypatch.setattr(Event, "drop_derived", lambda self: forgotten.append(self.revision))
     each = bytes_of(100)
     for limit, most in (("WARM_EVENTS", 3), ("WARM_BYTES", 3 * each)):
         with monkeypatch.context() as patched:

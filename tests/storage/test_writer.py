@@ -134,7 +134,7 @@ def test_on_a_full_disk_only_what_frees_room_is_written_one_at_a_time() -> None:
         ]
         engine.fail(StorageFull("no room"))
         assert outcome(full) == outcome(waiting[0]) == "StorageFull: no room"
-        assert (log.cramped, log.problem()) == (True, "no room")
+        assert (log.is_full, log.problem()) == (True, "no room")
         assert outcome(log.append(write("e"))) == "StorageFull: no room"
         assert [outcome(each) for each in waiting[1:]] == [None, None]
         log._space.reason, log._space.careful = "", False

@@ -10,7 +10,7 @@ from apiserver.admission.policies.requests import Place, equivalents, is_exempt,
 from apiserver.api.objects import Json
 from apiserver.runtime.offload import call_on_loop
 from apiserver.webhooks.client import Target, target_of
-from apiserver.webhooks.credentials import EMPTY, Wallet
+from apiserver.webhooks.credentials import EMPTY, CredentialStore
 
 if TYPE_CHECKING:
     from apiserver.admission.policies.expressions import MatchConditions
@@ -29,7 +29,9 @@ _Kind = tuple[int, str, str, "Operation", bool]
 class Hook:
     """One webhook. `configuration` is the name of the object that holds it, in which it is `name`."""
 
-    def __init__(self, configuration: str, webhook: Json, release: tuple[int, int], wallet: Wallet = EMPTY) -> None:
+    def __init__(
+        self, configuration: str, webhook: Json, release: tuple[int, int], credentials: CredentialStore = EMPTY
+    ) -> None:
         self.configuration, self.name = configuration, webhook["name"]
         #: Where it stands among all webhooks of its kind.
         self.index = 0
@@ -44,7 +46,7 @@ class Hook:
         self._release = release
         self._compiled: MatchConditions | None = None
         target = target_of(webhook["clientConfig"])
-        self.target: Target = target._replace(credentials=wallet.of(target.host, target.port))
+        self.target: Target = target._replace(credentials=credentials.of(target.host, target.port))
         #: Whether a request goes on where the webhook cannot be asked.
         self.ignores_failure = webhook.get("failurePolicy") == "Ignore"
         self.takes_dry_runs = webhook.get("sideEffects") in ("None", "NoneOnDryRun")
@@ -86,8 +88,10 @@ class Hooks:
     those in `files`, then those of the API.
     """
 
-    def __init__(self, registry: Registry, plural: str, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
-        self._registry, self._plural, self._wallet, self._files = registry, plural, wallet, files
+    def __init__(
+        self, registry: Registry, plural: str, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
+    ) -> None:
+        self._registry, self._plural, self._credentials, self._files = registry, plural, credentials, files
         #: Says whether a configuration has changed since they were compiled.
         self._cursor: Cursor | None = None
         self._hooks: dict[tuple[str, int], list[Hook]] = {}
@@ -145,7 +149,7 @@ class Hooks:
     def _hooks_of(self, obj: Json) -> list[Hook]:
         """The webhooks of a configuration."""
         name, release = obj["metadata"]["name"], self._registry.features.release
-        return [Hook(name, webhook, release, self._wallet) for webhook in obj.get("webhooks") or ()]
+        return [Hook(name, webhook, release, self._credentials) for webhook in obj.get("webhooks") or ()]
 
     def _order(self) -> None:
         self._all = [*self._from_files, *(hook for hooks in self._hooks.values() for hook in hooks)]

@@ -28,7 +28,7 @@ from apiserver.api.values.go_json import go_kind
 from apiserver.registry.body.convert import copy_of
 from apiserver.registry.fields.managers import decode as decode_managers
 from apiserver.registry.store.admission import Attributes, Plugin, Reinvocation
-from apiserver.webhooks.credentials import EMPTY, Wallet
+from apiserver.webhooks.credentials import EMPTY, CredentialStore
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.resource import Resource
@@ -68,12 +68,14 @@ class MutatingAdmissionWebhook(Plugin):
     configured_by: tuple[str, str] | None = _CONFIGURATIONS
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
-    def __init__(self, registry: Registry, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
-        """`wallet`: how the server shows to webhooks who it is; `files` have webhooks that are asked as well."""
+    def __init__(
+        self, registry: Registry, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
+    ) -> None:
+        """`credentials` authenticate the server to webhooks; `files` have webhooks that are asked as well."""
         self._files = files
         if files is not None:
             self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
-        self._hooks = Hooks(registry, _CONFIGURATIONS[1], wallet, files)
+        self._hooks = Hooks(registry, _CONFIGURATIONS[1], credentials, files)
         self._caller = Caller(registry, "admit", Counts())
 
     def families(self) -> Sequence[Family]:

@@ -13,7 +13,7 @@ from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.registry.store.admission import Attributes, Plugin
 from apiserver.runtime.offload import on_loop
-from apiserver.webhooks.credentials import EMPTY, Wallet
+from apiserver.webhooks.credentials import EMPTY, CredentialStore
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.resource import Resource
@@ -30,12 +30,14 @@ class ValidatingAdmissionWebhook(Plugin):
     configured_by: tuple[str, str] | None = _CONFIGURATIONS
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
-    def __init__(self, registry: Registry, wallet: Wallet = EMPTY, files: FromFiles | None = None) -> None:
-        """`wallet`: how the server shows to webhooks who it is; `files` have webhooks that are asked as well."""
+    def __init__(
+        self, registry: Registry, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
+    ) -> None:
+        """`credentials` authenticate the server to webhooks; `files` have webhooks that are asked as well."""
         self._files = files
         if files is not None:
             self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
-        self._hooks = Hooks(registry, _CONFIGURATIONS[1], wallet, files)
+        self._hooks = Hooks(registry, _CONFIGURATIONS[1], credentials, files)
         self._caller = Caller(registry, "validating", Counts())
 
     def families(self) -> Sequence[Family]:

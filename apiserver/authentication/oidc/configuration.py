@@ -18,7 +18,7 @@ from apiserver.authentication.oidc.authenticator import JwtAuthenticator
 from apiserver.authentication.oidc.mapping import ClaimRule, Expression, Mapped, Mapping, languages
 from apiserver.authentication.oidc.provider import Provider
 from apiserver.authentication.oidc.signatures import ALGORITHMS
-from apiserver.cel.environments.references import spelled
+from apiserver.cel.environments.references import selection_paths
 
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
@@ -288,9 +288,9 @@ class _Reader:
     def _email(self, where: Where, username: Mapped | None, others: tuple[Expression, ...]) -> None:
         """Whoever takes names from email has to look whether it was verified."""
         source = username.expression if username is not None else None
-        if source is None or _EMAIL not in spelled(source.source):
+        if source is None or _EMAIL not in selection_paths(source.source):
             return
-        if any(_VERIFIED in spelled(each.source) for each in (source, *others)):
+        if any(_VERIFIED in selection_paths(each.source) for each in (source, *others)):
             return
         self.errors.append(invalid(
             where, source.source,

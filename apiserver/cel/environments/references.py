@@ -30,7 +30,7 @@ def mentions(expression: str) -> list[Mention]:
     """Return the names in an expression about a device, sorted; none if it does not parse."""
     found = {
         Mention(path[1], path[2], path[3] if len(path) > 3 else "")
-        for path in spelled(expression)
+        for path in selection_paths(expression)
         if len(path) >= 3 and path[0] == "device" and path[1] in ("attributes", "capacity")
     }
     # A domain without a name is redundant if one of its names is mentioned.
@@ -38,7 +38,7 @@ def mentions(expression: str) -> list[Mention]:
     return sorted(mention for mention in found if mention.name or (mention.kind, mention.domain) not in named)
 
 
-def spelled(expression: str) -> set[Path]:
+def selection_paths(expression: str) -> set[Path]:
     """Return all chains of selections from a variable, as a.b and a["b"]; none if the expression does not parse."""
     root = parse(expression)
     return set() if root is None else set(_paths(root, {}))

@@ -1,7 +1,7 @@
 """Synthesize a device that expressions may accept from the values they compare with. The result is a guess to be tried.
 
-sought(['device.driver == "d" && device.attributes["d"].model == "A1"'])
-Sought(driver="d", attributes={"model": {"string": "A1"}}, …)
+synthesize_device(['device.driver == "d" && device.attributes["d"].model == "A1"'])
+SynthesizedDevice(driver="d", attributes={"model": {"string": "A1"}}, …)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from apiserver.api.values.quantity import Quantity
 from apiserver.cel.environments.references import Path, parse, path_of
 from apiserver.cel.language.ast import Call, Comprehension, Ident, ListNode, Literal, Node, Select
 
-__all__ = ["Sought", "sought"]
+__all__ = ["SynthesizedDevice", "synthesize_device"]
 
 Local = Mapping[str, Path]
 
@@ -28,7 +28,7 @@ _SHARED: Final = ("device", "allowMultipleAllocations")
 
 
 @dataclass(slots=True)
-class Sought:
+class SynthesizedDevice:
     """A synthesized device in the terms of ResourceSlices."""
 
     driver: str = ""
@@ -75,7 +75,7 @@ class _Value:
         return ""
 
 
-def sought(expressions: Iterable[str]) -> Sought:
+def synthesize_device(expressions: Iterable[str]) -> SynthesizedDevice:
     """Return a device that all expressions may accept.
 
     It satisfies the first of several alternatives. Unknown constructs are ignored.
@@ -160,11 +160,11 @@ class _Synthesis:
             value = _Value(value.kind, value.below())
         self._values[path] = value
 
-    def result(self) -> Sought:
+    def result(self) -> SynthesizedDevice:
         """Return the synthesized device."""
         named = {path: value for path, value in self._values.items() if len(path) == 4}
         driver = self._values.get(("device", "driver"))
-        made = Sought(str(driver.value) if driver is not None else next((path[2] for path in named), ""))
+        made = SynthesizedDevice(str(driver.value) if driver is not None else next((path[2] for path in named), ""))
         shared = self._values.get(_SHARED)
         made.shared = shared is not None and shared.value is True
         for (_, part, domain, name), value in sorted(named.items()):

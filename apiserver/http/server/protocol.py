@@ -86,7 +86,7 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._connections.add(self)  # type: ignore[arg-type]
         if self._front.certificates is not None:
             secured = transport.get_extra_info("ssl_object")
-            shown = secured.shown() if secured is not None else ()
+            shown = secured.peer_certificates() if secured is not None else ()
             self._shown = Shown(self._front.certificates, shown) if shown else None
         self._last_activity = monotonic()
         self._idle_timer = self._loop.call_later(self._idle_timeout, self._check_idle)

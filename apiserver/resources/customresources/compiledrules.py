@@ -11,7 +11,7 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import Declared
 from apiserver.cel.cost.estimate import Bounds
-from apiserver.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parsed
+from apiserver.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parse_expression
 from apiserver.cel.environments.devices import NEWEST
 from apiserver.cel.language.ast import Ident, Node, children
 from apiserver.cel.language.types import optional_of
@@ -48,7 +48,7 @@ def compile_rule(source: str, language: Language, wanted: str = "bool") -> Compi
 
 def names_old_self(source: str, language: Language) -> bool:
     """Whether a rule that compiles names oldSelf."""
-    pending: list[Node] = [parsed(source, language)]
+    pending: list[Node] = [parse_expression(source, language)]
     while pending:
         node = pending.pop()
         if isinstance(node, Ident) and node.name.removeprefix(".") == "oldSelf":

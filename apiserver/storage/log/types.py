@@ -204,7 +204,7 @@ class RevisionLog(Protocol):
         ...
 
     @property
-    def cramped(self) -> bool:
+    def is_full(self) -> bool:
         """Whether the disk is full, so that only writes that free space are accepted."""
         ...
 

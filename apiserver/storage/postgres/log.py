@@ -248,7 +248,7 @@ class PostgresLog:
     # Reading
 
     @property
-    def cramped(self) -> bool:
+    def is_full(self) -> bool:
         return False  # the database manages its own disk
 
     def problem(self) -> str:

@@ -1,8 +1,8 @@
 """Detect that the database was removed or replaced under a running server.
 
-A process continues to write to an open file after its removal or replacement: every write succeeds and is lost. A thread
-checks twice a second, by the system's clock, that the names still lead to the opened files and that the database's
-header is unchanged.
+A process continues to write to an open file after its removal or replacement: every write succeeds and is lost. A
+thread checks twice a second, by the system's clock, that the names still lead to the opened files and that the
+database's header is unchanged.
 """
 
 from __future__ import annotations

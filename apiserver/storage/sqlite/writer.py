@@ -246,7 +246,7 @@ class Writer(ABC):
         return self._broken or self._space.reason or self._failing
 
     @property
-    def cramped(self) -> bool:
+    def is_full(self) -> bool:
         return bool(self._space.reason)
 
     def _refuse_growth(self, reason: str) -> None:

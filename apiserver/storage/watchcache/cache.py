@@ -224,7 +224,7 @@ class Cache:
             return
         if since < self._renewed:
             raise Expired(since, floor)
-        most = min(window.room(), HISTORY_ROWS)
+        most = min(window.free_slots(), HISTORY_ROWS)
         changes = await self._log.history(self.prefix, since, floor, most + 1)
         if window.floor > floor or len(changes) > most:
             raise Expired(since, window.floor)
@@ -339,7 +339,7 @@ class Cache:
         self._window = Window(self._progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
         for entry in self._entries.values():
-            entry.forget()
+            entry.drop_derived()
 
         def end() -> None:
             self._former.pop(window, None)

@@ -72,7 +72,7 @@ class Entry:
             self._encodings = {}
         return self._encodings
 
-    def forget(self) -> None:
+    def drop_derived(self) -> None:
         """Drop all derived forms."""
         self._obj = self._encodings = self.primed = None
 
@@ -123,13 +123,13 @@ class Event:
             self._encodings = {}
         return self._encodings
 
-    def forget(self) -> None:
+    def drop_derived(self) -> None:
         """Drop all derived forms, except those of a current `new`: readers of the current state use it."""
         self._encodings = self._departed = None
         if self.old is not None:
-            self.old.forget()
+            self.old.drop_derived()
         if self.deleted:
-            self.new.forget()
+            self.new.drop_derived()
 
     def __repr__(self) -> str:
         return f"Event({'-' if self.deleted else '+'}{self.key}@{self.revision})"
@@ -140,9 +140,9 @@ class FleetingEvent(Event):
 
     __slots__ = ()
 
-    def forget(self) -> None:
-        super().forget()
-        self.new.forget()
+    def drop_derived(self) -> None:
+        super().drop_derived()
+        self.new.drop_derived()
 
 
 class Batch(list[T], Generic[T]):

@@ -72,7 +72,7 @@ class Progress:
         while len(self._warm) > WARM_EVENTS or self._warm_bytes > WARM_BYTES:
             old, its = self._warm.popleft()
             self._warm_bytes -= its
-            old.forget()
+            old.drop_derived()
 
     def make_room(self, spared: Window | None = None) -> None:
         """Shrink the largest window by an eighth until the total is below the limit."""
@@ -189,14 +189,14 @@ class Window:
         self._latest = None
         return True
 
-    def room(self) -> int:
+    def free_slots(self) -> int:
         """Return how many older events fit without dropping one."""
         return self._max_events - len(self.events)
 
     def extend_back(self, events: Sequence[Event], floor: int) -> bool:
         """Insert older events at the front, down to a lower floor; return False if they do not fit."""
         size = sum(map(_size, events))
-        if len(events) > self.room() or self.held + size > self._max_bytes:
+        if len(events) > self.free_slots() or self.held + size > self._max_bytes:
             return False
         self.events[:0] = events
         self._latest = None
