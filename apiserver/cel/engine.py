@@ -105,7 +105,7 @@ class Compiled:
                 value = self.run(frame)
             else:
                 frame[0], frame[-2], frame[-1] = limit - SLICE, 0, meter
-                value = self._metered(frame, meter)
+                value = self._run_metered(frame, meter)
         except CelError as error:
             if (cost := _spent(frame, limit)) <= limit:
                 raise EvaluationError(str(error), cost) from None
@@ -125,7 +125,7 @@ class Compiled:
                 return value, cost
         raise EvaluationError(LIMIT_EXCEEDED, limit + 1)
 
-    def _metered(self, frame: Frame, meter: Meter) -> Any:
+    def _run_metered(self, frame: Frame, meter: Meter) -> Any:
         """Run with the meter visible to long single steps."""
         before, present.meter = present.meter, meter
         try:

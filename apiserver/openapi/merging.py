@@ -65,7 +65,7 @@ def _merge(made: Json, other: Json) -> None:
 
 
 def _with_paths(document: Json, paths: Json) -> Json:
-    before, after = _used(document, document.get("paths") or {}), _used(document, paths)
+    before, after = _reachable(document, document.get("paths") or {}), _reachable(document, paths)
     definitions = {
         name: item
         for name, item in (document.get("definitions") or {}).items()
@@ -74,7 +74,7 @@ def _with_paths(document: Json, paths: Json) -> Json:
     return document | {"paths": paths, "definitions": definitions}
 
 
-def _used(document: Json, paths: Json) -> set[tuple[str, str]]:
+def _reachable(document: Json, paths: Json) -> set[tuple[str, str]]:
     """Return the definitions and parameters reachable from paths, as (part, name)."""
     found: set[tuple[str, str]] = set()
     todo = _references(paths)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from apiserver.api.errors.status import StatusError
-from apiserver.api.objects import Json
-from apiserver.cel.checking.schemas import Declared, declared
+from apiserver.cel.checking.schemas import DeclaredType, declare_type
 from controllers.runtime.client import Client, is_reason
 
 __all__ = ["CheckedKind", "Types", "resolve", "rules_of"]
@@ -27,7 +26,7 @@ class CheckedKind(NamedTuple):
     group: str
     version: str
     kind: str
-    type: Declared
+    type: DeclaredType
 
     @property
     def text(self) -> str:
@@ -106,7 +105,7 @@ class Types:
         for schema in schemas.values():
             if wanted in (schema.get("x-kubernetes-group-version-kind") or ()):
                 try:
-                    made = declared(resolve(schema, schemas), kind)
+                    made = declare_type(resolved(schema, schemas), kind)
                 except _Recursive:
                     return None
                 return None if made is None else CheckedKind(group, version, kind, made)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.objects import Json
-from apiserver.cel.checking.schemas import declared, value_of
+from apiserver.cel.checking.schemas import declare_type, value_of
 from apiserver.cel.engine import EvaluationError
 from apiserver.resources.customresources.compiledrules import CALL_LIMIT, compile_rule, language_of
 
@@ -19,7 +18,7 @@ SCHEMA: Json = {
 
 
 def judged(rule: str, value: Any) -> Any:
-    kind = declared(SCHEMA, "self")
+    kind = declare_type(SCHEMA, "self")
     assert kind is not None
     language = language_of(kind, (1, 36), optional_old=False)
     return compile_rule(rule, language).evaluate([value_of(value, SCHEMA), None], CALL_LIMIT)[0]
@@ -48,7 +47,7 @@ def test_a_list_function_of_a_field_that_is_not_there_ends_the_evaluation() -> N
 
 
 def test_the_bounds_of_self_say_nothing_of_lists_that_an_expression_makes() -> None:
-    kind = declared(TEXT, "self")
+    kind = declare_type(TEXT, "self")
     assert kind is not None
     language = language_of(kind, (1, 36), optional_old=False)
     assert compile_rule("['a', self].join() == ''", language).max_cost > 10**15

@@ -19,7 +19,7 @@ from apiserver.storage.sqlite.disk_reserve import (
     retry_after_checkpoint,
     run_or_retry,
 )
-from apiserver.storage.sqlite.salvage import Findings, _counter, _report, _structure, _unused
+from apiserver.storage.sqlite.salvage import Findings, _counter, _report, _structure, _unused_path
 from apiserver.storage.watchcache.keys import SortedKeys
 
 
@@ -204,6 +204,6 @@ def test_what_is_damaged_is_told_with_what_is_left_of_it(tmp_path: Path) -> None
     assert closed.problems == ["file: Cannot operate on a closed database."]
     names = []
     for _ in range(3):
-        names.append(_unused(tmp_path).name)
+        names.append(_unused_path(tmp_path).name)
         (tmp_path / names[-1]).touch()
     assert names == ["kubedra.db.damaged-1", "kubedra.db.damaged-2", "kubedra.db.damaged-3"]

@@ -30,7 +30,7 @@ from apiserver.cel.language.values import CelError, KeyedList, SetList
 from apiserver.cel.library.conversions import string_to_duration, string_to_timestamp
 from apiserver.cel.syntax.lexer import RESERVED
 
-__all__ = ["MOST_BYTES", "RESERVED", "Declared", "declared", "escaped", "value_of"]
+__all__ = ["MOST_BYTES", "RESERVED", "DeclaredType", "declare_type", "escape_name", "value_of"]
 
 
 #: Bytes of the largest request; limits sizes without a bound in the schema.
@@ -46,14 +46,14 @@ _TEXTS: Final[dict[str, tuple[Type, int, int]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredType:
     """A declared type: its CEL type, cost bounds, the bytes of its smallest value, and its fields or element."""
 
     type: Type
     bounds: Bounds
     least: int
-    fields: dict[str, Declared] = field(default_factory=dict)
-    element: Declared | None = None
+    fields: dict[str, DeclaredType] = field(default_factory=dict)
+    element: DeclaredType | None = None
 
     def structs(self) -> dict[str, dict[str, Type]]:
         """Return the fields of all struct types in it, by type name."""
@@ -65,7 +65,7 @@ class Declared:
         return found
 
 
-def escaped(name: str) -> str | None:
+def escape_name(name: str) -> str | None:
     """Return a property's name as an identifier, or None if it cannot be escaped."""
     if name in RESERVED:
         return f"__{name}__"
@@ -82,11 +82,11 @@ def with_identity(schema: Json) -> Json:
     return {**schema, "properties": {**(schema.get("properties") or {}), **own}}
 
 
-def declared(schema: Json, name: str, *, root: bool = False) -> Declared | None:
+def declare_type(schema: Json, name: str, *, root: bool = False) -> DeclaredType | None:
     """Return the type of a schema, or None if rules cannot use its values. `name` names the struct type."""
     if schema.get("x-kubernetes-int-or-string"):
         most = schema.get("maxLength")
-        return Declared(DYN, Bounds(MOST_BYTES - 2 if most is None else max(most, 0) * 4), 1)
+        return DeclaredType(DYN, Bounds(MOST_BYTES - 2 if most is None else max(most, 0) * 4), 1)
     if root or schema.get("x-kubernetes-embedded-resource"):
         schema = with_identity(schema)
     match schema.get("type"):
@@ -97,40 +97,40 @@ def declared(schema: Json, name: str, *, root: bool = False) -> Declared | None:
         case "string":
             return _text(schema)
         case "boolean":
-            return Declared(BOOL, Bounds(), 4)
+            return DeclaredType(BOOL, Bounds(), 4)
         case "number":
-            return Declared(DOUBLE, Bounds(), 1)
+            return DeclaredType(DOUBLE, Bounds(), 1)
         case "integer":
-            return Declared(INT, Bounds(), 1)
+            return DeclaredType(INT, Bounds(), 1)
     return None
 
 
-def _list(schema: Json, name: str) -> Declared | None:
+def _list(schema: Json, name: str) -> DeclaredType | None:
     items = schema.get("items")
-    element = declared(items, f"{name}.@idx") if isinstance(items, dict) else None
+    element = declare_type(items, f"{name}.@idx") if isinstance(items, dict) else None
     if element is None:
         return None
     given = schema.get("maxItems")
     most = (MOST_BYTES - 2) // (element.least + 1) if given is None else max(given, 0)
-    return Declared(list_of(element.type), Bounds(most, element=element.bounds), 2, element=element)
+    return DeclaredType(list_of(element.type), Bounds(most, element=element.bounds), 2, element=element)
 
 
-def _map(schema: Json, name: str) -> Declared | None:
-    element = declared(schema["additionalProperties"], f"{name}.@elem")
+def _map(schema: Json, name: str) -> DeclaredType | None:
+    element = declare_type(schema["additionalProperties"], f"{name}.@elem")
     if element is None:
         return None
     given = schema.get("maxProperties")
     most = (MOST_BYTES - 2) // (element.least + 6) if given is None else max(given, 0)
     bounds = Bounds(most, key=Bounds(), element=element.bounds)
-    return Declared(map_of(STRING, element.type), bounds, 2, element=element)
+    return DeclaredType(map_of(STRING, element.type), bounds, 2, element=element)
 
 
-def _struct(schema: Json, name: str) -> Declared:
-    fields: dict[str, Declared] = {}
+def _struct(schema: Json, name: str) -> DeclaredType:
+    fields: dict[str, DeclaredType] = {}
     required, least = set(schema.get("required") or ()), 2
     for key, part in (schema.get("properties") or {}).items():
-        identifier = escaped(key)
-        made = declared(part, f"{name}.{identifier or key}")
+        identifier = escape_name(key)
+        made = declare_type(part, f"{name}.{identifier or key}")
         if made is None:
             continue
         if identifier is not None:
@@ -138,23 +138,23 @@ def _struct(schema: Json, name: str) -> Declared:
         if key in required and part.get("default") is None:
             least += len(key.encode()) + made.least + 4
     bounds = Bounds(fields={key: item.bounds for key, item in fields.items()})
-    return Declared(struct(name), bounds, least, fields)
+    return DeclaredType(struct(name), bounds, least, fields)
 
 
-def _text(schema: Json) -> Declared:
+def _text(schema: Json) -> DeclaredType:
     form, most = schema.get("format"), schema.get("maxLength")
     if form in _TEXTS:
         type_, least, size = _TEXTS[form]
-        return Declared(type_, Bounds(size), least)
+        return DeclaredType(type_, Bounds(size), least)
     if form == "byte":
-        return Declared(BYTES, Bounds(MOST_BYTES - 2 if most is None else max(most, 0)), 2)
+        return DeclaredType(BYTES, Bounds(MOST_BYTES - 2 if most is None else max(most, 0)), 2)
     if most is not None:
-        return Declared(STRING, Bounds(max(most, 0) * 4), 2)
+        return DeclaredType(STRING, Bounds(max(most, 0) * 4), 2)
     if enum := schema.get("enum"):
-        return Declared(
+        return DeclaredType(
             STRING, Bounds(max((len(item.encode()) for item in enum if isinstance(item, str)), default=0)), 2
         )
-    return Declared(STRING, Bounds(MOST_BYTES - 2), 2)
+    return DeclaredType(STRING, Bounds(MOST_BYTES - 2), 2)
 
 
 def value_of(value: Any, schema: Json, *, root: bool = False) -> Any:
@@ -177,7 +177,7 @@ def value_of(value: Any, schema: Json, *, root: bool = False) -> Any:
                 case "set":
                     return SetList(made)
                 case "map":
-                    keys = (escaped(key) or key for key in schema.get("x-kubernetes-list-map-keys") or ())
+                    keys = (escape_name(key) or key for key in schema.get("x-kubernetes-list-map-keys") or ())
                     return KeyedList(made, tuple(keys))
             return made
         case "string" if isinstance(value, str):
@@ -196,8 +196,8 @@ def _map_value(value: Json, schema: Json) -> Json:
     made: Json = {}
     properties = schema.get("properties") or {}
     for key, item in value.items():
-        part, identifier = properties.get(key), escaped(key)
-        if part is None or identifier is None or declared(part, "x") is None:
+        part, identifier = properties.get(key), escape_name(key)
+        if part is None or identifier is None or declare_type(part, "x") is None:
             continue
         if item is None:
             continue  # nullable or not: upstream treats a null field as missing

@@ -325,7 +325,7 @@ def estimate_call(
     return plus(found[0], total), found[1]
 
 
-def _known(operand: Operand) -> Size:
+def _known_size(operand: Operand) -> Size:
     return operand.size or UNKNOWN_SIZE
 
 
@@ -338,37 +338,37 @@ def _standard(estimator: Estimator, node: Call, overload: str, target: Operand |
     """Estimate calls of the standard library."""
     match overload:
         case "string_format" if target is not None:
-            return scale(_known(target)[1], STRING_FACTOR), None
+            return scale(_known_size(target)[1], STRING_FACTOR), None
         case "string_to_bytes":
-            size = _known(args[0])
+            size = _known_size(args[0])
             return scale(size[1], STRING_FACTOR), (size[0], size[1] * 4 % (1 << 64))
         case "bytes_to_string":
-            size = _known(args[0])
+            size = _known_size(args[0])
             return scale(size[1], STRING_FACTOR), (size[0] // 4, size[1])
         case "strings_quote":
-            size = _known(args[0])
+            size = _known_size(args[0])
             return scale(size[1], STRING_FACTOR), (size[0] + 2, (size[1] * 2 + 2) % (1 << 64))
         case "starts_with_string" | "ends_with_string":
-            return scale(_known(args[0])[1], STRING_FACTOR), None
+            return scale(_known_size(args[0])[1], STRING_FACTOR), None
         case "in_list":
-            return _known(args[1])[1], None
+            return _known_size(args[1])[1], None
         case "matches_string" if target is not None:
-            return _regex_cost(_known(target), _known(args[0])), None
+            return _regex_cost(_known_size(target), _known_size(args[0])), None
         case "contains_string" if target is not None:
-            text = scale(_known(target)[1], STRING_FACTOR)
-            return times(text, scale(_known(args[0])[1], STRING_FACTOR)), None
+            text = scale(_known_size(target)[1], STRING_FACTOR)
+            return times(text, scale(_known_size(args[0])[1], STRING_FACTOR)), None
         case "logical_or" | "logical_and":
             return 0, None
         case "conditional":
             _join_entries(estimator, node, node.args[1], node.args[2])
-            return 0, union(_known(args[1]), _known(args[2]))
+            return 0, union(_known_size(args[1]), _known_size(args[2]))
         case "add_string" | "add_bytes" | "add_list":
             _join_entries(estimator, node, node.args[0], node.args[1])
-            left, right = _known(args[0]), _known(args[1])
+            left, right = _known_size(args[0]), _known_size(args[1])
             size = (plus(left[0], right[0]), plus(left[1], right[1]))
             return 1 if overload == "add_list" else scale(size[1], STRING_FACTOR), size
     if overload in COMPARED:
-        return scale(min(_known(args[0])[1], _known(args[1])[1]), STRING_FACTOR), None
+        return scale(min(_known_size(args[0])[1], _known_size(args[1])[1]), STRING_FACTOR), None
     return _FIXED
 
 

@@ -70,7 +70,7 @@ class SetList(list[Any]):
     def equals(self, other: Sequence[Any]) -> bool:
         return len(self) == len(other) and all(any(same(item, mine) for mine in self) for item in other)
 
-    def joined(self, other: Sequence[Any]) -> SetList:
+    def concatenate(self, other: Sequence[Any]) -> SetList:
         made = SetList(self)
         for item in other:
             if not any(same(item, mine) for mine in made):
@@ -100,7 +100,7 @@ class KeyedList(list[Any]):
             return False
         return all((found := mine.get(self._key(item))) is not None and equal(found, item) for item in other)
 
-    def joined(self, other: Sequence[Any]) -> KeyedList:
+    def concatenate(self, other: Sequence[Any]) -> KeyedList:
         made = {self._key(item): item for item in self}
         made.update((self._key(item), item) for item in other)
         return KeyedList(made.values(), self.keys)

@@ -121,7 +121,7 @@ def _is_semver(text: str, normalize: bool = False) -> bool:
     return True
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     """Convert an unsigned version number to CEL's signed integers; large ones wrap."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
@@ -145,9 +145,9 @@ def semver() -> list[Function]:
         ),
         function("isLessThan", method("semver_is_less_than", pair, BOOL, lambda left, right: left.compare(right) < 0)),
         function("compareTo", method("semver_compare_to", pair, INT, lambda left, right: left.compare(right))),
-        function("major", method("semver_major", (SEMVER,), INT, lambda value: _signed(value.major))),
-        function("minor", method("semver_minor", (SEMVER,), INT, lambda value: _signed(value.minor))),
-        function("patch", method("semver_patch", (SEMVER,), INT, lambda value: _signed(value.patch))),
+        function("major", method("semver_major", (SEMVER,), INT, lambda value: _to_signed(value.major))),
+        function("minor", method("semver_minor", (SEMVER,), INT, lambda value: _to_signed(value.minor))),
+        function("patch", method("semver_patch", (SEMVER,), INT, lambda value: _to_signed(value.patch))),
     ]
 
 

@@ -94,7 +94,7 @@ def add(left: Any, right: Any) -> Any:
             return [*left, *right]
     elif kind is SetList or kind is KeyedList:
         if isinstance(right, list | tuple):
-            return left.joined(right)
+            return left.concatenate(right)
     elif kind is Uint:
         if right.__class__ is Uint:
             return checked_uint(int(left) + int(right))

@@ -128,21 +128,21 @@ def _time_part(
 
 
 def _times() -> list[Function]:
-    def named(name: str, stem: str, read: Callable[..., int], span: tuple[str, int] | None = None) -> Function:
+    def time_function(name: str, stem: str, read: Callable[..., int], span: tuple[str, int] | None = None) -> Function:
         tz_id = "timestamp_to_seconds_tz" if stem == "seconds" else f"timestamp_to_{stem}_with_tz"
         return _time_part(name, f"timestamp_to_{stem}", tz_id, read, span)
 
     return [
-        named("getFullYear", "year", _year),
-        named("getMonth", "month", _part(lambda local: local.month - 1)),
-        named("getDayOfYear", "day_of_year", _part(lambda local: local.timetuple().tm_yday - 1)),
-        named("getDayOfMonth", "day_of_month", _part(lambda local: local.day - 1)),
-        named("getDate", "day_of_month_1_based", _part(lambda local: local.day)),
-        named("getDayOfWeek", "day_of_week", _part(lambda local: local.isoweekday() % 7)),
-        named("getHours", "hours", _part(lambda local: local.hour), ("duration_to_hours", 3600 * SECOND)),
-        named("getMinutes", "minutes", _part(lambda local: local.minute), ("duration_to_minutes", 60 * SECOND)),
-        named("getSeconds", "seconds", _part(lambda local: local.second), ("duration_to_seconds", SECOND)),
-        named("getMilliseconds", "milliseconds", _milliseconds, ("duration_to_milliseconds", 1_000_000)),
+        time_function("getFullYear", "year", _year),
+        time_function("getMonth", "month", _part(lambda local: local.month - 1)),
+        time_function("getDayOfYear", "day_of_year", _part(lambda local: local.timetuple().tm_yday - 1)),
+        time_function("getDayOfMonth", "day_of_month", _part(lambda local: local.day - 1)),
+        time_function("getDate", "day_of_month_1_based", _part(lambda local: local.day)),
+        time_function("getDayOfWeek", "day_of_week", _part(lambda local: local.isoweekday() % 7)),
+        time_function("getHours", "hours", _part(lambda local: local.hour), ("duration_to_hours", 3600 * SECOND)),
+        time_function("getMinutes", "minutes", _part(lambda local: local.minute), ("duration_to_minutes", 60 * SECOND)),
+        time_function("getSeconds", "seconds", _part(lambda local: local.second), ("duration_to_seconds", SECOND)),
+        time_function("getMilliseconds", "milliseconds", _milliseconds, ("duration_to_milliseconds", 1_000_000)),
     ]
 
 

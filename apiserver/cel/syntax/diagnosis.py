@@ -178,7 +178,7 @@ class _Walk:
             return
         after = self._network.next_tokens_within(part.leave, self._calls)
         if self._kind in after:
-            self._report_once(f"missing {self._names(self._expected())} at {self._current_text()}")
+            self._report_once(f"missing {self._names(self._expected_tokens())} at {self._current_text()}")
             return
         raise self._mismatch()
 
@@ -193,14 +193,15 @@ class _Walk:
         if "" in allowed or self._kind in allowed:
             return
         if state.kind == g.LOOP_BACK:
-            self._report_once(f"extraneous input {self._current_text()} expecting {self._names(self._expected())}")
-            self._skip_to(self._expected() | self._resumption())
+            expected = self._expected_tokens()
+            self._report_once(f"extraneous input {self._current_text()} expecting {self._names(expected)}")
+            self._skip_to(expected | self._resumption())
         elif not self._delete_one():
             raise self._mismatch()
 
     def _delete_one(self) -> bool:
         """Drop the token if the next one is expected here."""
-        expected = self._expected()
+        expected = self._expected_tokens()
         if self._following() not in expected:
             return False
         self._report_once(f"extraneous input {self._current_text()} expecting {self._names(expected)}")
@@ -231,7 +232,7 @@ class _Walk:
                 raise _RecoveryAborted
             self._advance()
 
-    def _expected(self) -> frozenset[str]:
+    def _expected_tokens(self) -> frozenset[str]:
         """Return the tokens that may come next in the whole expression."""
         following = self._network.next_tokens(self._state)
         expected = set(following)
@@ -254,7 +255,7 @@ class _Walk:
 
     def _mismatch(self) -> _RuleError:
         return _RuleError(
-            f"mismatched input {self._current_text()} expecting {self._names(self._expected())}", self._at
+            f"mismatched input {self._current_text()} expecting {self._names(self._expected_tokens())}", self._at
         )
 
     def _no_alternative(self, at: int) -> _RuleError:

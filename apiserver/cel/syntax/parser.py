@@ -151,12 +151,12 @@ class Parser:
 
     def _unary(self) -> Node:
         if self.kind == "!":
-            return self._repeated("!", "!_")
+            return self._parse_repeated("!", "!_")
         if self.kind == "-" and self.tokens[self.at + 1].kind not in ("INT", "FLOAT"):
-            return self._repeated("-", "-_")
+            return self._parse_repeated("-", "-_")
         return self._member()
 
-    def _repeated(self, symbol: str, function: str) -> Node:
+    def _parse_repeated(self, symbol: str, function: str) -> Node:
         first = self.tokens[self.at].start
         count = 0
         while self.kind == symbol:

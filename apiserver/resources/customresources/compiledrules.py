@@ -8,8 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Final
 
-from apiserver.api.objects import Json
-from apiserver.cel.checking.schemas import Declared
+from apiserver.cel.checking.schemas import DeclaredType
 from apiserver.cel.cost.estimate import Bounds
 from apiserver.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parse_expression
 from apiserver.cel.environments.devices import NEWEST
@@ -34,7 +33,7 @@ class _Bounds(dict[str, Bounds]):
         return self["self"]
 
 
-def language_of(kind: Declared, release: tuple[int, int], *, optional_old: bool) -> Language:
+def language_of(kind: DeclaredType, release: tuple[int, int], *, optional_old: bool) -> Language:
     """The language of rules about a type."""
     old = optional_of(kind.type) if optional_old else kind.type
     variables = {"self": kind.type, "oldSelf": old}
@@ -60,7 +59,7 @@ def names_old_self(source: str, language: Language) -> bool:
 class Rule:
     """One rule, compiled when it is asked for the first time."""
 
-    def __init__(self, rule: Json, schema: Json, kind: Declared) -> None:
+    def __init__(self, rule: Json, schema: Json, kind: DeclaredType) -> None:
         self.rule, self._kind = rule, kind
         self.optional = bool(rule.get("optionalOldSelf"))
         self._language: Language | None = None

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, internal, invalid
-from apiserver.api.objects import Json
-from apiserver.cel.checking.schemas import MOST_BYTES, Declared, declared, escaped
+from apiserver.cel.checking.schemas import MOST_BYTES, DeclaredType, declare_type, escape_name
 from apiserver.cel.cost.estimate import UNKNOWN
 from apiserver.cel.engine import NotCompiled
 from apiserver.resources.customresources.compiledrules import compile_rule, language_of, names_old_self
@@ -45,25 +44,25 @@ class RuleScope:
     """What rules at one place of a schema see: its type, and how often a value can stand there (None: unbounded)."""
 
     schema: Json
-    kind: Declared | None
+    kind: DeclaredType | None
     most: int | None
 
     @classmethod
     def root(cls, schema: Json) -> RuleScope:
-        return cls(schema, declared(schema, "selfType", root=True), 1)
+        return cls(schema, declare_type(schema, "selfType", root=True), 1)
 
     def property(self, name: str, schema: Json) -> RuleScope:
-        identifier = escaped(name)
+        identifier = escape_name(name)
         kind = self.kind.fields.get(identifier) if self.kind is not None and identifier is not None else None
-        return self._below(schema, kind or declared(schema, "selfType"))
+        return self._below(schema, kind or declare_type(schema, "selfType"))
 
     def items(self, schema: Json) -> RuleScope:
-        return self._below(schema, (self.kind.element if self.kind else None) or declared(schema, "selfType"))
+        return self._below(schema, (self.kind.element if self.kind else None) or declare_type(schema, "selfType"))
 
     def values(self, schema: Json) -> RuleScope:
         return self.items(schema)
 
-    def _below(self, schema: Json, kind: Declared | None) -> RuleScope:
+    def _below(self, schema: Json, kind: DeclaredType | None) -> RuleScope:
         most = self.most
         match self.schema.get("type"):
             case "object" if isinstance(self.schema.get("additionalProperties"), dict):
@@ -108,7 +107,7 @@ def expression_errors(
 
 def _rule_errors(
     scope: RuleScope,
-    kind: Declared,
+    kind: DeclaredType,
     at: Path,
     rule: Json,
     uncorrelated: Path | None,

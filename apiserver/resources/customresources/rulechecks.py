@@ -26,7 +26,7 @@ from apiserver.api.errors.field_errors import (
 from apiserver.api.objects import Json
 from apiserver.api.validation.nodes import ABSENT, same
 from apiserver.api.validation.nodes import Node as SchemaNode
-from apiserver.cel.checking.schemas import Declared, declared, escaped, value_of
+from apiserver.cel.checking.schemas import DeclaredType, declare_type, escape_name, value_of
 from apiserver.cel.engine import NotCompiled
 from apiserver.cel.errors import LIMIT_EXCEEDED, EvaluationError
 from apiserver.cel.language.values import ABSENT as NOTHING
@@ -88,7 +88,7 @@ class RuleChecks:
 
     def __init__(self, schema: Json, *, root: bool = False) -> None:
         self._root = root
-        self._node = _checks(schema, schema, declared(schema, "selfType", root=root), root=root)
+        self._node = _checks(schema, schema, declare_type(schema, "selfType", root=root), root=root)
         self._estimate: int | None = None
         #: Whether asking them may take long: so it is until all are compiled, and then where they may cost much.
         self.take_long = self._node is not None
@@ -109,7 +109,7 @@ class RuleChecks:
         return found, budget.warnings
 
 
-def _checks(rules: Json, schema: Json, kind: Declared | None, *, root: bool) -> _Checks | None:
+def _checks(rules: Json, schema: Json, kind: DeclaredType | None, *, root: bool) -> _Checks | None:
     """The rules of a schema (or of what allOf adds to it) about values of `schema`; None where there are none."""
     made = _Checks(rules, schema, kind, root=root)
     return made if made.asks else None
@@ -118,7 +118,7 @@ def _checks(rules: Json, schema: Json, kind: Declared | None, *, root: bool) -> 
 class _Checks:
     """One node of the tree of rules."""
 
-    def __init__(self, rules: Json, schema: Json, kind: Declared | None, *, root: bool) -> None:
+    def __init__(self, rules: Json, schema: Json, kind: DeclaredType | None, *, root: bool) -> None:
         self.schema, self._root = schema, root
         self._rules = [
             Rule(rule, schema, kind) for rule in rules.get("x-kubernetes-validations") or () if kind is not None
@@ -132,8 +132,8 @@ class _Checks:
             described = (schema.get("properties") or {}).get(name)
             if described is None or kind is None:
                 continue
-            identifier = escaped(name)
-            below = kind.fields.get(identifier) if identifier else declared(described, "selfType")
+            identifier = escape_name(name)
+            below = kind.fields.get(identifier) if identifier else declare_type(described, "selfType")
             if below is not None and (made := self._below(part, described, below, name)) is not None:
                 self._properties[name] = made
         others, own = rules.get("additionalProperties"), schema.get("additionalProperties")
@@ -154,7 +154,7 @@ class _Checks:
         return cost + sum(node.estimate(times) for node in (*self._properties.values(), *self._all))
 
     @staticmethod
-    def _below(rules: Json, schema: Json, kind: Declared | None, name: str) -> _Checks | None:
+    def _below(rules: Json, schema: Json, kind: DeclaredType | None, name: str) -> _Checks | None:
         return _checks(rules, schema, kind, root=bool(schema.get("x-kubernetes-embedded-resource")))
 
     def errors(self, at: Path, value: Any, old: Any, stored: _Stored, budget: Budget) -> list[FieldError]:

@@ -169,7 +169,7 @@ def rebuild(directory: Path, found: Findings) -> Path:
         connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", found.meta)
         connection.execute("UPDATE counter SET revision = ?, compacted = ?, swept = ?", (newest, newest, newest))
         connection.execute("COMMIT")
-    kept = _unused(directory)
+    kept = _unused_path(directory)
     for suffix in _SUFFIXES:
         if (directory / (DATABASE + suffix)).exists():
             (directory / (DATABASE + suffix)).rename(kept.with_name(kept.name + suffix))
@@ -177,7 +177,7 @@ def rebuild(directory: Path, found: Findings) -> Path:
     return kept
 
 
-def _unused(directory: Path) -> Path:
+def _unused_path(directory: Path) -> Path:
     number = 1
     while (path := directory / f"{DATABASE}.damaged-{number}").exists():
         number += 1
