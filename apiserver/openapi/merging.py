@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.api.objects import Json
+
 __all__ = ["merge_documents", "select_paths"]
 
 

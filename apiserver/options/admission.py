@@ -32,6 +32,7 @@ from apiserver.api.helpers.config_files import (
     WEBHOOKS,
     read_configuration,
 )
+from apiserver.api.objects import Json
 from apiserver.webhooks.credentials import EMPTY, CredentialStore, read_credentials
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import DeclaredType, declare_type
 from controllers.runtime.client import Client, is_reason
 
@@ -105,7 +106,7 @@ class Types:
         for schema in schemas.values():
             if wanted in (schema.get("x-kubernetes-group-version-kind") or ()):
                 try:
-                    made = declare_type(resolved(schema, schemas), kind)
+                    made = declare_type(resolve(schema, schemas), kind)
                 except _Recursive:
                     return None
                 return None if made is None else CheckedKind(group, version, kind, made)

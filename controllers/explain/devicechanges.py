@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.cel.environments.selector_synthesis import SynthesizedDevice, synthesize_device
 from controllers.allocator.explain import Explanation
 from controllers.explain.details import taint_text
@@ -154,8 +155,8 @@ class DeviceChanges:
             if self._exists(plan.claims[alternative.claim].name, alternative.result_name):
                 continue
             found = synthesize_device(alternative.chain.expressions)
-            asked = (alternative.raw.get("capacity") or {}).get("requests") or {}
-            found.capacity = {name: {"value": amount} for name, amount in asked.items()} | found.capacity
+            amounts = (alternative.raw.get("capacity") or {}).get("requests") or {}
+            found.capacity = {name: {"value": amount} for name, amount in amounts.items()} | found.capacity
             for constraint in plan.claims[alternative.claim].constraints:
                 if constraint.applies(alternative) and not constraint.distinct:
                     domain, _, name = constraint.attribute.rpartition("/")
@@ -257,11 +258,11 @@ def _matching_devices(explanation: Explanation) -> Iterator[tuple[str, str, str]
             yield driver, pool, device
 
 
-def _described(found: SynthesizedDevice) -> str:
-    """What a device has to be, in brackets; "" where nothing is asked of it."""
-    said = [f"{name}={_text(next(iter(value.values())))}" for name, value in found.attributes.items()]
-    said += [f"{name}={value['value']}" for name, value in found.capacity.items()]
-    return f" ({', '.join(said)})" if said else ""
+def _describe(found: SynthesizedDevice) -> str:
+    """Format the required attributes and capacity in parentheses; "" for none."""
+    parts = [f"{name}={_text(next(iter(value.values())))}" for name, value in found.attributes.items()]
+    parts += [f"{name}={value['value']}" for name, value in found.capacity.items()]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _text(value: Any) -> str:

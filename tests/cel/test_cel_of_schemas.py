@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import declare_type, value_of
 from apiserver.cel.engine import EvaluationError
 from apiserver.resources.customresources.compiledrules import CALL_LIMIT, compile_rule, language_of

@@ -152,7 +152,7 @@ def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, said: Json, say
     with pytest.raises(KubeconfigError, match=says):
         read_kubeconfig(tmp_path / "config")
     (tmp_path / "users").write_text(json.dumps({"users": [{"user": {"token": "t"}}]}))
-    with pytest.raises(KubeconfigError, match="users has to be a list of users with names"):
+    with pytest.raises(KubeconfigError, match="users must be a list of users with names"):
         read_credentials(tmp_path / "users")
 
 

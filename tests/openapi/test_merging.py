@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from apiserver.api.objects import Json
 from apiserver.openapi.merging import merge_documents, select_paths
 
 KINDS = "x-kubernetes-group-version-kind"

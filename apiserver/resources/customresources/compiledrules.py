@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Final
 
+from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import DeclaredType
 from apiserver.cel.cost.estimate import Bounds
 from apiserver.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parse_expression

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, internal, invalid
+from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import MOST_BYTES, DeclaredType, declare_type, escape_name
 from apiserver.cel.cost.estimate import UNKNOWN
 from apiserver.cel.engine import NotCompiled

@@ -14,7 +14,6 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 from controllers.scheduler.config.fields import ConfigurationError, duration, fields, number
 
-Json = dict[str, Any]
 #: Valid encodings. The fields are hints to the client; this one always uses JSON.
 _ENCODINGS: Final = ("application/json", "application/vnd.kubernetes.protobuf", "application/cbor")
 _TIMES: Final = ("leaseDuration", "renewDeadline", "retryPeriod")

@@ -20,9 +20,6 @@ from controllers.runtime.kinds import key_of
 from controllers.scheduler.dra.extended_resources import owner_of_special
 from controllers.scheduler.dra.group_claims import NO_GROUPS, PodGroups
 
-Json = dict[str, Any]
-
-
 #: Called with a claim before and after a change; None if it is missing.
 ChangeHandler = Callable[[Json | None, Json | None], None]
 

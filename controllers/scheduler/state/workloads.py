@@ -21,7 +21,6 @@ from controllers.runtime.kinds import (
 )
 from controllers.scheduler.state.pod_info import PodInfo
 
-Json = dict[str, Any]
 #: The maximum number of cached selectors.
 _SELECTORS: Final = 256
 

@@ -45,7 +45,6 @@ from controllers.volumes import (
     waits,
 )
 
-Json = dict[str, Any]
 #: Writes the chosen volumes before a pod is bound to a node.
 PreBind = Callable[[PodInfo, Any, str], Awaitable[None]]
 NAME: Final = "VolumeBinding"

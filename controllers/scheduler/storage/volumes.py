@@ -26,7 +26,6 @@ from controllers.runtime.kinds import (
 from controllers.runtime.transport import NoTransport
 from controllers.scheduler.framework.events import ClusterEvent, Event
 
-Json = dict[str, Any]
 #: The events for waiting pods by kind: added, changed, deleted; None if no pod waits for it.
 _EVENTS = {
     VOLUME_CLAIMS: (ClusterEvent.VOLUME_CLAIM_ADD, ClusterEvent.VOLUME_CLAIM_UPDATE, None),
