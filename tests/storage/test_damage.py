@@ -112,7 +112,7 @@ def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(tmp_path, capsy
     assert data_command.main(["check", str(directory)]) == 1
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "a/007: the row at revision 128 is damaged; the newest intact row is revision 68"
-    assert said[1] == "60 objects are whole, at revision 180"
+    assert said[1] == "60 objects are intact, at revision 180"
     assert data_command.main(["repair", str(directory)]) == 0
     kept = read(directory)
     assert len(kept) == KEYS
