@@ -171,6 +171,7 @@ class Server:
             chance=Chance(None if settings.seed is None else f"{settings.seed}/{self.log.revision}"),
             authorize=self._authorize if settings.access.restricted else allow_all,
             access=lambda: self._access,
+            remote_authorizer=settings.access.remote,
             rewrite=self._rewrite,
             webhooks=self.webhooks,
             components=ComponentHealth(lambda: self._components.names, self._storage),

@@ -54,6 +54,11 @@ class AccessSettings:
         """Whether an authorizer may ever refuse a request."""
         return self.file is not None or self.modes[0] != "AlwaysAllow"
 
+    @property
+    def remote(self) -> bool:
+        """Whether a webhook may ever authorize a request."""
+        return self.file is not None or "Webhook" in self.modes
+
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(

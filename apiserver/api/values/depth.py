@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["MAX_DEPTH", "TOO_DEEP", "is_too_deep", "may_be_too_deep"]
+__all__ = ["MAX_DEPTH", "TOO_DEEP", "is_too_deep"]
 
 MAX_DEPTH: Final = 200
 TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 _NESTED: Final = (dict, list)
-
-
-def may_be_too_deep(text: bytes) -> bool:
-    """Return whether JSON has enough opening brackets to be too deep. Costs next to nothing for ordinary bodies."""
-    return len(text) > 2 * MAX_DEPTH and text.count(b"{") + text.count(b"[") > MAX_DEPTH
 
 
 def is_too_deep(value: Any) -> bool:

@@ -28,7 +28,7 @@ from apiserver.registry.definition.strategy import own
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.store.conversion import Shown, marked, shown, stored, unmarked
 from apiserver.registry.store.projection import Projector
-from apiserver.runtime.clock import now
+from apiserver.runtime.clock import now, served
 from apiserver.runtime.offload import LONG, call_on_loop, on_loop
 from apiserver.storage.log.types import FutureRevision, StorageFull, StorageUnavailable, Write, WriteRefused
 from apiserver.storage.watchcache.cache import Entry
@@ -64,15 +64,16 @@ def allow_all(*_: Any, **__: Any) -> bool:
 class Registry:
     """What all stores of one server share. `stores` is by (group, plural); `registry.catalog.catalog` fills it.
 
-    `admission` builds the chain of plugins, some of which read this registry; `authorize(user, verb, group, resource,
-    subresource, namespace, name)` answers a rule's questions; `access` gives the authorizer and the authenticator. They
-    read the stores and are therefore made after them, so `access` is called when a rule needs them. `clock` gives UTC
-    now, `chance` uids and generated names. `rewrite` stores what a function makes of an object, for rules. `webhooks`
-    calls webhooks, None where there are none. `components` gives name, health and message of the parts of the control
-    plane. `kubelets` are the nodes whose containers are processes, None where no node can run any. `shared`: other
-    servers write to the same database, so a read asks it for its revision first. `watch_seconds`: a watch without
-    timeoutSeconds ends after this time to twice this time. `warn_dropped`: writes of a field that a disabled feature
-    gate drops get a warning; `dropped` remembers it in any case.
+    `admission` builds the chain of plugins, some of which read this registry; `authorize(user, verb, group,
+    resource, subresource, namespace, name)` answers a rule's questions; `access` gives the authorizer and the
+    authenticator. They read the stores and are therefore made after them, so `access` is called when a rule needs
+    them. `remote_authorizer`: a webhook may authorize. `clock` gives UTC now, `chance` uids and generated names.
+    `rewrite` stores what a function makes of an object, for rules. `webhooks` calls webhooks, None where there are
+    none. `components` gives name, health and message of the parts of the control plane. `kubelets` are the nodes
+    whose containers are processes, None where no node can run any. `shared`: other servers write to the same
+    database, so a read asks it for its revision first. `watch_seconds`: a watch without timeoutSeconds ends after
+    this time to twice this time. `warn_dropped`: writes of a field that a disabled feature gate drops get a
+    warning; `dropped` remembers it in any case.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Registry:
         chance: Chance | None = None,
         authorize: Callable[..., bool] = allow_all,
         access: Callable[[], Access | None] = lambda: None,
+        remote_authorizer: bool = False,
         rewrite: Rewrite | None = None,
         webhooks: Webhooks | None = None,
         components: Callable[[], Awaitable[list[tuple[str, bool, str]]]] | None = None,
@@ -97,6 +99,7 @@ class Registry:
     ) -> None:
         self.log, self.cache, self.features, self.shared = log, cache, features, shared
         self.clock, self.authorize, self.access, self.rewrite = clock, authorize, access, rewrite
+        self.remote_authorizer = remote_authorizer
         self.webhooks, self.components, self.watch_seconds = webhooks, components, watch_seconds
         self.kubelets, self.kubelet_endpoints = kubelets, kubelet_endpoints
         chance = chance or Chance()
@@ -236,7 +239,8 @@ class Store:
         self.registry, self.resource, self.cache, self.strategy = registry, resource, cache, resource.strategy
         self.forms, self.kind_group, self.reservations = forms, kind_group, reservations
         self._prefix, self._namespaced = cache.prefix, resource.namespaced
-        self.asks_authorizer = resource.strategy.asks_authorizer
+        #: whether rules of the kind may have to wait for a webhook's decision.
+        self.asks_authorizer = resource.strategy.asks_authorizer and registry.remote_authorizer
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
         #: who is asked, by operation, version, subresource and whether it is in a namespace; another dict as soon as
         #: something changes that they go by.
@@ -335,11 +339,12 @@ class Store:
             raise
         return await shown(self.resource, ctx, entry) if converted else entry
 
-    @on_loop
     async def append(self, write: Write) -> Entry:
         """Commit one write and return the state that it made: for a deletion, the last one with the deletion's
         version. Afterwards the caches show it. Raises WriteRefused, and StatusError (503).
         """
+        if served.get() is not None:  # in a thread: the log belongs to the server's loop
+            return await on_loop(self.append)(write)
         done = asyncio.get_running_loop().create_future()
         busy, key = self.registry.busy, write.key
         busy[key] = done
