@@ -7,7 +7,7 @@
     python -m tests.conformance.conversations --record --only machinery/crd --reason 'machinery/crd=not built'
 
 The last line is `N passed, N failed`. `--record` keeps the results in docs/data/conformance.json and rewrites the tables
-of docs/fidelity.md; a conversation that differs needs a reason there.
+of docs/data/fidelity/conversations.md; a conversation that differs needs a reason there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/fidelity.md: which recorded conversations are equal.
+"""The tables of docs/data/fidelity/conversations.md: which recorded conversations are equal.
 
 python -m tests.conformance.fidelity             write them from docs/data/conformance.json
 python -m tests.conformance.fidelity --check     are they what the data gives?
@@ -13,7 +13,7 @@ from typing import Final
 from tests.conformance.ledger import Ledger
 from tests.support.wire import ROOT
 
-PAGE: Final = ROOT / "docs" / "fidelity.md"
+PAGE: Final = ROOT / "docs" / "data" / "fidelity" / "conversations.md"
 BEGIN, END = "<!-- conformance: begin -->", "<!-- conformance: end -->"
 
 
@@ -43,7 +43,7 @@ def main() -> int:
     if not options.check:
         PAGE.write_text(current)
     elif text != current:
-        print("docs/fidelity.md is not what docs/data/conformance.json gives: run python -m tests.conformance.fidelity")
+        print(f"{PAGE} does not match docs/data/conformance.json: run python -m tests.conformance.fidelity")
         return 1
     return 0
 

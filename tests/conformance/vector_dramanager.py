@@ -31,7 +31,7 @@ from tests.conformance.dramanager_compare import container_of, first_difference,
 from tests.conformance.vectors import Case, Skipped
 from tests.support.virtual import run_closed
 
-#: Cases that do the harm of a hazard without being marked (docs/fidelity.md).
+#: Cases that do the harm of a hazard without being marked (docs/data/fidelity/differences.md).
 _UNMARKED = {"prepare/recreated-claim-second-of-two": "foreign-unprepare"}
 #: Seconds within which a step's outcome has to show.
 _PATIENCE = 3.0

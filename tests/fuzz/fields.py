@@ -134,7 +134,7 @@ def _requests(resource: Resource, version: Version, seed: Json, path: list[Step]
         yield FieldCase(field, value, "PUT", f"{collection}/{_STORED}/status{_DRY}", of(_STORED))
         return
     yield FieldCase(field, value, "POST", f"{collection}{_DRY}", of(_NEW))
-    # How an error shows what a forbidden update changed: an empty list or map is none in ours (docs/fidelity.md).
+    # How an error shows what a forbidden update changed: an empty list or map is none in ours (docs/data/fidelity/requests.md).
     if path[0] != "status" and value not in ([], {}):
         yield FieldCase(field, value, "PUT", f"{collection}/{_STORED}{_DRY}", of(_STORED))
 

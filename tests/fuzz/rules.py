@@ -39,7 +39,7 @@ UPSTREAM: Final = tuple(
         (500, "failed to prune fields: "),
         (500, "failed to create manager for existing fields: "),
         (503, "no endpoints available for service "),  # services/proxy
-        (501, "kubedra emulates nodes: "),  # docs/fidelity.md
+        (501, "kubedra emulates nodes: "),  # docs/data/fidelity/missing.md
     )
 )
 #: Loop time, in seconds, for which nobody else may have to wait.

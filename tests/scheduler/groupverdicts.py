@@ -14,7 +14,7 @@ from tests.scheduler.verdicts import bare, items, prepare
 from tests.scheduler.world import scheduled
 from tests.support.patience import Deadline
 
-#: Two members of a group that share a claim are bound at the same time, and one of them fails (docs/fidelity.md). Or
+#: Two members of a group that share a claim are bound at the same time, and one of them fails (docs/data/fidelity/differences.md). Or
 #: they are placed where its devices are not reached: then one is left behind, or bound where it cannot run.
 _DEFECT = "got allocated elsewhere in the meantime"
 #: Seconds after which a group that is called scheduled stays without members that it needs.

@@ -94,7 +94,7 @@ def _pods_term(rng: random.Random, chosen: bool = False) -> Json:
 
 def _pod_affinity(rng: random.Random) -> Json:
     """kube-scheduler does not wake pods as it should where a required term chooses namespaces by labels, or where a pod
-    has several against others (docs/fidelity.md).
+    has several against others (docs/data/fidelity/differences.md).
     """
     found: Json = {}
     for kind in rng.sample(("podAffinity", "podAntiAffinity"), rng.choice((1, 1, 2))):

@@ -30,7 +30,7 @@ from tests.support.patience import patience
 
 #: Those of kube-scheduler 1.36.2, by kind of situation: a line each, the seed is its number.
 FILE = Path(__file__).with_name("verdicts.json")
-#: Defects of kube-scheduler 1.36.2 that are not copied (docs/fidelity.md).
+#: Defects of kube-scheduler 1.36.2 that are not copied (docs/data/fidelity/differences.md).
 DEFECTS = ("nil or empty request mappings, no update of pod",)
 
 
