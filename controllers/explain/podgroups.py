@@ -16,8 +16,8 @@ from controllers.explain.pods import node_groups
 from controllers.explain.world import World, run_synchronously
 from controllers.resourceclaims.pods import group_key
 from controllers.runtime.kinds import POD_GROUPS, key_of
+from controllers.scheduler.cycle.group_cycle import Fate, Outcome, in_order
 from controllers.scheduler.framework.status import SchedulingError
-from controllers.scheduler.podgroups.cycle import Fate, Outcome, in_order
 from controllers.scheduler.podgroups.gangs import Gangs, PlacementError
 from controllers.scheduler.podgroups.preemption import GroupPreemption, Room
 from controllers.scheduler.queue.queued_pod import QueuedPod

@@ -21,12 +21,12 @@ from controllers.explain.world import Trial, World, run_synchronously
 from controllers.resourceclaims.generated_claims import generated_claim
 from controllers.resourceclaims.pods import group_key
 from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, key_of
+from controllers.scheduler.cycle.group_cycle import Fate, Outcome, in_order
 from controllers.scheduler.dra.claim_state import results_of
 from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from controllers.scheduler.dra.extended_resources import IN_MEMORY
 from controllers.scheduler.dra.state import DynamicState
 from controllers.scheduler.framework.framework import Cycle
-from controllers.scheduler.podgroups.cycle import Fate, Outcome, in_order
 from controllers.scheduler.queue.queued_pod import QueuedPod
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo

@@ -25,6 +25,7 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.config.configuration import SCHEDULER_NAME, Configuration
 from controllers.scheduler.cycle.assembly import Shared
+from controllers.scheduler.cycle.group_cycle import GroupCycle
 from controllers.scheduler.cycle.metrics import SchedulerMetrics
 from controllers.scheduler.cycle.profiles import Profile
 from controllers.scheduler.cycle.watching import EventHandlers
@@ -41,7 +42,6 @@ from controllers.scheduler.framework.status import (
 )
 from controllers.scheduler.plugins.extenders import NAME as EXTENDER
 from controllers.scheduler.plugins.extenders import ExtenderError
-from controllers.scheduler.podgroups.cycle import GroupCycle
 from controllers.scheduler.podgroups.status import GroupStatus
 from controllers.scheduler.preemption.default import NAME as PREEMPTION
 from controllers.scheduler.queue.queue import SchedulingQueue
