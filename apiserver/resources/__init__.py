@@ -1,4 +1,4 @@
-"""Everything served, one module a kind (types by `api.types`, rules by a Strategy, columns). `CATALOG` is the list."""
+"""List the served resources: one module per kind (types from `api.types`, a Strategy, columns). `CATALOG` has all."""
 
 from __future__ import annotations
 

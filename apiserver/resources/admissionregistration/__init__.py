@@ -11,7 +11,7 @@ from apiserver.resources.admissionregistration.webhooks import MUTATING_WEBHOOKS
 
 __all__ = ["POLICIES", "WEBHOOKS"]
 
-#: In the order in which discovery lists them.
+#: In discovery order.
 POLICIES: Final[tuple[Resource, ...]] = (
     MUTATING_BINDINGS,
     MUTATING_POLICIES,

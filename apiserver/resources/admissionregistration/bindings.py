@@ -31,12 +31,12 @@ __all__ = ["MUTATING_BINDINGS", "VALIDATING_BINDINGS"]
 
 _SPEC: Final = Path("spec")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
-#: What can be asked of mutations; nothing is left to change in what is deleted.
+#: Operations that can be mutated. A deleted object has nothing left to mutate.
 MUTATING_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
 
 
 def mutating_operation_errors(path: Path, match: Json | None) -> list[FieldError]:
-    """Operations that a mutation cannot be about; `path` is that of the match."""
+    """Reject operations that mutations cannot match. `path` is the path of the match."""
     return [
         not_supported(path / "resourceRules" / "operations", operation, MUTATING_OPERATIONS)
         for rule in (match or {}).get("resourceRules") or ()
@@ -46,7 +46,7 @@ def mutating_operation_errors(path: Path, match: Json | None) -> list[FieldError
 
 
 def _reference_errors(path: Path, ref: Json | None) -> list[FieldError]:
-    """What is wrong with a ParamRef."""
+    """Validate a ParamRef."""
     if ref is None:
         return []
     errors: list[FieldError] = []
@@ -88,7 +88,10 @@ def _action_errors(path: Path, actions: list[str]) -> list[FieldError]:
 
 
 class BindingStrategy(ConfigurationStrategy):
-    """`spec` is the type of the kind's spec, `policies` the resource that it binds."""
+    """Strategy of policy bindings.
+
+    `spec` is the type of the kind's spec, `policies` the resource of the bound policies.
+    """
 
     def __init__(self, spec: Struct, policies: str) -> None:
         self._spec, self._policies = spec, policies
@@ -131,7 +134,7 @@ def _params(obj: Json) -> str:
 
 
 def _shown_selector(selector: Json) -> str:
-    """A selector as Go prints one."""
+    """Format a selector as Go prints the struct."""
     labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
     expressions = "".join(
         f"LabelSelectorRequirement{{Key:{item.get('key', '')},Operator:{item.get('operator', '')},"

@@ -1,6 +1,6 @@
-"""What the kinds that configure admission have in common: their objects come by the API, or from files of a server.
+"""Share the strategy of the kinds that configure admission, from the API or from manifest files.
 
-Files have names of their own (`SUFFIX`), which the API leaves to them where files may be read at all.
+Manifest files use names with a reserved suffix (`SUFFIX`). The API rejects these names where manifests are enabled.
 Facts: pkg/registry/admissionregistration/*/strategy.go; pkg/apis/admissionregistration/validation/static_suffix.go.
 """
 
@@ -25,7 +25,11 @@ _RESERVED: Final = (
 
 
 class ConfigurationStrategy(Strategy):
-    """`content_errors` are about the object, wherever it comes from; `access_errors` about what its writer may read."""
+    """Strategy of admission configuration.
+
+    `content_errors` validate the object, from the API or from a file. `access_errors` check the permissions of the
+    writer.
+    """
 
     asks_authorizer = True
     checks_finalizer_names = False

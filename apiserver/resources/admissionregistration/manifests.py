@@ -1,10 +1,10 @@
-"""Policies and webhooks that a server reads from the files of a directory (gate ManifestBasedAdmissionControlConfig).
+"""Load admission policies and webhooks from a directory of files (gate ManifestBasedAdmissionControlConfig).
 
-manifests = Manifests("ValidatingAdmissionPolicy", directory, features)       or ManifestError
-manifests.objects("validatingadmissionpolicies")
+    manifests = Manifests("ValidatingAdmissionPolicy", directory, features)       or ManifestError
+    manifests.objects("validatingadmissionpolicies")
 
-They are no objects of the API: nobody can list, change or delete them there. What they are about, and in which order,
-is told in `apiserver.admission.policies.index` and `apiserver.admission.webhooks.hooks`.
+Manifests are no objects of the API and cannot be listed, changed or deleted there. `apiserver.admission.policies.index`
+and `apiserver.admission.webhooks.hooks` define their scope and order.
 Facts: apiserver, pkg/admission/plugin/manifest and the loaders beside it; pkg/admission/plugin of Kubernetes.
 """
 
@@ -40,7 +40,7 @@ _API_VERSION: Final = f"admissionregistration.k8s.io/{_VERSION}"
 _ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 _SEPARATOR: Final = re.compile(rb"^---[ \t\r]*$", re.MULTILINE)
 _KINDS: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (*POLICIES, *WEBHOOKS)}
-#: The kinds that a plugin's directory may hold; a second one binds the first.
+#: The kinds in a plugin's directory. The second kind binds the first.
 PLUGINS: Final[Mapping[str, tuple[str, ...]]] = {
     "ValidatingAdmissionPolicy": ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     "MutatingAdmissionPolicy": ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
@@ -51,7 +51,7 @@ _SERVER: Final = User("system:apiserver", "", ("system:masters", "system:authent
 
 
 class ManifestError(ValueError):
-    """Files that cannot be used, in one line."""
+    """Manifest files cannot be used. The message is one line."""
 
 
 class File(NamedTuple):
@@ -60,21 +60,22 @@ class File(NamedTuple):
 
 
 def read_files(directory: Path) -> list[File]:
-    """The files of a directory that may hold objects, by name, without those that are empty. A pipe is none: it would
-    never end. Raises OSError.
+    """Return the manifest files of a directory by name, without empty ones. Raise OSError.
+
+    Pipes are skipped because reading one might never end.
     """
     paths = sorted(path for path in directory.iterdir() if path.suffix.lower() in _ENDINGS and path.is_file())
     return [file for file in (File(path, path.read_bytes()) for path in paths) if file.text]
 
 
 class Manifests:
-    """What the files of a directory tell one admission plugin. Raises ManifestError where they cannot be used."""
+    """The manifests of one admission plugin. Raise ManifestError if they cannot be used."""
 
     def __init__(self, plugin: str, directory: Path, features: Features) -> None:
         self.plugin, self.directory, self._features = plugin, directory, features
         self._told: list[Callable[[], None]] = []
         self._objects: Mapping[str, Sequence[Json]] = {}
-        #: What the text of a file says, of the files that hold: a change is mostly of one of many.
+        #: Parsed objects by file content. Most reloads change only one of many files.
         self._known: Mapping[bytes, Sequence[tuple[str, Json]]] = {}
         self.files: Sequence[File] = ()
         try:
@@ -85,21 +86,21 @@ class Manifests:
 
     @property
     def digest(self) -> str:
-        """What differs when the files do; "" without any."""
+        """Return a digest of all files; "" without files."""
         if not self.files:
             return ""
         return f"sha256:{hashlib.sha256(b''.join(file.text + bytes(1) for file in self.files)).hexdigest()}"
 
     def objects(self, plural: str) -> Sequence[Json]:
-        """The objects of a resource in hub form, by name."""
+        """Return the objects of a resource in hub form, by name."""
         return self._objects.get(plural, ())
 
     def when_changed(self, tell: Callable[[], None]) -> None:
-        """From now on `tell` is called after each change."""
+        """Register `tell` to be called after each change."""
         self._told.append(tell)
 
     def take(self, files: Sequence[File]) -> None:
-        """Takes over what files say. Raises ManifestError; then all stays as it was."""
+        """Replace the manifests by those of `files`. Raise ManifestError and change nothing if they are invalid."""
         found: dict[str, dict[str, tuple[Json, Path]]] = {kind: {} for kind in PLUGINS[self.plugin]}
         known: dict[bytes, Sequence[tuple[str, Json]]] = {}
         for file in files:
@@ -124,7 +125,7 @@ class Manifests:
             tell()
 
     def _read(self, text: bytes) -> Iterable[tuple[str, Json]]:
-        """The objects of a file with their kinds, of lists as well. Raises DecodeError, ManifestError."""
+        """Yield the objects of a file with their kinds, including list items. Raise DecodeError or ManifestError."""
         for document in _SEPARATOR.split(text):
             if document.strip():
                 body = loads(document.strip(), "application/yaml")
@@ -150,7 +151,7 @@ class Manifests:
             yield kind, self._object(kind, value, body)
 
     def _object(self, kind: str, value: Any, body: Body | None) -> Json:
-        """An object with its defaults, as a create would find it. Raises DecodeError, ManifestError."""
+        """Decode, default and validate an object as a create would. Raise DecodeError or ManifestError."""
         resource = _KINDS[kind]
         version = next(each for each in resource.versions if each.name == _VERSION)
         decoded = decode(version.schema, value, body)
@@ -166,7 +167,7 @@ class Manifests:
 
 
 def _items(value: Json) -> list[Any]:
-    """What a list holds. Raises ManifestError."""
+    """Return the items of a list. Raise ManifestError."""
     items = value.get("items")
     if items is not None and not isinstance(items, list):
         raise ManifestError("failed to decode list: items are no list")
@@ -174,7 +175,7 @@ def _items(value: Json) -> list[Any]:
 
 
 def _add(named: dict[str, tuple[Json, Path]], kind: str, obj: Json, path: Path) -> None:
-    """Raises ManifestError for what the API allows and files do not."""
+    """Add an object. Raise ManifestError for fields that the API allows and manifests do not."""
     name = obj["metadata"]["name"]
     if not name.endswith(SUFFIX):
         raise ManifestError(f'"{name}" in file "{path}" must have a name ending with "{SUFFIX}"')

@@ -1,4 +1,4 @@
-"""Checks of what says which requests a policy, binding or webhook is about: rules, selectors, match conditions.
+"""Validate the match rules, selectors and match conditions of policies, bindings and webhooks.
 
 Facts: pkg/apis/admissionregistration/validation.
 """
@@ -47,14 +47,14 @@ _MOST_CONDITIONS: Final = 64
 
 
 def choice(path: Path, value: str | None, known: Sequence[str]) -> list[FieldError]:
-    """A value that must be one of some."""
+    """Require one of the known values."""
     if value is None:
         return [required(path)]
     return [] if value in known else [not_supported(path, value, tuple(known))]
 
 
 def match_resources_errors(path: Path, match: Json) -> list[FieldError]:
-    """What is wrong with the MatchResources of a policy or binding."""
+    """Validate the MatchResources of a policy or binding."""
     errors = choice(path / "matchPolicy", match.get("matchPolicy"), MATCH_POLICIES)
     for name in ("namespaceSelector", "objectSelector"):
         selector = match.get(name)
@@ -78,7 +78,7 @@ def _named_rule_errors(path: Path, rule: Json) -> list[FieldError]:
 
 
 def rule_errors(path: Path, rule: Json) -> list[FieldError]:
-    """What is wrong with a RuleWithOperations."""
+    """Validate a RuleWithOperations."""
     operations = rule.get("operations") or []
     errors = _needed(path / "operations", operations, "operations")
     errors += [
@@ -96,7 +96,7 @@ def rule_errors(path: Path, rule: Json) -> list[FieldError]:
 
 
 def _needed(path: Path, values: list[str], what: str) -> list[FieldError]:
-    """At least one, and the asterisk alone."""
+    """Require at least one value, and no other value beside an asterisk."""
     if not values:
         return [required(path)]
     if len(values) > 1 and "*" in values:
@@ -144,8 +144,9 @@ def match_condition_errors(
     params: bool = False,
     stored: Container[str] = (),
 ) -> list[FieldError]:
-    """What is wrong with match conditions. `params`: they may use params; `stored` are expressions that were valid
-    before.
+    """Validate match conditions.
+
+    `params`: conditions may refer to params. `stored` are the expressions that were valid before.
     """
     errors: list[FieldError] = []
     if len(conditions) > _MOST_CONDITIONS:
@@ -179,7 +180,7 @@ def _condition_errors(
 def expression_errors(
     path: Path, shown: str, expression: str, language: Language, result: Result
 ) -> tuple[list[FieldError], Compiled | None]:
-    """What is wrong with an expression, which the error shows as `shown`; and what it is compiled to."""
+    """Compile an expression. Return the errors, which show the expression as `shown`, and the compiled program."""
     from apiserver.cel.engine import NotCompiled
     from apiserver.cel.environments.admission import compile_admission
 

@@ -1,4 +1,4 @@
-"""Who names parameters must be allowed to read them, as policies show what is in them.
+"""Require read access to the params of a policy, because policies can reveal their content.
 
 Facts: pkg/registry/admissionregistration/*/authz.go.
 """
@@ -21,7 +21,7 @@ _GROUP: Final = "admissionregistration.k8s.io"
 
 
 class _Params(NamedTuple):
-    """The resource of a kind of parameters; `known`: it is served, else everything is meant."""
+    """The resource of a kind of params. `known`: it is served; otherwise access to all resources is checked."""
 
     group: str
     resource: str
@@ -38,13 +38,13 @@ def _params(ctx: Context, kind: Json) -> _Params:
 
 
 def _shown(user: User) -> str:
-    """A user as upstream's texts show one."""
+    """Format a user as upstream's messages do."""
     extra = " ".join(f"{key}:[{' '.join(values)}]" for key, values in sorted(user.extra.items()))
     return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
 
 
 def kind_errors(ctx: Context, kind: Json | None, before: Json | None) -> list[FieldError]:
-    """Whoever writes a policy with a new kind of parameters reads all of them."""
+    """Require read access to all objects of a new paramKind."""
     if kind is None or kind == before:
         return []
     params = _params(ctx, kind)
@@ -58,15 +58,16 @@ def kind_errors(ctx: Context, kind: Json | None, before: Json | None) -> list[Fi
 
 
 def reference_errors(ctx: Context, policies: str, spec: Json, before: Json | None) -> list[FieldError]:
-    """Whoever writes a binding with a new reference to parameters reads those. `policies` is the resource of its
-    policy.
+    """Require read access to the params of a new reference in a binding.
+
+    `policies` is the resource of the bound policy.
     """
     ref = spec.get("paramRef")
     if ref is None or (
         before is not None
         and before.get("paramRef") == ref
         and before.get("policyName") == spec["policyName"]
-        and ref.get("selector") is None  # upstream compares addresses of these
+        and ref.get("selector") is None  # upstream compares their addresses
     ):
         return []
     policy = ctx.lookup(_GROUP, policies, "", spec["policyName"])

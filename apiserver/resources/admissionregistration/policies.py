@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy. Rules: pkg/apis/admissionregistration/validation.
+"""Validate ValidatingAdmissionPolicies and MutatingAdmissionPolicies.
 
-Expressions are compiled when a policy is written, in the language that the release before understands as well; those
-that it had before may use what this release knows.
+Rules: pkg/apis/admissionregistration/validation. Expressions are compiled when a policy is written, in the language of
+the previous release. Expressions of the stored policy may use the language of this release.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STATUS: Final = Path("status")
 
 
 def _kind_errors(path: Path, kind: Json) -> list[FieldError]:
-    """What is wrong with a ParamKind."""
+    """Validate a ParamKind."""
     version_text, name = kind.get("apiVersion", ""), kind.get("kind", "")
     errors: list[FieldError] = []
     at = path / "apiVersion"
@@ -62,7 +62,7 @@ def _kind_errors(path: Path, kind: Json) -> list[FieldError]:
 
 
 class _PolicyStrategy(ConfigurationStrategy):
-    """What both kinds have in common."""
+    """The common strategy of both policy kinds."""
 
     def _expressions(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         raise NotImplementedError
@@ -130,7 +130,7 @@ class ValidatingPolicyStrategy(_PolicyStrategy):
 
 
 def _field_errors(path: Path, text: str) -> list[FieldError]:
-    """A reference to a field is a JSONPath, which may begin with a name."""
+    """Validate a field reference: a JSONPath that may begin with a name."""
     if not text:
         return [required(path)]
     try:

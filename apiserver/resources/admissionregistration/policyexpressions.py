@@ -1,4 +1,4 @@
-"""The expressions of policies: do they compile, to what they have to give. This module brings in CEL.
+"""Compile the expressions of policies and check their result types. This module imports CEL.
 
 Facts: pkg/apis/admissionregistration/validation.
 """
@@ -46,7 +46,7 @@ _MUST: Final = "validations or auditAnnotations must contain at least one item"
 
 
 class _Compiler:
-    """Compiles the expressions of one policy, with the variables that stand before them."""
+    """Compiles the expressions of one policy, with the variables that precede them."""
 
     def __init__(self, release: Release, *, params: bool, variables: bool) -> None:
         self._release, self._params, self._composed = release, params, variables
@@ -74,7 +74,7 @@ class _Compiler:
         return expression_errors(path, expression if shown is None else shown, expression, language, result)[0]
 
     def variable(self, path: Path, name: str, expression: str, *, stored: bool) -> list[FieldError]:
-        """Makes a variable known to what follows."""
+        """Compile a variable and declare it for the following expressions."""
         compiled: Compiled | None
         errors, compiled = expression_errors(path, expression, expression, self._language(stored=stored), ANY_RESULT)
         self._variables.append((name, None if compiled is None else compiled.output))
@@ -102,7 +102,7 @@ def _variables(compiler: _Compiler, spec: Json, stored: set[str]) -> list[FieldE
 
 
 def validating_errors(release: Release, obj: Json, old: Json | None) -> list[FieldError]:
-    """What is wrong with the variables, rules and annotations of a ValidatingAdmissionPolicy."""
+    """Validate the variables, validations and audit annotations of a ValidatingAdmissionPolicy."""
     spec, before = obj["spec"], {} if old is None else old["spec"]
     rules, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
     compiler = _Compiler(release, params=spec.get("paramKind") is not None, variables=bool(spec.get("variables")))
@@ -169,7 +169,7 @@ def _annotation_errors(
 
 
 def mutating_errors(release: Release, obj: Json, old: Json | None) -> list[FieldError]:
-    """What is wrong with the variables and mutations of a MutatingAdmissionPolicy."""
+    """Validate the variables and mutations of a MutatingAdmissionPolicy."""
     spec, before = obj["spec"], {} if old is None else old["spec"]
     compiler = _Compiler(release, params=spec.get("paramKind") is not None, variables=True)
     errors = _variables(compiler, spec, _texts(before.get("variables"), "expression"))

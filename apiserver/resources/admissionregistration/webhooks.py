@@ -1,6 +1,7 @@
-"""MutatingWebhookConfiguration and ValidatingWebhookConfiguration. Rules: pkg/apis/admissionregistration/validation.
+"""Validate MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
 
-What an earlier release let in may stay: an update is as strict as the stored configuration is good.
+Rules: pkg/apis/admissionregistration/validation. An update only has to meet the rules that the stored configuration
+meets, so that configurations accepted by an earlier release can be updated.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class WebhooksStrategy(ConfigurationStrategy):
 
 
 class _Strictness:
-    """What is asked of webhooks: everything of new ones, of changed ones what those before had."""
+    """The optional rules to apply: all for new webhooks, for updates those that the stored webhooks meet."""
 
     def __init__(self, old: list[Json] | None) -> None:
         known = old or []

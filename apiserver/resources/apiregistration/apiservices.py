@@ -1,7 +1,7 @@
-"""APIServices (apiregistration.k8s.io).
+"""Define APIServices (apiregistration.k8s.io).
 
-`apiserver.controlplane.local_apiservices` writes those of this server's own groups; those that
-name a service are followed by `apiserver.aggregation`. Rules: kube-aggregator/pkg/apis/apiregistration/validation.
+`apiserver.controlplane.local_apiservices` writes the APIServices of this server's own groups. `apiserver.aggregation`
+follows those that refer to a service. Rules: kube-aggregator/pkg/apis/apiregistration/validation.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class APIServiceStrategy(Strategy):
         keep_metadata_for_status(obj, old)
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> Errors:
-        """It is named by its version and group."""
+        """Require the name VERSION.GROUP."""
         name, spec = obj["metadata"].get("name", ""), obj["spec"]
         wanted = f"{spec.get('version', '')}.{spec.get('group', '')}"
         if ctx.subresource or not name or name == wanted:

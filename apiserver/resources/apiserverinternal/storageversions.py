@@ -1,5 +1,6 @@
-"""StorageVersions (internal.apiserver.k8s.io), as their authors write them: this server makes none.
-Rules: pkg/apis/apiserverinternal/validation.
+"""Define StorageVersions (internal.apiserver.k8s.io), as clients write them.
+
+This server creates none. Rules: pkg/apis/apiserverinternal/validation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NO_VERSION: Final = (
 
 
 def _api_version(text: str) -> str:
-    """What is wrong with a version, with a group or without; "" where nothing is."""
+    """Return the problems of a version with an optional group; "" if it is valid."""
     if text.count("/") > 1:
         return _NO_VERSION
     group, slash, version = text.rpartition("/")
@@ -70,7 +71,7 @@ def _server(path: Path, server: Json) -> Errors:
 
 
 def _common(status: Json) -> Errors:
-    """All servers store it in the version that is said to be common."""
+    """Require a common encoding version that equals the encoding version of all servers."""
     found = {server.get("encodingVersion", "") for server in status.get("storageVersions") or ()}
     actual, told = next(iter(found)) if len(found) == 1 else None, status.get("commonEncodingVersion")
     if actual == told:
@@ -87,7 +88,7 @@ def _common(status: Json) -> Errors:
 
 
 def _conditions(conditions: list[Json]) -> Errors:
-    """(Paths are those of upstream, which leave out the name of the field.)"""
+    """Validate the conditions. Paths omit the field name, as upstream's do."""
     errors: Errors = []
     seen: dict[str, int] = {}
     for index, condition in enumerate(conditions):
@@ -129,7 +130,7 @@ class StorageVersionStrategy(Strategy):
         keep_metadata_for_status(obj, old)
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> Errors:
-        """The name of a new one: a group, a dot and a resource."""
+        """Require the name GROUP.RESOURCE for a new object."""
         name = obj["metadata"].get("name", "")
         if old is not None or not name:
             return []
