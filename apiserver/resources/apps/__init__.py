@@ -1,1 +1,1 @@
-"""Kinds of apps/v1: what keeps pods running. Their rules only: no controller makes pods of them."""
+"""Kinds of apps/v1: workloads that keep pods running. Only their API rules; the controllers are elsewhere."""

@@ -49,13 +49,13 @@ _BOUNDS: Final = ("maxUnavailable", "maxSurge")
 
 
 def _generation(obj: Json) -> int:
-    """Of the template."""
+    """Return the template generation."""
     generation: int = obj["spec"].get("templateGeneration", 0)
     return generation
 
 
 def _unsupported(at: At) -> list[FieldError]:
-    """(That the type is unknown is an error of the whole strategy, as upstream has it.)"""
+    """Reject an unknown strategy type. The error is about the whole strategy, as upstream's is."""
     if at.value.get("type", "") in _STRATEGIES:
         return []
     return [not_supported(at.path, internal(DaemonSetUpdateStrategy, at.value), _STRATEGIES)]

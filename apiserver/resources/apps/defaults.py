@@ -1,5 +1,6 @@
-"""What apps/v1 fills in where an object says nothing, and what of it is stored in another way. Facts:
-pkg/apis/apps/v1.
+"""Fill in the defaults of apps/v1, and convert to and from the stored form.
+
+Facts: pkg/apis/apps/v1.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ __all__ = [
 
 
 _ROLLING: Final = "RollingUpdate"
-#: How often the template of a DaemonSet changed: a field of long ago that lives on as an annotation.
+#: The number of changes of a DaemonSet's template: a former field that is still served as an annotation.
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
-#: The revision that a Deployment should go back to, likewise.
+#: The revision that a Deployment should roll back to, likewise.
 ROLLBACK: Final = "deprecated.deployment.rollback.to"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def _count_from_zero(strategy: Json, *fields: str) -> None:
-    """What is not said of a rolling update of another strategy is 0: upstream's own form has numbers there."""
+    """Default the counts of an unused rolling update to 0, because upstream's internal type has integers there."""
     for field in fields if strategy.get("rollingUpdate") is not None else ():
         strategy["rollingUpdate"].setdefault(field, 0)
 
@@ -104,7 +105,7 @@ def deployment_to_hub(obj: Json) -> Json:
 
 
 def daemon_set_to_hub(obj: Json) -> Json:
-    """The generation of the template is a field of what is stored, and an annotation of what is shown."""
+    """Move the template generation from the served annotation to the stored field."""
     template_to_hub(obj["spec"]["template"])
     metadata = obj["metadata"]
     annotations = metadata.get("annotations") or {}
@@ -123,7 +124,7 @@ def daemon_set_from_hub(obj: Json) -> Json:
 
 
 def stateful_set_to_hub(obj: Json) -> Json:
-    """Claims in a list have their kind, as objects of their own have."""
+    """Set the kind of claim templates, as on claims themselves."""
     template_to_hub(obj["spec"]["template"])
     for claim in obj["spec"].get("volumeClaimTemplates") or ():
         claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"

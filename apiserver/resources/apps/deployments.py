@@ -53,7 +53,7 @@ _STRATEGIES: Final = ("Recreate", "RollingUpdate")
 
 
 def _unsupported(at: At) -> list[FieldError]:
-    """(That the type is unknown is an error of the whole strategy, as upstream has it.)"""
+    """Reject an unknown strategy type. The error is about the whole strategy, as upstream's is."""
     if at.value.get("type", "") in _STRATEGIES:
         return []
     return [not_supported(at.path, internal(DeploymentStrategy, at.value), _STRATEGIES)]
@@ -136,7 +136,7 @@ class DeploymentStrategyRules(_ReplicasStrategy):
     fixed = changes(DeploymentSpec)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        """Annotations are copied to ReplicaSets, so that they make a new generation, too."""
+        """Increase the generation for changed annotations too, because they are copied to ReplicaSets."""
         super().prepare_for_update(ctx, obj, old)
         if (obj["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {}):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

@@ -1,4 +1,4 @@
-"""ControllerRevisions of apps/v1: what a controller keeps of an object's past. Their data never change."""
+"""ControllerRevisions of apps/v1: a controller's history of an object. Their data is immutable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rules that kinds of apps/v1 share: templates of pods that always run, numbers or percentages, counts of a status
+"""Share the rules of the kinds of apps/v1.
+
+They cover pod templates that always restart, numbers or percentages, and the counts of a status
 (pkg/apis/apps/validation).
 """
 
@@ -27,7 +29,7 @@ _DECREMENTED: Final = "cannot be decremented"
 
 
 class Env(NamedTuple):
-    """What rules of a spec know besides. `gates` are those of pods; the template is checked if `whole`."""
+    """Context of the rules of a spec. `gates` are the pod gates; `whole`: the template is validated."""
 
     gates: PodGates
     metadata: Json = {}  # noqa: RUF012 - nothing changes it
@@ -57,12 +59,12 @@ def template(at: At) -> list[FieldError]:
 
 
 def always_runs(kind: str) -> tuple[Step, ...]:
-    """Pods that end are replaced: none may ask to end."""
+    """Return the rules for pods that are always restarted: no other restart policy and no active deadline."""
     deadline = f"activeDeadlineSeconds in {kind} is not Supported"
     return Enum("template.spec.restartPolicy", ("Always",)), Forbidden("template.spec.activeDeadlineSeconds", deadline)
 
 
-#: Of a Deployment or ReplicaSet (both call themselves deployment).
+#: Of a Deployment or ReplicaSet; upstream's messages call both deployment.
 SELECTOR_AND_TEMPLATE: Final[tuple[Step, ...]] = (
     "selector", nonempty_selector("deployment"),
     If(
@@ -74,7 +76,7 @@ SELECTOR_AND_TEMPLATE: Final[tuple[Step, ...]] = (
 
 
 def number(value: int | str) -> int:
-    """The number, of a percentage as well; of any other text 0."""
+    """Return the number of an integer or percentage; 0 for any other text."""
     if isinstance(value, int):
         return value
     text = value.removesuffix("%") if PERCENT.matches(value) else value
@@ -99,7 +101,7 @@ def _shrinks(at: At) -> bool:
     return before is not None and (count is None or count < before)
 
 
-#: The count of collisions only grows.
+#: The collision count never decreases.
 COLLISIONS: Final = If(
     _shrinks,
     (If(

@@ -79,7 +79,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return _spec_errors(obj["spec"], ctx, gates=pod_gates(ctx, None))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        """A template that is stored although it is wrong is not looked at again."""
+        """Validate an update. An invalid stored template is not validated again."""
         spec, before = obj["spec"], old["spec"]
         gates = pod_gates(ctx, before["template"]["spec"])
         wrong = bool(_spec_errors(before, None, gates=gates))
@@ -102,7 +102,7 @@ class StatefulSetStrategy(WorkloadStrategy):
 
 
 def _default_max_unavailable(ctx: Context, obj: Json) -> None:
-    """A field that has its default with its gate alone."""
+    """Set the default of maxUnavailable if its gate is enabled."""
     strategy = obj["spec"]["updateStrategy"]
     rolling = strategy.get("rollingUpdate")
     rolls = rolling is not None and strategy.get("type") == "RollingUpdate"
@@ -111,7 +111,7 @@ def _default_max_unavailable(ctx: Context, obj: Json) -> None:
 
 
 def _warnings(spec: Json, below: str) -> list[str]:
-    """`below`: the step that upstream's paths of claims have on update alone."""
+    """Return the warnings. `below` is the additional path step of upstream's claim paths on update."""
     warnings: list[str] = []
     for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
         at = (_SPEC / "volumeClaimTemplates")[index]
@@ -124,8 +124,10 @@ def _warnings(spec: Json, below: str) -> list[str]:
 
 
 def _spec_errors(spec: Json, creation: Context | None, *, template: bool = True, gates: PodGates) -> list[FieldError]:
-    """What cannot change is only looked at when it is made, by the request `creation`. `template`: the whole template
-    is looked at; `gates`: what they say of pods.
+    """Validate a spec.
+
+    Immutable fields are validated only for the create request `creation`. `template`: validate the whole template;
+    `gates` are the pod gates.
     """
     return RULES.of(StatefulSetSpec).errors(_SPEC, spec, Env(gates, creation=creation, whole=template))
 
@@ -152,7 +154,7 @@ def _template(at: At) -> list[FieldError]:
 
 
 def _made_template(spec: Json) -> Json:
-    """The template as pods are made of it: with a volume for each claim, and names that are the set's to give."""
+    """Return the template as pods get it: with a volume per claim, and without the names that the set assigns."""
     pod = {name: value for name, value in spec["template"]["spec"].items() if name not in ("subdomain", "hostname")}
     claims = spec.get("volumeClaimTemplates") or ()
     if claims:
@@ -205,7 +207,7 @@ RULES.set(
         when=(is_set("podManagementPolicy"), differs("podManagementPolicy", "OrderedReady", "Parallel")),
     ),
     "updateStrategy", "persistentVolumeClaimRetentionPolicy",
-    # What cannot change is only checked when it is created.
+    # Immutable fields are only validated on create.
     If(_is_created, (_claims,)),
     "replicas", "minReadySeconds", "ordinals",
     If(_is_created, ("serviceName",)),

@@ -1,6 +1,4 @@
-"""What happens to any workload before it is stored: a status of its own, gates, generations, warnings
-(pkg/registry/apps).
-"""
+"""Prepare any workload for storage: separate status, gates, generations, warnings (pkg/registry/apps)."""
 
 from __future__ import annotations
 
@@ -23,8 +21,9 @@ TEMPLATE: Final = Path("spec.template")
 
 
 class WorkloadStrategy(Strategy):
-    """A kind with a template of pods at spec.template. `spec_type` is the type of its spec, `new_status` what a new
-    object's status is.
+    """Strategy of a kind with a pod template at spec.template.
+
+    `spec_type` is the type of its spec, `new_status` the status of a new object.
     """
 
     reset_fields = ("status",)

@@ -22,7 +22,7 @@ __all__ = ["HORIZONTAL_POD_AUTOSCALERS"]
 
 _SHOWN: Final = 2
 _UNKNOWN: Final = "<unknown>"
-#: By the type of a metric, the field of its source.
+#: The field of its source by metric type.
 _SOURCES: Final = {
     "External": "external", "Pods": "pods", "Object": "object", "Resource": "resource",
     "ContainerResource": "containerResource",
@@ -60,7 +60,7 @@ def _percent(value: int | None, otherwise: str) -> str:
 
 
 def _metric(spec: Json, status: Json) -> str:
-    """A metric as it is, and as it should be."""
+    """Format a metric's current and target value."""
     field = _SOURCES.get(spec.get("type", ""))
     if field is None:
         return "<unknown type>"

@@ -1,6 +1,6 @@
-"""autoscaling/v1 and back: what v1 has no field for stands in annotations, in JSON. Metrics and conditions there are of
-v1's own types, behavior is of the type without a version, whose fields begin with capitals.
+"""Convert to and from autoscaling/v1, which keeps fields it does not have as JSON in annotations.
 
+Metrics and conditions in annotations have v1's own types. Behavior has the internal type, with capitalized field names.
 Facts: pkg/apis/autoscaling/v1/conversion.go.
 """
 
@@ -23,7 +23,7 @@ _METRICS, _CURRENT = f"{_PREFIX}metrics", f"{_PREFIX}current-metrics"
 _BEHAVIOR, _CONDITIONS = f"{_PREFIX}behavior", f"{_PREFIX}conditions"
 _ANNOTATIONS: Final = (_METRICS, _CURRENT, _BEHAVIOR, _CONDITIONS)
 _REFERENCE: Final = ("kind", "name", "apiVersion")
-#: By the field of a source: the fields of v1 in their order, each with its path in v2; those after it are always there.
+#: By source field: the v1 fields in order, each with its path in v2. Fields in `_ALWAYS` are always present.
 _SPEC_FIELDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "object": (
         ("target", "describedObject"), ("metricName", "metric.name"), ("targetValue", "target.value"),
@@ -67,7 +67,7 @@ _STATUS_FIELDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("currentAverageValue", "current.averageValue"),
     ),
 }  # fmt: skip
-#: Amounts that v1 cannot leave out, by the field of a source.
+#: Quantities that v1 requires, by source field.
 _AMOUNTS: Final = {
     "object": ("targetValue", "currentValue"),
     "pods": ("targetAverageValue", "currentAverageValue"),
@@ -80,7 +80,7 @@ _CONDITION: Final = ("type", "status", "lastTransitionTime", "reason", "message"
 
 
 def _text(value: Any) -> str:
-    """JSON as Go's encoder writes it."""
+    """Encode JSON as Go does."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -88,7 +88,7 @@ def _text(value: Any) -> str:
 
 
 def _read(text: str | None, kind: type) -> Any:
-    """What an annotation says; None where it is none, or no JSON of that kind."""
+    """Parse an annotation; return None if it is missing or not JSON of that type."""
     if text is None:
         return None
     try:
@@ -113,7 +113,7 @@ def _put(source: Json, path: str, value: Any) -> None:
 
 
 def _older(item: Json, tables: dict[str, tuple[tuple[str, str], ...]]) -> Json:
-    """A metric or its status in v1's form."""
+    """Convert a metric or its status to v1."""
     made: Json = {"type": item.get("type", "")}
     for field, table in tables.items():
         source = item.get(field)
@@ -135,7 +135,7 @@ def _older(item: Json, tables: dict[str, tuple[tuple[str, str], ...]]) -> Json:
 
 
 def _newer(item: Json, tables: dict[str, tuple[tuple[str, str], ...]]) -> Json:
-    """The same in v2's form; the type of the target is what follows from its values."""
+    """Convert a metric or its status to v2. The target type is derived from its values."""
     made: Json = {"type": item.get("type", "")}
     for field, table in tables.items():
         source = item.get(field)
@@ -165,7 +165,7 @@ def _target_type(field: str, source: Json) -> str:
 
 
 def _is_cpu(metric: Json) -> bool:
-    """The one kind of metric that v1 has a field for."""
+    """Return whether the metric is the CPU utilization, the only metric that has a field in v1."""
     resource = metric.get("resource") or {}
     percent = (resource.get("target") or {}).get("averageUtilization")
     return metric.get("type") == "Resource" and resource.get("name") == "cpu" and percent is not None
@@ -232,7 +232,7 @@ def to_hub(obj: Json) -> Json:
 
 
 def _lowered(kind: Type, value: Any) -> Any:
-    """A value of a type without versions in its versioned form: names are matched whatever their case."""
+    """Convert a value of an internal type to its versioned form. Field names are matched regardless of case."""
     if isinstance(kind, ListOf) and isinstance(value, list):
         return [_lowered(kind.item, item) for item in value]
     if isinstance(kind, Struct) and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What an autoscaler is when it leaves something out (pkg/apis/autoscaling/v2/defaults.go)."""
+"""Fill in the defaults of autoscalers (pkg/apis/autoscaling/v2/defaults.go)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PERIOD: Final = 15
 
 
 def cpu_metric(percent: int) -> Json:
-    """The use of the requested CPU."""
+    """Return the metric for a CPU utilization in percent."""
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 

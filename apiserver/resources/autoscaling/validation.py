@@ -1,4 +1,4 @@
-"""What an autoscaler may say. Rules: pkg/apis/autoscaling/validation, in its order."""
+"""Validate autoscalers. Rules: pkg/apis/autoscaling/validation, in its order."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Errors = list[FieldError]
 
 _RULES: Final = Rules()
 _SOURCES: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
-#: The fields of sources in the order in which they are looked at: of several only the first one is.
+#: Source fields in validation order. Only the first of several is validated.
 _FIELDS: Final = ("object", "external", "pods", "resource", "containerResource")
 
 
 class _Env(NamedTuple):
-    """`least` bounds minReplicas; references of metrics may name any `version`."""
+    """Context of the rules. `least` is the minimum of minReplicas; `version`: metrics may refer to any API version."""
 
     least: int
     any_version: bool
 
 
 def validate_spec(spec: Json, old: Json | None, features: Features) -> Errors:
-    """What is wrong with a spec; a stored reference may stay as it is."""
+    """Validate a spec. A stored reference may stay as it is."""
     zero = features.enabled("HPAScaleToZero") or (old is not None and old.get("minReplicas") == 0)
     any_version = any(
         _version(Path(), (metric.get("object") or {}).get("describedObject") or {}, core=True)
@@ -66,7 +66,7 @@ def _target_version(at: At) -> Errors:
 
 
 def _version(path: Path, reference: Json, *, core: bool) -> Errors:
-    """`core`: the version may be one without a group."""
+    """Validate an API version. `core`: versions without a group are allowed."""
     version = reference.get("apiVersion", "")
     if version.count("/") > 1:
         return [invalid(path / "apiVersion", version, f"unexpected GroupVersion string: {version}")]
@@ -76,7 +76,7 @@ def _version(path: Path, reference: Json, *, core: bool) -> Errors:
 
 
 def _needs_metric(at: At) -> Errors:
-    """Something must tell when to leave a size of zero."""
+    """Require a metric that can scale up from zero replicas."""
     if at.value.get("minReplicas") != 0:
         return []
     if any(metric.get("type") in ("Object", "External") for metric in at.value.get("metrics") or ()):

@@ -1,1 +1,1 @@
-"""Kinds of batch/v1: what runs to its end."""
+"""Kinds of batch/v1: workloads that run to completion."""

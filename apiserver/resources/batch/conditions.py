@@ -1,4 +1,4 @@
-"""Conditions of a job: how it ended or is about to."""
+"""Test the conditions of a Job's status."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ __all__ = ["CRON_JOBS"]
 
 _SPEC: Final = Path("spec")
 _JOB: Final = _SPEC / "jobTemplate" / "spec"
-#: Where the template of pods stands.
+#: The path of the pod template.
 _TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
-#: A job's name is the CronJob's with eleven characters more.
+#: A Job's name is the CronJob's name and 11 more characters.
 _NAME_LENGTH: Final = 52
 _ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}", re.ASCII)
 _ZONE_IN_SCHEDULE: Final = (
@@ -121,7 +121,7 @@ def _spec_errors(spec: Json, old: Json | None, gates: PodGates) -> list[FieldErr
 
 
 def _schedule(path: Path, schedule: str, zone: str | None, *, with_zone: bool) -> list[FieldError]:
-    """`with_zone`: the stored schedule has a time zone, as once was allowed."""
+    """Validate the schedule. `with_zone`: the stored schedule names a time zone, which earlier releases allowed."""
     from apiserver.api.values.cron_schedules import ScheduleError, parse_schedule
 
     errors: list[FieldError] = []

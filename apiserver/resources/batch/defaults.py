@@ -1,4 +1,4 @@
-"""What batch/v1 fills in where a job says nothing. Facts: pkg/apis/batch/v1/defaults.go."""
+"""Fill in the defaults of batch/v1. Facts: pkg/apis/batch/v1/defaults.go."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def default_job(obj: Json, now: datetime) -> None:
     spec.setdefault("backoffLimit", _BACKOFF_LIMIT if spec.get("backoffLimitPerIndex") is None else _MAX_INT32)
     labels = spec["template"]["metadata"].get("labels")
     if labels and not obj["metadata"].get("labels"):
-        # The same dict on purpose: labels that are made for the pods become the job's as well.
+        # Share the dict on purpose: labels generated for the pods also become labels of the Job.
         obj["metadata"]["labels"] = labels
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)

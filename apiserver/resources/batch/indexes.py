@@ -1,4 +1,4 @@
-"""Lists of completion indexes as jobs write them: `0-2,5,7-8`, rising, below the number of completions."""
+"""Parse lists of completion indexes: `0-2,5,7-8`, ascending, below the number of completions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from apiserver.api.errors.field_errors import go_quote
 
 __all__ = ["IndexesError", "count_indexes", "overlap"]
 
-#: What Go's strconv.Atoi reads.
+#: The integers that Go's strconv.Atoi accepts.
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class IndexesError(ValueError):
-    """Not such a list; the text is upstream's."""
+    """The text is no list of indexes. The message is upstream's."""
 
 
 def _number(text: str, completions: int) -> int:
@@ -26,7 +26,7 @@ def _number(text: str, completions: int) -> int:
 
 
 def _interval(text: str, completions: int) -> tuple[int, int]:
-    """First and last index of a part."""
+    """Return the first and last index of an interval."""
     limits = text.split("-")
     if len(limits) > 2:
         detail = "violates the requirement that an index interval can have at most two parts separated by '-'"
@@ -41,7 +41,7 @@ def _interval(text: str, completions: int) -> tuple[int, int]:
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """How many indexes the list has; raises IndexesError."""
+    """Return the number of indexes in the list. Raise IndexesError."""
     total, before = 0, None
     for part in text.split(",") if text else ():
         first, last = _interval(part, completions)
@@ -53,7 +53,7 @@ def count_indexes(text: str, completions: int) -> int:
 
 
 def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
-    """Those parts that are intervals; the others are somebody else's finding."""
+    """Return the valid intervals. Other parts are skipped; their own rule reports them."""
     found = []
     for part in text.split(",") if text else ():
         try:
@@ -64,7 +64,7 @@ def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
 
 
 def overlap(completed: str, failed: str, completions: int) -> int | None:
-    """The first index that stands in both lists, None if there is none."""
+    """Return the first index that is in both lists; None if there is none."""
     left, right = _intervals(completed, completions), _intervals(failed, completions)
     at, other = 0, 0
     while at < len(left) and other < len(right):

@@ -1,6 +1,4 @@
-"""Jobs of batch/v1: selector and labels that are made for them, status, columns. Nothing here runs one: no controller
-makes their pods.
-"""
+"""Define Jobs of batch/v1: generated selector and labels, status, columns. The controller is elsewhere."""
 
 from __future__ import annotations
 
@@ -89,7 +87,7 @@ class JobStrategy(Strategy):
         return validate_job_status_update(ctx, obj, old)
 
     def canonicalize(self, ctx: Context, obj: Json) -> None:
-        """Upstream defaults what it reads as well: a job without labels is seen with those of its pods."""
+        """Copy the template's labels to a Job without labels, because upstream also defaults stored objects."""
         labels = obj["spec"]["template"]["metadata"].get("labels")
         if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
@@ -106,8 +104,9 @@ class JobStrategy(Strategy):
 
 
 def _generate_selector(obj: Json) -> None:
-    """Labels by which the job's pods are known, and the selector that finds them. What the author wrote stays, and is
-    refused if it is wrong.
+    """Generate the labels of the Job's pods, and the selector for them.
+
+    Values from the client are kept. Validation rejects them if they are wrong.
     """
     metadata, spec = obj["metadata"], obj["spec"]
     labels = spec["template"]["metadata"].setdefault("labels", {})
@@ -136,7 +135,7 @@ def _state(obj: Json) -> str:
 
 
 def _first_is_true(status: Json, kind: str) -> bool:
-    """Of several conditions of a type the first counts."""
+    """Return whether the first condition of the type is true."""
     first = next((condition for condition in status.get("conditions") or () if condition.get("type") == kind), None)
     return first is not None and first.get("status") == "True"
 

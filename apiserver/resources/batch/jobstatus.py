@@ -1,9 +1,9 @@
-"""The status of a job (pkg/apis/batch/validation, ValidateJobUpdateStatus; pkg/registry/batch/job,
-getStatusValidationOptions).
+"""Validate the status of a Job.
 
-Since jobs may be managed by others than the built-in controller (gate JobManagedBy), a status must make sense, and an
-ended job stays ended. Most rules are only asked when what they are about changes: a status that was wrong before can
-still be written.
+Facts: pkg/apis/batch/validation, ValidateJobUpdateStatus; pkg/registry/batch/job, getStatusValidationOptions.
+
+External controllers may manage Jobs (gate JobManagedBy), so a status must be consistent, and a finished Job stays
+finished. Most rules apply only to changed fields, so that a status that was invalid before can still be written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KINDS: Final = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
 
 
 class _Change:
-    """What a status update changes: fields by name, conditions by type, and `finished`."""
+    """The changes of a status update: fields by name, conditions by type, and `finished`."""
 
     def __init__(self, obj: Json, old: Json) -> None:
         self.spec: Json = obj["spec"]
@@ -59,7 +59,7 @@ class _Change:
         return not self.changed.isdisjoint(names)
 
     def now(self, kind: str) -> bool:
-        """Whether the new status has the condition."""
+        """Return whether the new status has the condition."""
         return is_true(self.new, kind)
 
 
@@ -107,7 +107,7 @@ def _counters(status: Json) -> list[FieldError]:
 
 
 def _conditions(change: _Change) -> list[FieldError]:
-    """Complete goes with neither kind of failure."""
+    """Reject Complete together with Failed or FailureTarget."""
     errors: list[FieldError] = []
     if change.any("Complete", "Failed") and change.now("Complete") and change.now("Failed"):
         errors.append(invalid(_CONDITIONS, OMITTED, "cannot set Complete=True and Failed=true conditions"))
@@ -130,7 +130,7 @@ def _times(change: _Change) -> list[FieldError]:
 
 
 def _end(change: _Change) -> list[FieldError]:
-    """A job ends by way of a condition that says that it is about to."""
+    """Require the announcing condition before a Job is Complete or Failed."""
     errors: list[FieldError] = []
     if change.any("Failed", "failedIndexes") and change.now("Failed") and not change.now("FailureTarget"):
         errors.append(
@@ -206,7 +206,10 @@ def _format(field: str, text: str, completions: int) -> list[FieldError]:
 
 
 def _success(change: _Change, extended: bool) -> list[FieldError]:
-    """These hold always, whatever changes. `extended`: jobs without a success policy may meet criteria, too."""
+    """Validate SuccessCriteriaMet on every update.
+
+    `extended`: Jobs without a success policy may meet the criteria too.
+    """
     errors: list[FieldError] = []
     met = change.now("SuccessCriteriaMet")
     if met and not extended and not change.indexed:
@@ -226,7 +229,7 @@ def _success(change: _Change, extended: bool) -> list[FieldError]:
 
 
 def _transitions(change: _Change) -> list[FieldError]:
-    """What only goes one way."""
+    """Reject changes of fields that are final or only increase."""
     new, old = change.new, change.old
     errors = [
         invalid(_CONDITIONS, OMITTED, f"cannot disable the terminal {kind}=True condition")

@@ -1,5 +1,6 @@
-"""What may change of a job that exists (pkg/apis/batch/validation, ValidateJobUpdate): little, and more while it is
-suspended.
+"""Validate updates of Jobs (pkg/apis/batch/validation, ValidateJobUpdate).
+
+Few fields are mutable; more are while the Job is suspended.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ __all__ = ["validate_job_update", "validate_whole_job"]
 
 
 _SPEC: Final = Path("spec")
-#: Changes that are told before the template's, and after.
+#: Immutable fields that are reported before the template, and after it.
 _OTHER_FIELDS: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 _SELECTOR: Final = changes(JobSpec, "selector", by_rules=_OTHER_FIELDS)
 _OTHERS: Final = changes(JobSpec, *_OTHER_FIELDS, by_rules=("selector",))
 _TEMPLATE: Final = _SPEC / "template"
-#: Fields of the template's spec that say where pods may run.
+#: Scheduling directives in the template's spec.
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def validate_whole_job(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-    """The changed job as if it was new, metadata included: upstream looks at it so before it looks at what changed."""
+    """Validate the changed Job like a new one, metadata included. Upstream does so before it compares the specs."""
     labels = old["spec"]["template"]["metadata"].get("labels") or {}
     errors = validate_metadata(obj["metadata"], True, "subdomain", kind_rules=True)
     prefixed = NAME_LABELS[1] in labels and UID_LABELS[1] in labels
@@ -54,7 +55,7 @@ def validate_job_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
 
 
 def _completions(spec: Json, before: Json) -> list[FieldError]:
-    """Those of an indexed job go along with its parallelism."""
+    """Allow an indexed Job's completions to change together with its parallelism."""
     new, old = spec.get("completions"), before.get("completions")
     if spec.get("completionMode") != INDEXED:
         return immutable(_SPEC / "completions", INT32, new, old)
@@ -83,13 +84,13 @@ def _template(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
 
 
 def _taken(target: Json, source: Json, *fields: str) -> Json:
-    """A copy of the target that has these fields from the source."""
+    """Return a copy of the target with these fields from the source."""
     rest = {name: value for name, value in target.items() if name not in fields}
     return {**rest, **{name: source[name] for name in fields if name in source}}
 
 
 def _with_directives(before: Json, template: Json) -> Json:
-    """The stored template as if it always had the new one's labels, annotations and rules of where to run."""
+    """Return the stored template with the labels, annotations and scheduling directives of the new one."""
     metadata = _taken(before["metadata"], template["metadata"], "labels", "annotations")
     spec = _taken(before["spec"], template["spec"], *_DIRECTIVES)
     new, old = template["spec"].get("affinity"), before["spec"].get("affinity")
@@ -102,7 +103,7 @@ def _with_directives(before: Json, template: Json) -> Json:
 
 
 def _with_resources(before: Json, spec: Json) -> Json:
-    """The stored spec with the new resources of containers that are still the same by name and position."""
+    """Return the stored spec with the new resources of containers that have the same name and position."""
     result = dict(before)
     for field in ("containers", "initContainers"):
         new, old = spec.get(field) or [], before.get(field) or []

@@ -1,4 +1,4 @@
-"""The spec of a job (pkg/apis/batch/validation, ValidateJob and validateJobSpec)."""
+"""Validate the spec of a Job (pkg/apis/batch/validation, ValidateJob and validateJobSpec)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = ["INDEXED", "NAME_LABELS", "UID_LABELS", "validate_job", "validate_job
 
 
 INDEXED: Final = "Indexed"
-#: Labels of a job's pods, each under its older and its present key.
+#: Labels of a Job's pods, each with its legacy and its prefixed key.
 UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 
@@ -69,7 +69,7 @@ _COUNTS: Final = (
 
 
 class Env:
-    """What rules of a job's parts know of the whole job."""
+    """Context of the rules of a Job's parts: the whole spec and the pod gates."""
 
     __slots__ = ("_spec", "completions", "gates", "per_index")
 
@@ -85,8 +85,9 @@ class Env:
 
 
 def validate_job(obj: Json, *, gates: PodGates, prefixed_labels: bool = True) -> list[FieldError]:
-    """`gates`: what they say of pods; `prefixed_labels`: pods must have the labels with a prefix,
-    too; jobs of long ago do not.
+    """Validate a Job.
+
+    `gates` are the pod gates. `prefixed_labels`: pods must have the prefixed labels too; very old Jobs lack them.
     """
     metadata, spec = obj["metadata"], obj["spec"]
     errors = _generated_selector(metadata, spec, prefixed_labels) + validate_job_spec(_SPEC, spec, gates)
@@ -100,7 +101,7 @@ def validate_job(obj: Json, *, gates: PodGates, prefixed_labels: bool = True) ->
 
 
 def _generated_selector(metadata: Json, spec: Json, prefixed: bool) -> list[FieldError]:
-    """Selector and labels that were made for the job and not by its author."""
+    """Validate a generated selector and generated labels."""
     if spec.get("manualSelector") or spec.get("selector") is None:
         return []
     uid, name = metadata.get("uid", ""), metadata.get("name", "")
@@ -132,7 +133,7 @@ def validate_job_spec(path: Path, spec: Json, gates: PodGates) -> list[FieldErro
 
 
 def validate_template_job_spec(path: Path, spec: Json, gates: PodGates) -> list[FieldError]:
-    """Return what is wrong with a Job, or with the job of a CronJob, which has no selector yet."""
+    """Validate a Job, or the Job template of a CronJob, which has no selector yet."""
     return RULES.of(JobSpec).errors(path, spec, Env(spec, gates))
 
 
@@ -159,7 +160,7 @@ def _restart_policy(at: At) -> list[FieldError]:
 
 _PER_INDEX: Final = ("backoffLimitPerIndex", "maxFailedIndexes")
 _LARGE: Final = f"{{}} when completions are above {_MANY} and used with backoff limit per index"
-#: Limits that keep the lists of indexes in the status short.
+#: Limits that bound the size of the index lists in the status.
 _INDEXED: Final = (
     Required("completions", f"when completion mode is {INDEXED}"),
     AtMost("parallelism", _MANY, f"{_AT_MOST} {{}} when completion mode is {INDEXED}"),
@@ -204,7 +205,7 @@ RULES.set(
 
 
 def _exit_codes(at: At) -> list[FieldError]:
-    """Values in ascending order, each of them once."""
+    """Require ascending values without duplicates."""
     errors, path, values = at.field("values"), at.path / "values", at.value["values"]
     seen: set[int] = set()
     for index, value in enumerate(values):
@@ -219,7 +220,7 @@ def _exit_codes(at: At) -> list[FieldError]:
 
 
 def _success(at: At) -> list[FieldError]:
-    """Indexes of the job, and a count that they or all indexes can reach."""
+    """Validate indexes of the Job, and a count that these indexes can reach."""
     count, indexes, completions = at.value.get("succeededCount"), at.value.get("succeededIndexes"), at.env.completions
     errors: list[FieldError] = []
     total = 0
