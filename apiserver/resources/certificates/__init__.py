@@ -1,5 +1,6 @@
-"""certificates.k8s.io: requests for certificates, and trust anchors. Rules: pkg/apis/certificates/validation,
-pkg/registry/certificates.
+"""Kinds of certificates.k8s.io: certificate requests and trust bundles.
+
+Rules: pkg/apis/certificates/validation, pkg/registry/certificates.
 """
 
 from __future__ import annotations

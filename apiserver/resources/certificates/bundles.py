@@ -27,7 +27,7 @@ _CHANGES: Final = changes(BUNDLES_V1BETA1.ClusterTrustBundleSpec)
 
 
 def _name(name: str, signer: str, *, prefix: bool) -> list[str]:
-    """A signer's bundles begin with its name; those of nobody have no colon."""
+    """Validate a name: it begins with the signer's name, or has no colon without a signer."""
     if not signer:
         if ":" in name:
             return ['ClusterTrustBundle without signer name must not have ":" in its name']

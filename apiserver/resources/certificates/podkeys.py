@@ -1,5 +1,6 @@
-"""Keys and certificates of PodCertificateRequests (pkg/apis/certificates/validation): what keys there may be, that the
-node has the private one, and that what the signer gives is a certificate for it.
+"""Validate keys and certificates of PodCertificateRequests (pkg/apis/certificates/validation).
+
+The rules cover key types, the node's proof of possession, and the issued certificate chain.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _KEY_LIMIT: Final = 10 * 1024
 _CHAIN_LIMIT: Final = 100 * 1024
 _RSA_BITS: Final = (3072, 4096)
 _CURVES: Final = ("P-256", "P-384", "P-521")
-#: Go's names of the curves that it reads.
+#: Go's names of the curves that Go can parse.
 _CURVE_NAMES: Final = {"secp224r1": "P-224", "secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 _UNKNOWN: Final = "unknown public key type; supported types are Ed25519, ECDSA, and RSA"
 _ONE_OF: Final = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
@@ -45,7 +46,7 @@ _MARGIN: Final = timedelta(minutes=10)
 
 
 def check_key(spec: Json) -> Errors:
-    """A request names its key in one of two ways."""
+    """Validate the key of a request, which has one of two forms."""
     stub, key, proof = (spec.get(name) or "" for name in ("stubPKCS10Request", "pkixPublicKey", "proofOfPossession"))
     if stub and not key and not proof:
         return _check_stub(b64decode(stub))
@@ -64,7 +65,7 @@ def _check_stub(data: bytes) -> Errors:
         return errors
     try:
         signed = is_signed(request)
-    except Exception:  # noqa: BLE001 - the library raises many kinds for what it does not know
+    except Exception:  # noqa: BLE001 - the library raises many types for unknown input
         signed = False
     return [] if signed else [invalid(_STUB, OMITTED, "invalid signature")]
 
@@ -85,7 +86,7 @@ def _check_pkix(data: bytes, shown: str, proof: bytes, uid: bytes) -> Errors:
 
 
 def _kind_of_key(path: Path, key: Any, shown: Any, curves: str) -> Errors:
-    """`curves` are those that the error names."""
+    """Return the kind of a key. `curves` are the curves that the error lists."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
     if isinstance(key, ed25519.Ed25519PublicKey):
@@ -126,7 +127,7 @@ def _proves(key: Any, proof: bytes, uid: bytes) -> bool:
 
 
 def _read(load: Callable[[bytes], _Signed], data: bytes) -> _Signed | None:
-    """What holds a public key, such as a certificate; None for what is none, or whose key is of no known kind."""
+    """Load an object with a public key, such as a certificate; return None if it or its key type is invalid."""
     try:
         found = load(data)
         found.public_key()
@@ -157,7 +158,7 @@ def _public_key(data: bytes) -> Any:
 
 
 def check_issued(spec: Json, status: Json, now: datetime) -> Errors:
-    """A status with a certificate: one for the key of the request, and times that are those of the certificate."""
+    """Validate an issued chain: a certificate for the requested key, and its validity period."""
     chain = status.get("certificateChain", "")
     if len(chain.encode()) > _CHAIN_LIMIT:
         return [too_long(_CHAIN, _CHAIN_LIMIT)]

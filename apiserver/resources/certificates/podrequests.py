@@ -1,4 +1,4 @@
-"""PodCertificateRequests: made by the node that a pod is on, answered by the signer through the status, once."""
+"""Define PodCertificateRequests: created by the pod's node, resolved once by the signer through the status."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ _UID_LIMIT: Final = 128
 _ANNOTATION_LIMIT: Final = 256 * 1024
 _SHORTEST: Final = 60 * 60
 _LONGEST: Final = 91 * 24 * 60 * 60
-#: That signers of kubernetes.io give at most.
+#: The maximum for signers of kubernetes.io.
 _LONGEST_OF_KUBERNETES: Final = 24 * 60 * 60
 _ENDS: Final = ("Issued", "Denied", "Failed")
 _ONE_END: Final = 'There may be at most one condition with type "Issued", "Denied", or "Failed"'
 
 
 def _end(obj: Json) -> str:
-    """Whether a request was issued, denied or failed; "" while it waits."""
+    """Return the condition that ended a request: issued, denied or failed; "" while it is pending."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     held = {condition.get("type", "") for condition in conditions if condition.get("status") == "True"}
     return next((end for end in _ENDS if end in held), "")
 
 
 def _check_named(spec: Json) -> Errors:
-    """Pod, account and node: names and UIDs."""
+    """Validate the names and UIDs of pod, service account and node."""
     errors: Errors = []
     for what in ("pod", "serviceAccount", "node"):
         name, uid = spec.get(f"{what}Name", ""), spec.get(f"{what}UID", "")
@@ -143,7 +143,7 @@ class PodRequestStrategy(Strategy):
         return [forbidden(_SPEC / "signerName", text)]
 
     def _check_change(self, ctx: Context, obj: Json, status: Json, before: Json, old: Json) -> Errors:
-        """The status changes once, to one of three ends."""
+        """Allow one change of the status, to one of three final states."""
         end = _end(obj)
         unchanged = semantic_equal(PodCertificateRequestStatus, status, before)
         if _end(old):

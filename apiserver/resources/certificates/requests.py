@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: made by anybody, approved or denied by those who may for the signer, and signed by it."""
+"""Define CertificateSigningRequests: created by any client, approved or denied, and signed by the signer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _of_type(obj: Json, kind: str) -> list[Json]:
 
 
 def _usages(usages: list[str], before: list[str]) -> Errors:
-    """Unknown and repeated ones pass where the stored request has such."""
+    """Validate the usages. Unknown and repeated usages pass if the stored request has such."""
     path, errors = _SPEC / "usages", list[FieldError]()
     if not usages:
         errors.append(required(path))
@@ -122,7 +122,10 @@ def _certificate(obj: Json) -> str:
 
 
 def _changes(obj: Json, old: Json, subresource: str) -> Errors:
-    """Decisions stay; new ones come through the subresource approval, the certificate through status, once."""
+    """Protect the decisions, and the certificate once it is set.
+
+    New decisions come through the subresource approval, the certificate through status.
+    """
     errors = _whole(obj, old)
     for kind in _TRUE_ONLY:
         if len(_of_type(obj, kind)) < len(_of_type(old, kind)):
@@ -161,7 +164,7 @@ def _fill_times(obj: Json, old: Json, now: str) -> None:
 
 
 def _keep_decisions(obj: Json, old: Json) -> None:
-    """The signer need not repeat what others have decided."""
+    """Copy the stored decisions into a status update, which need not repeat them."""
     for kind in _DECISIONS:
         known, found = _of_type(old, kind), _of_type(obj, kind)
         if len(known) == len(found):

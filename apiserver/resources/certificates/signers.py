@@ -1,4 +1,4 @@
-"""Names of signers."""
+"""Validate names of signers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIMIT: Final = _DOMAIN_LIMIT + 1 + 253 + 1 + 63
 
 
 def signer_name(path: Path, name: str) -> list[FieldError]:
-    """`example.com/signer`: a domain of two labels or more, and labels with dots between them."""
+    """Require `example.com/signer`: a domain of at least two labels, and dot-separated labels."""
     if not name:
         return [required(path)]
     if name.count("/") != 1:

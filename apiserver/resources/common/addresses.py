@@ -1,5 +1,7 @@
-"""Addresses of endpoints and services beyond their form: those that reach nobody else, and those that not everybody
-reads in the same way. Rules: pkg/apis/core/validation (ValidateEndpointIP), apimachinery/pkg/util/validation (ip.go).
+"""Validate addresses of endpoints and services beyond their syntax.
+
+The rules cover unreachable addresses and ambiguous notations. Rules: pkg/apis/core/validation (ValidateEndpointIP),
+apimachinery/pkg/util/validation (ip.go).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ __all__ = ["address_warnings", "reachable", "subnet_warnings"]
 
 
 def reachable(path: Path, text: str) -> list[FieldError]:
-    """What is wrong with an address that others are to reach."""
+    """Reject addresses that other hosts cannot reach."""
     address = parse_address(text)
     if address is None:
         return [invalid(path, text, "must be a valid IP address")]
@@ -29,7 +31,7 @@ def reachable(path: Path, text: str) -> list[FieldError]:
 
 
 def address_warnings(path: Path, text: str) -> list[str]:
-    """What is said of an address in a form that not everybody reads in the same way."""
+    """Warn of an address in an ambiguous or non-canonical form."""
     if is_plain_ipv4(text):
         return []
     address = parse_address(text)
@@ -46,7 +48,7 @@ def address_warnings(path: Path, text: str) -> list[str]:
 
 
 def subnet_warnings(path: Path, text: str) -> list[str]:
-    """The same of a range of addresses, and of one that has bits of an address beyond its prefix."""
+    """Warn of a CIDR in an ambiguous or non-canonical form, or with address bits beyond its prefix."""
     parsed = parse_interface(text)
     if parsed is None:
         return []

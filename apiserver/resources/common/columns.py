@@ -1,4 +1,4 @@
-"""Cells that several kinds show in the Table form."""
+"""Table cells that several kinds share."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ AGE: Final = Column(name="Age", cell=_age, timed=True, description="Time since t
 
 
 def name_and_age(*between: Column) -> tuple[Column, ...]:
-    """The usual frame: the name, what a kind adds, the age."""
+    """Return the columns between the usual name and age."""
     return (NAME, *between, AGE)

@@ -1,4 +1,4 @@
-"""metav1 conditions: what each must hold (apimachinery's pkg/apis/meta/v1/validation)."""
+"""Validate metav1 conditions (apimachinery's pkg/apis/meta/v1/validation)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a request says that is passed on to what stands behind an object, as the object that admission sees
-(PodExecOptions and its like). Facts: pkg/apis/core/v1, conversion of url.Values.
+"""Build the options object of a connect request, such as PodExecOptions, for admission.
+
+Facts: pkg/apis/core/v1, conversion of url.Values.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["PROXY", "attach_options", "exec_options", "port_forward_options", "proxy_options", "split_target"]
 
 
-#: The verbs of what stands behind a proxy.
+#: The verbs of proxied requests.
 PROXY: Final = ("create", "delete", "get", "patch", "update")
 _SCHEMES: Final = ("http", "https", "")
 _STREAMS: Final = ("stdin", "stdout", "stderr", "tty")
@@ -29,7 +30,7 @@ def _streams(request: Request) -> Json:
 
 
 def _is_set(values: list[str] | None) -> bool:
-    """A flag without a value is set; so is any value that does not say no."""
+    """Return whether a flag is set: without a value, or with any value but "false" and "0"."""
     return values is not None and (not values or values[0].lower() not in ("false", "0"))
 
 
@@ -48,7 +49,7 @@ def port_forward_options(request: Request) -> Json:
 
 
 def proxy_options(request: Request) -> Json:
-    """The path behind the proxy, with its slashes."""
+    """Return the proxied path with its slashes."""
     rest = "/".join(request.info.rest)
     path = f"/{rest}" if rest else ""
     if request.path.endswith("/") and not path.endswith("/"):
@@ -57,7 +58,7 @@ def proxy_options(request: Request) -> Json:
 
 
 def split_target(text: str, what: str) -> tuple[str, str, str]:
-    """Scheme, name and port of what is asked for: NAME, NAME:PORT or SCHEME:NAME:PORT. Raises 400."""
+    """Split the target NAME, NAME:PORT or SCHEME:NAME:PORT into scheme, name and port. Raise 400."""
     parts = text.split(":")
     scheme, name, port = ("", *parts, "")[:3] if len(parts) < 3 else (*parts, "", "")[:3]
     if len(parts) > 3 or not name or scheme not in _SCHEMES:

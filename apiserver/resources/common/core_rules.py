@@ -1,6 +1,7 @@
-"""Checks of the types of all groups but those of devices and of groups of pods, whose rules are their own, and of the
-label selectors that many types hold (pkg/apis/meta/v1/validation, ValidateLabelSelector). The modules of the kinds say
-which rules stand between the fields of their types (`RULES.set`).
+"""Collect the checks of all groups but those of devices and pod groups, and the rules of label selectors.
+
+The modules of the kinds add the rules that cross fields of their types (`RULES.set`). Facts:
+pkg/apis/meta/v1/validation, ValidateLabelSelector.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RULES: Final = Rules()
 
 
 def validate_label_selector(path: Path, selector: Json | None, *, any_value: bool = False) -> list[FieldError]:
-    """What is wrong with a selector; None is none."""
+    """Validate a selector; None is valid."""
     if selector is None:
         return []
     return RULES.of(LabelSelector).errors(path, selector, ANY_VALUE if any_value else None)

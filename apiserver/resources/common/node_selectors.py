@@ -1,4 +1,4 @@
-"""core/v1 node selectors as part of an object (pkg/apis/core/validation)."""
+"""Validate core/v1 node selectors (pkg/apis/core/validation)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _FIELD: Final = "must be only one value when `operator` is 'In' or 'NotIn' for n
 
 
 def validate_requirement(path: Path, requirement: Json, label_values: bool = True) -> list[FieldError]:
-    """One condition on a node's labels."""
+    """Validate a requirement on a node's labels."""
     return RULES.of(NodeSelectorRequirement).errors(path, requirement, None if label_values else ANY_VALUE)
 
 
 def _field_requirement(path: Path, requirement: Json) -> list[FieldError]:
-    """One condition on a node's fields, of which there is one: its name."""
+    """Validate a requirement on a node's fields. Only metadata.name exists."""
     errors: list[FieldError] = []
     operator, values, key = requirement.get("operator", ""), requirement.get("values") or [], requirement.get("key", "")
     if operator not in ("In", "NotIn"):

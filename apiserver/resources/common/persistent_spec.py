@@ -1,5 +1,6 @@
-"""The spec of a persistent volume, also as it stands inside of an attachment (pkg/apis/core/validation,
-ValidatePersistentVolumeSpec).
+"""Validate the spec of a persistent volume, also inside an attachment.
+
+Facts: pkg/apis/core/validation, ValidatePersistentVolumeSpec.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["access_modes", "positive", "validate_spec", "whole"]
 
 _STORAGE: Final = "storage"
 _INLINE: Final = "may not be specified in the context of inline volumes"
-#: Sources in upstream's order, which decides what the second one of a volume is told.
+#: Sources in upstream's order, which decides the error for a volume's second source.
 _ORDER: Final = (
     "hostPath",
     "gcePersistentDisk",
@@ -52,7 +53,7 @@ _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 
 
 def access_modes(at: At) -> list[FieldError]:
-    """Modes of a claim or a volume; the one of a single pod stands alone."""
+    """Validate the access modes of a claim or volume. ReadWriteOncePod excludes the others."""
     modes, known = at.value.get("accessModes") or (), PersistentVolumeAccessMode.enum
     errors = at.field("accessModes")
     if "ReadWriteOncePod" in modes and any(mode in known and mode != "ReadWriteOncePod" for mode in modes):
@@ -66,7 +67,7 @@ def positive(path: Path, amount: Quantity) -> list[FieldError]:
 
 
 def whole(path: Path, amount: Quantity) -> list[FieldError]:
-    """(The error shows the number, rounded up.)"""
+    """Reject a negative quantity. The error shows the number rounded up."""
     return [invalid(path, amount.value(), "must be a valid resource quantity")] if amount.value() < 0 else []
 
 
@@ -117,7 +118,7 @@ def _sources(path: Path, spec: Json, name: str, inline: bool) -> list[FieldError
         source = spec.get(field)
         if source is None:
             continue
-        # A flexVolume is counted but never refused for being the second.
+        # A flexVolume is counted but never rejected as the second source.
         if chosen and field != "flexVolume":
             errors.append(forbidden(path / SECOND_PATHS.get(field, field), _MORE_THAN_ONE))
             continue
@@ -160,9 +161,11 @@ def validate_spec(
     label_values: bool = True,
     attributes_class: bool = False,
 ) -> list[FieldError]:
-    """`name` is the volume's; `inline` as in a VolumeAttachment. `label_values` off: the stored volume selects nodes by
-    invalid labels;
-    `attributes_class` on: the field of that name counts."""
+    """Validate the spec of the volume `name`.
+
+    `inline`: the spec is part of a VolumeAttachment. `label_values` is off if the stored volume selects nodes by
+    invalid labels. `attributes_class`: the field of that name is validated.
+    """
     at = RULES.of(PersistentVolumeSpec).at(path, spec)
     errors = (_inline(path, spec) if inline else []) + access_modes(at)
     if not inline:

@@ -1,4 +1,4 @@
-"""Names of node resources (cpu, memory, hugepages-2Mi, example.com/gpu) and what each may be.
+"""Classify and validate names of node resources: cpu, memory, hugepages-2Mi, example.com/gpu.
 
 The classes of names are wire facts of pkg/apis/core/helper and pkg/apis/core/v1/helper.
 """
@@ -84,12 +84,12 @@ def is_standard_for_containers(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """Kubernetes' own: without a domain, or with one of Kubernetes'."""
+    """Return whether a resource is Kubernetes' own: without a domain, or with one of Kubernetes' domains."""
     return "/" not in name or NATIVE_PREFIX in name
 
 
 def is_extended(name: str) -> bool:
-    """A resource of a domain of its own, counted in integers."""
+    """Return whether a resource has a custom domain and is counted in integers."""
     return not is_native(name) and not name.startswith(_REQUESTS) and not label_key(_REQUESTS + name)
 
 
@@ -106,7 +106,7 @@ def nonnegative(path: Path, value: Quantity) -> list[FieldError]:
 
 
 def quantity_value(path: Path, name: str, text: str) -> list[FieldError]:
-    """An amount of a resource: not negative, and whole where the resource is counted."""
+    """Validate a quantity: not negative, and an integer for resources counted in integers."""
     value = Quantity.parse(text)
     errors = nonnegative(path, value)
     if is_integer(name) and value.value(-3) % 1000:
@@ -115,7 +115,7 @@ def quantity_value(path: Path, name: str, text: str) -> list[FieldError]:
 
 
 def resource_name(path: Path, name: str) -> list[FieldError]:
-    """The syntax of a name, and that one without a domain is known."""
+    """Validate the syntax of a name, and that a name without a domain is known."""
     if texts := label_key(name):
         return [invalid(path, Named(name), text) for text in texts]
     if "/" not in name and not is_standard(name):

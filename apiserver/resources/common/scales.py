@@ -1,5 +1,6 @@
-"""Scale subresources: how many replicas there are to be, and of which pods (autoscaling/v1). Facts:
-pkg/apis/autoscaling/validation.
+"""Define scale subresources: the desired number of replicas and the pod selector (autoscaling/v1).
+
+Facts: pkg/apis/autoscaling/validation.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimesta
 
 
 def shown_metadata(obj: Json) -> Json:
-    """What a scale shows of an object's metadata."""
+    """Return the metadata that a Scale copies from its object."""
     metadata = obj["metadata"]
     return {name: metadata[name] for name in _SHOWN if name in metadata}
 
@@ -59,7 +60,7 @@ def _validate(scale: Json) -> list[FieldError]:
     return errors + nonnegative(Path("spec.replicas"), scale["spec"].get("replicas"))
 
 
-#: What the body of a scale subresource is; nothing of it is stored.
+#: The kind of the scale subresource's body. Nothing of it is stored.
 _KIND: Final = Resource(
     group="autoscaling",
     kind="Scale",
@@ -93,7 +94,7 @@ _KIND: Final = Resource(
 )
 
 
-#: Of a custom resource, whose tables say more of their columns.
+#: Of a custom resource, whose tables describe columns in more detail.
 CUSTOM_SCALE: Final = replace(
     _KIND,
     columns=(replace(_KIND.columns[0], format="name"), *_KIND.columns[1:-1], replace(AGE, type="date")),
@@ -107,9 +108,14 @@ def scale_subresource(
     validate: Callable[[Json], list[FieldError]] = _validate,
     kind: Resource = _KIND,
 ) -> Subresource:
-    """The subresource of a kind that has its number of replicas in `field` (dotted); `show` makes a Scale of an
-    object, `there` raises where it has no such number, `validate` says what is wrong with a changed Scale,
-    `kind` how one is shown.
+    """Build the scale subresource of a kind.
+
+    Args:
+        field: The dotted path of the number of replicas.
+        show: Convert an object to a Scale.
+        there: Raise if an object has no number of replicas.
+        validate: Validate a changed Scale.
+        kind: The resource that defines how a Scale is served.
     """
     return Subresource(
         name="scale",
@@ -123,5 +129,5 @@ def scale_subresource(
 
 #: Of kinds with a label selector.
 SCALE: Final = scale_subresource("spec.replicas", _by_selector)
-#: Of kinds that select by labels alone (ReplicationController).
+#: Of kinds that select by equal labels only (ReplicationController).
 SCALE_BY_LABELS: Final = scale_subresource("spec.replicas", _by_labels)

@@ -1,4 +1,4 @@
-"""Metadata inside of a spec (templates): labels and annotations by the rules of an object's own."""
+"""Validate metadata inside a spec (templates): labels and annotations follow the rules of an object's own."""
 
 from __future__ import annotations
 

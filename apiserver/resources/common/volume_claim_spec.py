@@ -1,5 +1,6 @@
-"""The spec of a claim, also as pods and sets carry it in templates (pkg/apis/core/validation,
-ValidatePersistentVolumeClaimSpec).
+"""Validate the spec of a claim, also in templates of pods and sets.
+
+Facts: pkg/apis/core/validation, ValidatePersistentVolumeClaimSpec.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _STORAGE: Final = "storage"
 
 
 class _Env(NamedTuple):
-    """What rules know besides a spec. `any_group`: the stored claim has groups of data sources that are wrong."""
+    """Context of the rules. `any_group`: the stored claim has invalid groups of data sources."""
 
     any_group: bool
 
 
 def _source(at: At) -> list[FieldError]:
-    """What a new volume is filled from, by reference."""
+    """Validate the reference to the data source of a new volume."""
     errors, group, kind = at.fields("name", "kind"), at.value.get("apiGroup") or "", at.value.get("kind", "")
     if not group and kind != "PersistentVolumeClaim":
         errors.append(invalid(at.path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
@@ -39,7 +40,7 @@ def _source(at: At) -> list[FieldError]:
 
 
 def _sources(at: At) -> list[FieldError]:
-    """The two fields say the same, unless the source lies in another namespace, which only one of them can say."""
+    """Require equal data source fields, unless dataSourceRef names another namespace."""
     path, source, reference = at.path, at.value.get("dataSource"), at.value.get("dataSourceRef")
     errors = at.fields("dataSource", "dataSourceRef")
     if source is None or reference is None:
@@ -55,8 +56,11 @@ def _sources(at: At) -> list[FieldError]:
 def validate_claim_spec(
     path: Path, spec: Json, *, attributes_class: bool = True, any_selector: bool = False, any_group: bool = False
 ) -> list[FieldError]:  # fmt: skip
-    """`attributes_class` on: the field volumeAttributesClassName counts. `any_selector`, `any_group`: the stored claim
-    has values of labels, or groups of data sources, that are wrong and may stay."""
+    """Validate the spec of a claim.
+
+    `attributes_class`: volumeAttributesClassName is validated. `any_selector`, `any_group`: the stored claim has
+    invalid label values or data source groups, which may stay.
+    """
     at = RULES.of(PersistentVolumeClaimSpec).at(path, spec, _Env(any_group))
     modes = spec.get("accessModes") or []
     errors = [] if modes else at.field("accessModes")

@@ -1,5 +1,6 @@
-"""Volume sources, those of pods and of persistent volumes: what crosses the fields of each (pkg/apis/core/validation).
-What a field may be is said in its type.
+"""Validate rules across fields of volume sources, of pods and persistent volumes (pkg/apis/core/validation).
+
+The types define the rules of single fields.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from apiserver.resources.common.core_rules import RULES
 __all__ = ["SECOND_PATHS", "long_portal", "source_errors"]
 
 
-#: Where the path of a source's own errors is not the field's name.
+#: The paths of a source's own errors that differ from the field name.
 _OWN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
-#: And where that of the error about a second source is not.
+#: The paths of errors about a second source that differ from the field name.
 SECOND_PATHS: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 _BYTE: Final = "must be between 0 and 255, inclusive"
 _PORTAL_LIMIT: Final = 64
@@ -45,7 +46,7 @@ _LONG_PORTAL: Final = (
 _HOST_PORT: Final = "must be a host:port pair or multiple pairs separated by commas"
 _MANAGED_DISK: Final = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 _BLOB_DISK: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
-#: The three forms of an iSCSI name, by their first three letters.
+#: The three formats of iSCSI names, by their first three letters.
 _ISCSI_NAMES: Final = {
     "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.[A-Za-z0-9.-]+:[^,;*&$|\s]+\Z", re.ASCII),
     "eui": re.compile(r"\Aeui.[A-Za-z0-9]{16}\Z"),
@@ -54,8 +55,9 @@ _ISCSI_NAMES: Final = {
 
 
 def source_errors(kind: Struct, name: str, path: Path, source: Json, volume: str = "") -> list[FieldError]:
-    """What is wrong with the source in the field `name` of a type (a pod's volume or a persistent one), of a volume at
-    a path. `volume` is the name of a persistent volume.
+    """Validate the source in the field `name` of a type: a pod's volume or a persistent volume.
+
+    `volume` is the name of a persistent volume.
     """
     held = kind.fields[name].type
     assert isinstance(held, Struct)
@@ -82,7 +84,7 @@ def _flocker(at: At) -> list[FieldError]:
 
 
 def _is_host_port(text: str) -> bool:
-    """Whether Go's net.SplitHostPort takes it."""
+    """Return whether Go's net.SplitHostPort accepts the text."""
     host, colon, port = text.rpartition(":")
     if not colon or set(port) & set("[]"):
         return False
@@ -92,7 +94,7 @@ def _is_host_port(text: str) -> bool:
 
 
 def _quobyte(at: At) -> list[FieldError]:
-    """(Of a tenant that is too long it is said that it is missing.)"""
+    """Validate a Quobyte source. Upstream reports a tenant that is too long as missing."""
     registry, longest = at.value.get("registry", ""), most_bytes(QuobyteVolumeSource, "tenant")
     errors = at.field("registry")
     if not errors and len(at.value.get("tenant", "").encode()) > longest:
@@ -113,7 +115,7 @@ def _is_iscsi_name(name: str) -> bool:
 
 
 def long_portal(path: Path, shown: str, source: Json, volume: str) -> list[FieldError]:
-    """Initiators are told apart by the names of volume and portal."""
+    """Limit the length of volume name and portal, which together identify the initiator."""
     fits = (
         source.get("initiatorName") is None
         or len(f"{volume}:{source.get('targetPortal', '')}".encode()) <= _PORTAL_LIMIT
@@ -122,14 +124,14 @@ def long_portal(path: Path, shown: str, source: Json, volume: str) -> list[Field
 
 
 def _iscsi_name(path: Path, name: str, other_form: str) -> list[FieldError]:
-    """`other_form` is said of names that are of none of the three forms."""
+    """Validate an iSCSI name. `other_form` is the error for an unknown format."""
     if _is_iscsi_name(name):
         return []
     return [invalid(path, name, "must be valid format" if name[:3] in _ISCSI_NAMES else other_form)]
 
 
 def _names(at: At, other_form: str) -> tuple[list[FieldError], list[FieldError]]:
-    """What is wrong up to the secret, and with the initiator."""
+    """Validate names and secret. Return the errors up to the secret, and those of the initiator."""
     name, initiator = at.value.get("iqn", ""), at.value.get("initiatorName")
     errors = at.field("iqn") or _iscsi_name(at.path / "iqn", name, other_form)
     errors += at.field("lun")
@@ -144,7 +146,7 @@ def _iscsi(at: At) -> list[FieldError]:
 
 
 def _persistent_iscsi(at: At) -> list[FieldError]:
-    """(`env` is the volume's name.)"""
+    """Validate the iSCSI source of a persistent volume. `env` is the volume's name."""
     errors, last = _names(at, "must be valid format")
     portal = at.field("targetPortal") + long_portal(
         at.path / "targetportal", at.value.get("targetPortal", ""), at.value, at.env

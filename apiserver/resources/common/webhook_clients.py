@@ -1,4 +1,4 @@
-"""What is wrong with how a webhook is to be called. Facts: apiserver's pkg/util/webhook/validation.go."""
+"""Validate client configurations of webhooks. Facts: apiserver's pkg/util/webhook/validation.go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REVIEWS: Final = ("v1", "v1beta1")
 
 
 def client_errors(client: Json, at: Path) -> list[FieldError]:
-    """What is wrong with a clientConfig."""
+    """Validate a clientConfig."""
     url, service = client.get("url"), client.get("service")
     if (url is None) is (service is None):
         return [required(at, "exactly one of url or service is required")]
@@ -49,7 +49,7 @@ def _address(url: str, at: Path) -> list[FieldError]:
 
 
 def _no_scheme(url: str) -> str:
-    """What Go finds wrong with a colon that ends no scheme; "" if nothing is."""
+    """Return Go's error about a URL with a colon but no scheme; "" if there is none."""
     if url.startswith(":"):
         return "missing protocol scheme"
     first = url.partition("/")[0]
@@ -59,7 +59,7 @@ def _no_scheme(url: str) -> str:
 
 
 def _service(service: Json, at: Path) -> list[FieldError]:
-    """(Upstream takes one for the other: a missing name is reported as the namespace, and the other way round.)"""
+    """Validate a service reference. Upstream swaps the paths of a missing name and a missing namespace."""
     errors: list[FieldError] = []
     if not service.get("namespace"):
         errors.append(required(at / "name"))
@@ -84,8 +84,9 @@ def _service(service: Json, at: Path) -> list[FieldError]:
 
 
 def review_version_errors(versions: list[str], at: Path, missing: str, *, recognized: bool = True) -> list[FieldError]:
-    """What is wrong with the versions of reviews that a webhook takes; `missing` is said where there are none,
-    `recognized` asks for one that the server speaks.
+    """Validate the review versions of a webhook.
+
+    `missing` is the error for an empty list. `recognized`: the server must support one of the versions.
     """
     if not versions:
         return [required(at, missing)]

@@ -1,6 +1,4 @@
-"""What kinds that make pods have in common: rules about counts, selectors and what may not change, and cells of their
-tables.
-"""
+"""Share rules and cells of the kinds that create pods: counts, selectors, immutable fields, table cells."""
 
 from __future__ import annotations
 
@@ -43,13 +41,13 @@ _HOSTNAME: Final = (
 
 
 def count_generation(kind: Struct, obj: Json, old: Json) -> None:
-    """A changed spec (of type `kind`) is a new generation."""
+    """Increase the generation if the spec (of type `kind`) changed."""
     if not semantic_equal(kind, obj["spec"], old["spec"]):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
 def hostname_warnings(obj: Json) -> list[str]:
-    """Said to the author of an object whose name is too much for the hostnames of its pods."""
+    """Warn of a name that is no valid hostname for the pods."""
     texts = dns_label(obj["metadata"].get("name", ""))
     return [f"{_HOSTNAME}[{' '.join(texts)}]"] if texts else []
 
@@ -59,8 +57,9 @@ def nonnegative(path: Path, value: int | None) -> list[FieldError]:
 
 
 def counted(*parts: str, ready: str = "readyReplicas") -> tuple[AtMost, ...]:
-    """Return the rules that parts are counted among `replicas`, and that what is available is ready (by its name in
-    errors).
+    """Return the rules that parts are at most `replicas`, and available at most ready.
+
+    `ready` is the name of the ready count in errors.
     """
     return (
         *(AtMost(part, "replicas", "cannot be greater than status.replicas") for part in parts),
@@ -73,14 +72,14 @@ def status_errors(kind: Struct, obj: Json, old: Json) -> list[FieldError]:
 
 
 def immutable(path: Path, kind: Type, new: Any, old: Any) -> list[FieldError]:
-    """A field that stays as it was made; the error shows the new value."""
+    """Reject a change of an immutable field. The error shows the new value."""
     if (new is None and old is None) or semantic_equal(kind, new, old):
         return []
     return [invalid(path, None if new is None else internal(kind, new), _IMMUTABLE)]
 
 
 def shown_labels(labels: Json | None) -> Json | None:
-    """Labels as an error shows them."""
+    """Format labels as errors show them."""
     return dict(sorted(labels.items())) if labels else None
 
 
@@ -89,8 +88,9 @@ def validate_required_selector(path: Path, selector: Json | None) -> list[FieldE
 
 
 def selects_template(path: Path, selector: Json | None, template: Json) -> list[FieldError]:
-    """The labels of the template (at `path`) must be such that the selector finds its pods. A selector that is none
-    says nothing.
+    """Require a selector that matches the labels of the template at `path`.
+
+    An invalid selector is reported elsewhere.
     """
     try:
         if from_object(selector).matches(template["metadata"].get("labels") or {}):
@@ -106,14 +106,14 @@ def _mismatch(path: Path, template: Json) -> FieldError:
 
 
 def mismatch(at: At) -> list[FieldError]:
-    """A template whose labels the selector does not match."""
+    """Reject a template whose labels the selector does not match."""
     return [_mismatch(at.path / "template", at.value["template"])]
 
 
 def template_columns(
     template: Callable[[Json], Json], selector: Callable[[Json], Json | None] | None
 ) -> tuple[Column, ...]:
-    """The wide columns: containers and images of the template, and whom the object selects."""
+    """Return the wide columns: container names and images of the template, and the selector."""
 
     def listed(field: str) -> Callable[[Json], str]:
         return lambda obj: ",".join(

@@ -1,5 +1,6 @@
-"""LeaseCandidates (coordination.k8s.io); apiserver/controlplane/lease_candidates.py chooses among them. Rules:
-pkg/apis/coordination/validation.
+"""Define LeaseCandidates (coordination.k8s.io).
+
+apiserver/controlplane/lease_candidates.py elects one of them. Rules: pkg/apis/coordination/validation.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NOTHING: Final = Semver.parse("0.0.0")
 
 
 def _version(spec: Json, name: str) -> tuple[Semver, list[FieldError]]:
-    """A version, 0.0.0 where it is none."""
+    """Parse a version. Return it and the errors; 0.0.0 if it is missing or invalid."""
     text = spec.get(name, "")
     if not text:
         return _NOTHING, []

@@ -43,7 +43,10 @@ class LeaseStrategy(Strategy):
 
 
 def lease_strategy(strategy: str, path: Path) -> list[FieldError]:
-    """A known strategy, or a qualified one of somebody else's. (The path names the field twice, as upstream's does.)"""
+    """Require a known strategy or a qualified custom one.
+
+    The path names the field twice, as upstream's does.
+    """
     at = path / "strategy"
     if "/" in strategy:
         return [invalid(at, Named(strategy), text) for text in label_key(strategy)]
