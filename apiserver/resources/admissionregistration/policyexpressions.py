@@ -46,7 +46,7 @@ _MUST: Final = "validations or auditAnnotations must contain at least one item"
 
 
 class _Compiler:
-    """Compiles the expressions of one policy, with the variables that precede them."""
+    """The compiler of one policy's expressions, with the variables that precede them."""
 
     def __init__(self, release: Release, *, params: bool, variables: bool) -> None:
         self._release, self._params, self._composed = release, params, variables

@@ -1,1 +1,1 @@
-"""Kinds of the core group that have no package of their own."""
+"""Kinds of the core group without a package of their own."""

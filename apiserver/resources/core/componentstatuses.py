@@ -1,5 +1,6 @@
-"""ComponentStatuses: how the parts of the control plane are, asked when somebody asks; nothing is stored. Facts:
-pkg/registry/core/componentstatus.
+"""Serve ComponentStatuses: health of the control plane's components, probed per request and never stored.
+
+Facts: pkg/registry/core/componentstatus.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 
-#: Of a ConfigMap's and of a Secret's data together, in bytes.
+#: Limit for all data of a ConfigMap, and of a Secret, in bytes.
 SIZE_LIMIT: Final = 1024 * 1024
 IMMUTABLE: Final = "field is immutable when `immutable` is set"
 
 
 def decoded_size(base64: str) -> int:
-    """Bytes that a base64 text stands for."""
+    """Return the number of bytes that a base64 text encodes."""
     return len(base64) * 3 // 4 - base64[-2:].count("=")
 
 
@@ -28,7 +28,7 @@ def bad_keys(data: Json, path: Path) -> list[FieldError]:
 
 
 def changed_though_immutable(obj: Json, old: Json, *fields: str) -> list[FieldError]:
-    """`immutable: true` stays, and so do the fields it protects."""
+    """Reject changes of `immutable: true` and of the fields that it protects."""
     if not old.get("immutable"):
         return []
     errors = [] if obj.get("immutable") else [forbidden(Path("immutable"), IMMUTABLE)]

@@ -1,6 +1,4 @@
-"""Endpoints of services, as their author writes them: nothing here fills them. Rules: pkg/apis/core/validation
-(ValidateEndpoints).
-"""
+"""Define Endpoints of services. Rules: pkg/apis/core/validation (ValidateEndpoints)."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from apiserver.resources.common.core_rules import RULES
 _SUBSETS: Final = Path("subsets")
 _ADDRESSES: Final = ("addresses", "notReadyAddresses")
 _SHOWN: Final = 3
-#: Who writes endpoints as a mirror of slices need not be told about them.
+#: Endpoints with this label mirror slices, so their writer gets no deprecation warning.
 _MANAGED_BY: Final = ("endpoints.kubernetes.io/managed-by", "endpoint-controller")
 
 
@@ -55,7 +53,7 @@ class EndpointsStrategy(Strategy):
         return _subsets(obj.get("subsets") or [], ctx.features.enabled("StrictIPCIDRValidation"))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        """What has not changed was accepted before."""
+        """Validate an update. Unchanged subsets were accepted before."""
         errors = self.validate(ctx, obj)
         return (
             [] if errors and semantic_equal(ListOf(EndpointSubset), obj.get("subsets"), old.get("subsets")) else errors

@@ -1,7 +1,7 @@
-"""Events: one stored kind, served by core/v1 and by events.k8s.io/v1.
+"""Define Events: one stored kind, served by core/v1 and by events.k8s.io/v1.
 
-The hub is core/v1; `from_hub`/`to_hub` rename fields for the newer group. Core accepts nearly anything, the newer group
-validates, and it names fields partly by their core names. Rules: pkg/apis/core/validation/events.go.
+The hub is core/v1; `from_hub` and `to_hub` rename fields for the newer group. Core accepts nearly any event. The newer
+group validates events, and reports some fields under their core names. Rules: pkg/apis/core/validation/events.go.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RENAMED: Final = {
     "deprecatedCount": "count",
 }
 _TO_NEW: Final = {core: new for new, core in _RENAMED.items()}
-#: Fields in the order of each version's type.
+#: The fields in the order of each version's type.
 _CORE_ORDER: Final = (
     "kind",
     "apiVersion",
@@ -73,7 +73,7 @@ _NEW_ORDER: Final = (
     "deprecatedLastTimestamp",
     "deprecatedCount",
 )
-#: What each version writes even when it is empty.
+#: The fields that each version encodes even if they are empty.
 _CORE_ALWAYS: Final[dict[str, Any]] = {
     "involvedObject": {},
     "source": {},
@@ -94,7 +94,7 @@ _OMITTED_WHEN_EMPTY: Final = ("reportingController", "reportingInstance")
 
 
 def to_hub(obj: Json) -> Json:
-    """events.k8s.io/v1 → core/v1."""
+    """Convert events.k8s.io/v1 to core/v1."""
     named = {_RENAMED.get(name, name): value for name, value in obj.items()}
     return {
         name: named.get(name, _CORE_ALWAYS.get(name)) for name in _CORE_ORDER if name in named or name in _CORE_ALWAYS
@@ -102,7 +102,7 @@ def to_hub(obj: Json) -> Json:
 
 
 def from_hub(obj: Json) -> Json:
-    """core/v1 → events.k8s.io/v1."""
+    """Convert core/v1 to events.k8s.io/v1."""
     named = {_TO_NEW.get(name, name): value for name, value in obj.items()}
     for name in _OMITTED_WHEN_EMPTY:
         if not named.get(name):
@@ -125,7 +125,7 @@ def _bounded(
 
 
 def _series_event(obj: Json, controller: Path) -> list[FieldError]:
-    """An event with eventTime: made by the newer recorders, so complete."""
+    """Validate an event with eventTime. The newer recorders create them with all fields set."""
     errors: list[FieldError] = []
     involved = obj["involvedObject"].get("namespace", "")
     if not involved and obj["metadata"].get("namespace", "") not in ("default", "kube-system"):
@@ -142,7 +142,7 @@ def _series_event(obj: Json, controller: Path) -> list[FieldError]:
 
 
 def _common(obj: Json, core: bool) -> list[FieldError]:
-    """What both groups ask for."""
+    """Validate the rules of both groups."""
     namespace = obj["metadata"].get("namespace", "")
     if obj.get("eventTime"):
         errors = _series_event(obj, Path("reportingComponent" if core else "reportingController"))
@@ -162,7 +162,7 @@ def _series(obj: Json) -> list[FieldError]:
 
 
 def _unset(obj: Json) -> list[FieldError]:
-    """Fields of the older recorders, which new events may not have."""
+    """Reject fields of the older recorders in new events."""
     errors = [
         invalid(Path(field), "", "needs to be unset")
         for field in ("firstTimestamp", "lastTimestamp", "count")
@@ -196,7 +196,7 @@ _EMPTY: Final = {"reason": "", "message": "", "count": 0, "type": "", "action": 
 
 
 class CoreEventStrategy(Strategy):
-    """core/v1: metadata is left to the generic rules."""
+    """Strategy of core/v1, which leaves metadata to the generic rules."""
 
     checks_metadata = False
     revalidates_metadata = False
@@ -210,7 +210,7 @@ class CoreEventStrategy(Strategy):
 
 
 class EventStrategy(CoreEventStrategy):
-    """events.k8s.io/v1: metadata comes after what both groups ask for."""
+    """Strategy of events.k8s.io/v1, which validates metadata after the common rules."""
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors = _common(obj, core=False)
@@ -318,7 +318,7 @@ _COLUMNS: Final = (
 )
 
 
-#: Selectable under the newer group's names.
+#: Selectable fields under the newer group's names.
 _NEW_FIELD_LABELS: Final[dict[str, Any]] = {
     label.replace("involvedObject.", "regarding.").replace("reportingComponent", "reportingController"): value
     for label, value in _FIELD_LABELS.items() if label != "source"

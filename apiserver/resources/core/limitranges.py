@@ -1,5 +1,6 @@
-"""LimitRanges, which are kept but not applied: the admission plugin LimitRanger is not built. Rules:
-pkg/apis/core/validation (ValidateLimitRange).
+"""Define LimitRanges. Rules: pkg/apis/core/validation (ValidateLimitRange).
+
+The admission plugin LimitRanger applies them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from apiserver.resources.pods.defaults import round_amounts
 _LIMITS: Final = Path("spec.limits")
 _TYPES: Final = ("Container", "PersistentVolumeClaim", "Pod")
 _AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-#: Amounts up to which a ratio is taken of thousandths.
+#: Ratios of smaller quantities are computed in thousandths.
 _MILLI_LIMIT: Final = (1 << 63) // 1000
 
 
@@ -39,7 +40,7 @@ def default(obj: Json, now: datetime) -> None:
 
 
 def _complete(limit: Json) -> None:
-    """What is not said of a container's default follows from the other bounds."""
+    """Derive missing defaults of a container from the other bounds."""
     limits = {**(limit.get("max") or {}), **(limit.get("default") or {})}
     requests = {**(limit.get("min") or {}), **limits, **(limit.get("defaultRequest") or {})}
     for field, amounts in (("default", limits), ("defaultRequest", requests)):
@@ -100,8 +101,9 @@ def _bounds(
     request: Quantity | None,
     ratio: Quantity | None,
 ) -> list[FieldError]:
-    """How the bounds of one resource lie to each other. (Two of the texts are about other values than the shown ones,
-    as upstream has them.)
+    """Validate the relation of the bounds of one resource.
+
+    Two of upstream's texts name other values than they show.
     """
     found: list[tuple[str, Quantity, str]] = []
     if least is not None and most is not None and most < least:
@@ -130,7 +132,7 @@ def _bounds(
 
 
 def _ratio(ratio: Quantity, least: Quantity, most: Quantity) -> str:
-    """What is wrong with a ratio that the other two bounds cannot have."""
+    """Return the problem of a ratio that exceeds max/min; "" if there is none."""
     small = all(amount.value() < _MILLI_LIMIT for amount in (ratio, least, most))
     allowed, low, high = (
         (ratio.value(-3) / 1000, least.value(-3), most.value(-3))
@@ -145,7 +147,10 @@ class LimitRangeStrategy(Strategy):
     compares_metadata = False
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        """One without a name is named by a UUID that is not its uid, but follows from it: names of a seed repeat."""
+        """Give a LimitRange without a name a UUID as name.
+
+        The UUID is derived from the uid, so that a fixed seed gives the same names again.
+        """
         metadata = obj["metadata"]
         if not metadata.get("name"):
             metadata["name"] = str(uuid5(UUID(metadata["uid"]), "name"))

@@ -1,4 +1,4 @@
-"""Namespaces: phase, the `kubernetes` finalizer, the label that bears the name. Rules: pkg/registry/core/namespace."""
+"""Define Namespaces: phase, the `kubernetes` finalizer, the name label. Rules: pkg/registry/core/namespace."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class NamespaceStrategy(Strategy):
         return [invalid(Path("status.Phase"), Named(phase), text)] if wrong else []
 
     def prepare_for_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> None:
-        """finalize: only spec.finalizers changes."""
+        """Restrict the subresource finalize to spec.finalizers."""
         obj["status"] = old.get("status", {})
 
     def validate_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> list[FieldError]:
@@ -91,7 +91,7 @@ class NamespaceStrategy(Strategy):
         return ("spec",) if subresource == "status" else ("status",)
 
     def starts_deletion(self, ctx: Context, obj: Json, options: DeleteOptions) -> bool:
-        """The first DELETE marks the namespace; it goes when its finalizers are gone."""
+        """Mark the namespace as terminating on the first DELETE. It is removed after its finalizers."""
         if "deletionTimestamp" in obj["metadata"]:
             return False
         obj["metadata"]["deletionTimestamp"] = timestamp(ctx.now)
@@ -103,7 +103,7 @@ class NamespaceStrategy(Strategy):
 
 
 def _restore(obj: Json, old: Json, section: str, field: str) -> None:
-    """A field keeps its stored value."""
+    """Restore the stored value of a field."""
     part = dict(obj.get(section) or {})
     part.pop(field, None)
     if field in old.get(section, {}):

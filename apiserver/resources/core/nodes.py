@@ -1,4 +1,4 @@
-"""Nodes. Status may come with the creation, as kubelets do it. Rules: pkg/registry/core/node, ValidateNode."""
+"""Define Nodes. A create may set the status, as kubelets do. Rules: pkg/registry/core/node, ValidateNode."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _METADATA: Final = Path("metadata")
-#: Changes of the spec: those that are told before taints are looked at, and after.
+#: Immutable fields of the spec that are reported before taints, and after.
 _ONCE: Final = changes(NodeSpec, "podCIDRs", "providerID", by_rules=("externalID",))
 _NEVER: Final = changes(NodeSpec, "externalID", by_rules=("podCIDRs", "providerID"))
 _FEATURE_LIMIT: Final = 253
@@ -51,14 +51,14 @@ _FEATURE_SHAPE: Final = (
 
 
 def default(obj: Json, now: datetime) -> None:
-    """Everything a node has can be used, unless it says otherwise."""
+    """Default allocatable to the capacity."""
     status = obj.get("status") or {}
     if status.get("capacity") and "allocatable" not in status:
         status["allocatable"] = dict(status["capacity"])
 
 
 def to_hub(obj: Json) -> Json:
-    """podCIDR and the first of podCIDRs say the same."""
+    """Copy podCIDR and the first of podCIDRs to each other."""
     spec = obj.get("spec") or {}
     first, ranges = spec.get("podCIDR"), spec.get("podCIDRs")
     if ranges and (not first or first == ranges[0]):
@@ -72,7 +72,7 @@ RULES.set(Taint, by_rules=("key", "effect"))
 
 
 def _taints(taints: list[Json]) -> list[FieldError]:
-    """(The path says metadata.taints, as upstream's does.)"""
+    """Validate the taints. The path is metadata.taints, as upstream's is."""
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
@@ -152,7 +152,7 @@ class NodeStrategy(Strategy):
         drop_disabled(ctx, obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        """(Fields of disabled gates stay here, as upstream leaves them.)"""
+        """Restrict a status update. Fields of disabled gates stay, as upstream leaves them."""
         obj["spec"] = old["spec"]
         if "config" not in old.get("status", {}):
             obj.get("status", {}).pop("config", None)
@@ -252,7 +252,7 @@ _COLUMNS: Final = (
 
 
 async def _proxy(store: Store, ctx: Context, request: Request) -> Response:
-    """The way to a node's kubelet through the server, which leads nowhere: nodes have none that listens."""
+    """Reject a proxy request for a node, because no kubelet listens on emulated nodes."""
     _, name, _ = split_target(ctx.name, "node")
     if ctx.lookup("", "nodes", "", name) is None:
         raise not_found("nodes", "", name)

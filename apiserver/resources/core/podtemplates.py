@@ -1,4 +1,4 @@
-"""PodTemplates: templates of pods that lie for themselves. Rules: pkg/registry/core/podtemplate."""
+"""Define PodTemplates: standalone templates of pods. Rules: pkg/registry/core/podtemplate."""
 
 from __future__ import annotations
 

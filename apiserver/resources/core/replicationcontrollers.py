@@ -1,5 +1,6 @@
-"""ReplicationControllers. Rules: pkg/registry/core/replicationcontroller, pkg/apis/core/validation
-(ValidateReplicationController).
+"""Define ReplicationControllers.
+
+Rules: pkg/registry/core/replicationcontroller, pkg/apis/core/validation (ValidateReplicationController).
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ RULES.set(
 
 
 def _default_labels(obj: Json) -> None:
-    """Those of the template, unless it has its own."""
+    """Default the labels to those of the template."""
     template, metadata = obj["spec"].get("template"), obj["metadata"]
     if template is not None and template["metadata"].get("labels") and not metadata.get("labels"):
         metadata["labels"] = dict(template["metadata"]["labels"])
 
 
 def default(obj: Json, now: datetime) -> None:
-    """What nobody said about the controller, its template's labels say."""
+    """Default selector and labels to the labels of the template."""
     spec = obj["spec"]
     template = spec.get("template")
     labels = template["metadata"].get("labels") if template is not None else None
@@ -112,7 +113,7 @@ class ReplicationControllerStrategy(Strategy):
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]
-        _default_labels(obj)  # of what was stored, which has defaults as soon as it is read
+        _default_labels(obj)  # of the stored object, whose defaults are set when it is read
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return self._errors(ctx, obj["spec"], None)
@@ -131,7 +132,7 @@ class ReplicationControllerStrategy(Strategy):
         return hostname_warnings(obj) + _warnings(obj)
 
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
-        """(About the template that was, as upstream has it.)"""
+        """Return warnings about the stored template, as upstream does."""
         changed = obj["metadata"].get("generation") != old["metadata"].get("generation")
         return _warnings(old) if changed else []
 

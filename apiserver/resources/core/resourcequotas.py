@@ -1,5 +1,6 @@
-"""ResourceQuotas; what counts for them is the admission plugin's of that name. Rules: pkg/apis/core/validation
-(ValidateResourceQuota), pkg/registry/core/resourcequota.
+"""Define ResourceQuotas. The admission plugin ResourceQuota counts their usage.
+
+Rules: pkg/apis/core/validation (ValidateResourceQuota), pkg/registry/core/resourcequota.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _COUNTED: Final = frozenset(
     }
 )
 _OF_PODS: Final = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
-#: What a scope can be about.
+#: The resources that each scope can limit.
 _SCOPES: Final = {
     "Terminating": _OF_PODS,
     "NotTerminating": _OF_PODS,
@@ -65,7 +66,7 @@ _MUST_EXIST: Final = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating,"
     " ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
-#: Findings that show the whole list again, after which nobody looks for more: upstream shows it as often as it is long.
+#: The maximum number of errors that each show the whole list. Upstream repeats the list once per item.
 _MOST_SHOWN: Final = 100
 
 
@@ -92,7 +93,7 @@ def _amounts(path: Path, amounts: Json | None) -> list[FieldError]:
 
 
 def _beyond(scope: str, spec: Json) -> list[str]:
-    """Resources that a scope says nothing about."""
+    """Return the limited resources that a scope does not cover."""
     return [
         name
         for name in sorted(spec.get("hard") or ())
@@ -130,7 +131,7 @@ RULES.set(
 
 
 def _selector(spec: Json) -> list[FieldError]:
-    """(Paths are without indices, as upstream's are.)"""
+    """Validate the scope selector. Paths have no indices, as upstream's do not."""
     selector, path = spec.get("scopeSelector"), _SPEC / "scopeSelector" / "matchExpressions"
     if selector is None:
         return []
@@ -178,7 +179,7 @@ class ResourceQuotaStrategy(Strategy):
         return _amounts(_STATUS / "hard", status.get("hard")) + _amounts(_STATUS / "used", status.get("used"))
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
-        """Requests that exceed the limits."""
+        """Warn of requests that exceed the limits."""
         hard, warnings = obj["spec"].get("hard") or {}, []
         for name in ("cpu", "memory", "storage", "ephemeral-storage"):
             bare = name in ("cpu", "memory") and f"requests.{name}" not in hard
@@ -191,7 +192,7 @@ class ResourceQuotaStrategy(Strategy):
 
 
 def _used(limits: bool) -> Any:
-    """Used and allowed amounts, of limits or of everything else."""
+    """Return a cell with used and allowed quantities of limits, or of everything else."""
 
     def cell(obj: Json) -> str:
         status = obj.get("status") or {}

@@ -1,4 +1,4 @@
-"""Secrets. Rules: pkg/apis/core/validation (ValidateSecret)."""
+"""Define Secrets. Rules: pkg/apis/core/validation (ValidateSecret)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def default(obj: Json, now: datetime) -> None:
 
 
 def to_hub(obj: Json) -> Json:
-    """stringData is only a way to write data."""
+    """Move stringData, which is write-only, to data."""
     for key, text in (obj.pop("stringData", None) or {}).items():
         obj.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
     return obj
@@ -51,7 +51,7 @@ def _docker_config(data: Json, key: str) -> list[FieldError]:
 
 
 def _of_type(obj: Json, data: Json) -> list[FieldError]:
-    """What a known type must hold."""
+    """Validate the data that a known type requires."""
     kind = obj.get("type", "")
     if kind in _DOCKER:
         return _docker_config(data, _DOCKER[kind])

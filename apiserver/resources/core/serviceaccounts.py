@@ -1,4 +1,4 @@
-"""Service accounts. Rules: pkg/registry/core/serviceaccount."""
+"""Define service accounts. Rules: pkg/registry/core/serviceaccount."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEPRECATED: Final = (
 
 class ServiceAccountStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        """Of a reference to a secret only the name counts."""
+        """Reduce references to secrets to their names."""
         if secrets := obj.get("secrets"):
             obj["secrets"] = [{"name": secret["name"]} if secret.get("name") else {} for secret in secrets]
 

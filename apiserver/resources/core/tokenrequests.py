@@ -1,5 +1,4 @@
-"""POST serviceaccounts/NAME/token: a token of the account, for some audiences, for a while, maybe bound to a pod, node
-or secret.
+"""Serve POST serviceaccounts/NAME/token: issue a token for audiences and a lifetime, optionally bound to an object.
 
 Facts: pkg/registry/core/serviceaccount/storage (token), pkg/apis/authentication/validation.
 """
@@ -28,10 +27,10 @@ __all__ = ["request_token"]
 
 _VERSION: Final = "authentication.k8s.io/v1"
 _SHORTEST, _LONGEST, _DEFAULT = 600, 1 << 32, 3600
-#: What pods ask for, and the year for which their tokens are good all the same.
+#: The lifetime that pods request, and the actual lifetime (1 year) of their tokens, in seconds.
 _WARNED, _EXTENDED = 3607, 365 * 24 * 3600
 _SECONDS: Final = Path("spec") / "expirationSeconds"
-#: Objects that a token may be bound to, by kind.
+#: The kinds of objects that a token can be bound to.
 _BOUND: Final = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
 
 
@@ -66,7 +65,7 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     begin, seconds = int(ctx.now.timestamp()), _granted(ctx, spec["expirationSeconds"], identity.longest)
     lasts = seconds
     if "pod" in bound and seconds == _WARNED and set(spec["audiences"]) <= set(identity.audiences):
-        # The token of a pod: its client is asked to renew it in time, and can go on for a year if it does not.
+        # A pod's token: the client should renew it in time, but the token stays valid for up to a year.
         lasts = min(_EXTENDED, identity.longest or _EXTENDED)
         bound["warnafter"] = begin + seconds
     token = await identity.issue({
@@ -88,7 +87,7 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
 
 
 def _granted(ctx: Context, seconds: int, longest: int) -> int:
-    """How long a token is good: as long as was asked for, or the longest that the server allows (0: any)."""
+    """Return the lifetime of a token in seconds: as requested, limited by the server's maximum (0: unlimited)."""
     if not longest or seconds <= longest:
         return seconds
     ctx.warnings.append(f"requested expiration of {seconds} seconds shortened to {longest} seconds")
@@ -100,7 +99,7 @@ def _reference(obj: Json) -> Json:
 
 
 def _account(ctx: Context, body: Json) -> Json:
-    """The account of the path; what the body says of it must be true."""
+    """Return the account of the path. Raise an error if the body contradicts it."""
     metadata = body["metadata"]
     for field, wanted in (("name", ctx.name), ("namespace", ctx.namespace)):
         given = metadata.get(field, "")
@@ -133,7 +132,7 @@ def _errors(seconds: int) -> list[FieldError]:
 
 
 def _bound(ctx: Context, reference: Json | None) -> Json:
-    """Claims about the object that the token lives as long as."""
+    """Return the claims about the object that bounds the token's life."""
     if not reference:
         return {}
     kind, version, name = reference.get("kind", ""), reference.get("apiVersion", ""), reference.get("name", "")

@@ -1,4 +1,7 @@
-"""EndpointSlices (discovery.k8s.io). Rules: pkg/apis/discovery/validation, pkg/registry/discovery/endpointslice."""
+"""Define EndpointSlices (discovery.k8s.io).
+
+Rules: pkg/apis/discovery/validation, pkg/registry/discovery/endpointslice.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,13 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _ENDPOINTS: Final = Path("endpoints")
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
-#: Who write addresses that others have checked.
+#: Controllers that copy addresses which were already validated.
 _CONTROLLERS: Final = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _CHANGES: Final = changes(EndpointSlice)
 
 
 def _addresses(at: At) -> list[FieldError]:
-    """`env` is the address type and whether forms of addresses are strict."""
+    """Validate addresses. `env` is the address type and whether notations of addresses are strict."""
     (kind, strict), path, errors = at.env, at.path / "addresses", at.field("addresses")
     for index, address in enumerate(at.value.get("addresses") or ()):
         if kind == "FQDN":
@@ -79,7 +82,7 @@ def _names_once(path: Path, items: list[Json], check: Any) -> list[FieldError]:
 
 
 def _hints(at: At) -> list[FieldError]:
-    """Of too many zones or nodes nothing else is looked at."""
+    """Validate the hints. If there are too many zones or nodes, stop there."""
     errors: list[FieldError] = []
     for field, check in (("forZones", label_value), ("forNodes", dns_subdomain)):
         items, most = at.value.get(field) or [], most_items(EndpointHints, field)
@@ -120,7 +123,7 @@ def _same_endpoints(obj: Json, old: Json | None) -> bool:
 
 
 def _drop_topology(obj: Json, old: Json | None) -> None:
-    """Topology of an API version that is gone is not written any more; a node that was named there keeps its name."""
+    """Drop the deprecated topology. A node that the stored topology names moves to nodeName."""
     endpoints = obj.get("endpoints") or ()
     if _same_endpoints(obj, old):
         return
@@ -158,7 +161,7 @@ class EndpointSliceStrategy(Strategy):
         return self._errors(ctx, obj, old) + _CHANGES.errors(Path(), obj, old)
 
     def _errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
-        """Endpoints that have not changed were accepted before."""
+        """Validate a slice. Unchanged endpoints were accepted before."""
         at = RULES.of(EndpointSlice).at(Path(), obj)
         env = obj.get("addressType", ""), ctx.features.enabled("StrictIPCIDRValidation")
         errors = at.field("addressType") + _ports(obj.get("ports") or [])

@@ -1,5 +1,6 @@
-"""flowcontrol.apiserver.k8s.io: kept for those who read and write it; this server lets all requests in. Rules:
-pkg/apis/flowcontrol/validation, pkg/registry/flowcontrol.
+"""Define FlowSchemas and PriorityLevelConfigurations (flowcontrol.apiserver.k8s.io).
+
+Rules: pkg/apis/flowcontrol/validation, pkg/registry/flowcontrol. `apiserver.http.fairness` applies them.
 """
 
 from __future__ import annotations

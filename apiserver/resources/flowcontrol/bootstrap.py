@@ -1,6 +1,4 @@
-"""The schemas and levels that every server has, and which of them may not change
-(apiserver/pkg/apis/flowcontrol/bootstrap).
-"""
+"""List the built-in schemas and levels, and their immutable parts (apiserver/pkg/apis/flowcontrol/bootstrap)."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from apiserver.api.objects import Json
 __all__ = ["AUTO_UPDATE", "LEVELS", "MANDATORY_LEVELS", "MANDATORY_SCHEMAS", "SCHEMAS"]
 
 
-#: Objects with this annotation follow what servers have built in.
+#: Objects with this annotation are kept equal to the built-in ones.
 AUTO_UPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
 _ALL: Final = ["*"]
 _EVERYTHING: Final[list[Json]] = [

@@ -1,4 +1,4 @@
-"""PriorityLevelConfigurations."""
+"""Define PriorityLevelConfigurations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MISNAMED: Final = "must be 'Exempt' if and only if `name` is 'exempt'"
 
 
 def _entropy(at: At) -> Errors:
-    """A hand of queues is chosen by the bits of a hash (shuffle sharding)."""
+    """Limit the hash bits that shuffle sharding needs to choose a hand of queues."""
     queues, hand = at.value["queues"], at.value["handSize"]
     if math.ceil(math.log2(queues) * hand) <= _HASH_BITS:
         return []
@@ -44,7 +44,7 @@ RULES.set(
     QueuingConfiguration, "queueLengthLimit", "queues",
     UntilError(("handSize", AtMost("handSize", "queues", "should not be greater than queues ({})"), _entropy)),
 )  # fmt: skip
-#: (`env` is the name of the level.)
+#: `env` is the name of the level.
 RULES.set(
     PriorityLevelConfigurationSpec,
     Invalid("type", _MISNAMED, when=lambda at: (at.env == "exempt") != (at.value.get("type") == "Exempt")),
@@ -58,7 +58,7 @@ RULES.set(
 
 
 def _fixed(name: str, spec: Json) -> Errors:
-    """The levels that every server needs stay as they are, but for what the exempt one lends."""
+    """Require the fixed spec of mandatory levels. The exempt level may change its `exempt` field."""
     fixed, shown = MANDATORY_LEVELS.get(name), internal(PriorityLevelConfigurationSpec, spec)
     if fixed is None:
         return []

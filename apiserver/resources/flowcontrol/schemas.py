@@ -1,4 +1,4 @@
-"""FlowSchemas."""
+"""Define FlowSchemas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ONE_NAMESPACE: Final = "resource rules that are not cluster scoped must supply 
 
 
 def _alone(field: str, what: str) -> Invalid:
-    """A star stands alone."""
+    """Reject other values beside a star."""
     text = f"if '*' is present, must not specify other {what}"
     return Invalid(field, text, when=lambda at: _has_star(at, field) and len(at.value[field]) > 1)
 
@@ -97,7 +97,7 @@ RULES.set(
     NonResourcePolicyRule, *_VERB_RULES, "nonResourceURLs", _alone("nonResourceURLs", "non-resource URLs"),
     ("nonResourceURLs", _urls),
 )  # fmt: skip
-#: (`env` is the name of the schema.)
+#: `env` is the name of the schema.
 RULES.set(
     FlowSchemaSpec,
     "matchingPrecedence",
@@ -110,7 +110,7 @@ RULES.set(
 
 
 class FlowControlStrategy(Strategy):
-    """What schemas and levels have in common."""
+    """The common strategy of schemas and levels."""
 
     spec_type: Any
     compares_metadata = False
@@ -188,7 +188,7 @@ def _level(obj: Json) -> str:
 
 
 def _precedence(obj: Json) -> tuple[int, str]:
-    """Requests are matched in this order, and kubectl shows it."""
+    """Return the matching order of a schema, which kubectl also uses."""
     return obj["spec"].get("matchingPrecedence", 0), obj["metadata"]["name"]
 
 
