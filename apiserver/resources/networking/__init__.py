@@ -1,5 +1,6 @@
-"""networking.k8s.io: ingresses and their classes, network policies, and the addresses of services
-(pkg/apis/networking/validation, pkg/registry/networking). Nothing here carries traffic.
+"""Kinds of networking.k8s.io: ingresses and their classes, network policies, and service addresses.
+
+Facts: pkg/apis/networking/validation, pkg/registry/networking. No traffic is carried.
 """
 
 from __future__ import annotations

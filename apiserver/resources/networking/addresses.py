@@ -1,4 +1,4 @@
-"""IPAddresses, which say who has an address, and ServiceCIDRs, the ranges that services' addresses are of."""
+"""Define IPAddresses, which name the owner of an address, and ServiceCIDRs, the address ranges of services."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ServiceCIDRStrategy(Strategy):
         return _cidrs(obj["spec"])
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        """Ranges stay, but one of a second family may come."""
+        """Allow only the addition of a range of a second family."""
         new, before = obj["spec"].get("cidrs") or [], old["spec"].get("cidrs") or []
         if len(new) != len(before) and (len(before), len(new)) != (1, 2):
             return [invalid(_CIDRS, obj["spec"].get("cidrs"), _FIXED)]
@@ -100,7 +100,7 @@ IP_ADDRESSES: Final = Resource(
     columns=(
         NAME,
         Column(name="ParentRef", cell=_parent_cell, description="Who has the address."),
-        # Rows have the age, but no column is told of it, as upstream.
+        # Rows include the age, but the column definitions do not, as upstream's.
         replace(AGE, told=False),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""IngressClasses."""
+"""Define IngressClasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ingresses."""
+"""Define Ingresses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _port(path: Path, port: Json) -> list[FieldError]:
 
 
 class _Rules:
-    """The rules of one ingress; what its stored form did wrong before it may go on doing."""
+    """The rules of one ingress. Violations of the stored ingress may stay."""
 
     def __init__(self, old: Json | None, relaxed_names: bool) -> None:
         spec = {} if old is None else old["spec"]
@@ -139,7 +139,7 @@ def _backends(spec: Json) -> list[Json]:
 
 
 def _relaxed(backend: Json) -> bool:
-    """Whether the service's name is one that was not allowed before."""
+    """Return whether earlier releases rejected the service's name."""
     name = backend["service"].get("name", "")
     return not dns_label(name) and bool(dns1035_label(name))
 
@@ -215,7 +215,7 @@ def _class_cell(obj: Json) -> str:
 
 
 def _hosts_cell(obj: Json) -> str:
-    """The first hosts. What follows the third one counts all rules, with a host or not."""
+    """Format the first hosts. The number after the third host counts all rules, with or without a host."""
     rules, shown = obj["spec"].get("rules") or (), list[str]()
     for rule in rules:
         if len(shown) == _SHOWN:

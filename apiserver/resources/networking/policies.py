@@ -1,4 +1,4 @@
-"""NetworkPolicies: kept for whoever enforces them."""
+"""Define NetworkPolicies. The network plugin of a cluster enforces them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["NETWORK_POLICIES"]
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _SPEC: Final = Path("spec")
-#: By the field of the rules, the field of whom they are about.
+#: The field of the peers by the field of the rules.
 _RULES: Final = (("ingress", "from"), ("egress", "to"))
 _TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
@@ -62,7 +62,7 @@ def _port(path: Path, item: Json) -> list[FieldError]:
 
 
 class _Rules:
-    """The rules of one policy; `old` is the stored one, whose ranges and label values it may keep."""
+    """The rules of one policy. `old` is the stored policy, whose invalid ranges and label values may stay."""
 
     def __init__(self, old: Json | None, strict: bool) -> None:
         self._strict = strict
@@ -129,7 +129,7 @@ def _policy_types(types: list[str]) -> list[FieldError]:
 
 
 def _ranges(spec: Json) -> Iterator[tuple[Path, str]]:
-    """All ranges of addresses, where they stand."""
+    """Yield all CIDRs with their paths."""
     for direction, whom in _RULES:
         for index, rule in enumerate(spec.get(direction) or ()):
             for position, peer in enumerate(rule.get(whom) or ()):

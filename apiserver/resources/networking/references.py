@@ -1,4 +1,4 @@
-"""References of ingresses and their classes to objects of any kind."""
+"""Validate references of ingresses and their classes to objects of any kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["reference"]
 
 
 def reference(path: Path, value: Json) -> list[FieldError]:
-    """What is wrong with the group, kind and name of a reference."""
+    """Validate the group, kind and name of a reference."""
     group = value.get("apiGroup")
     errors = [] if group is None else [invalid(path / "apiGroup", group, text) for text in dns_subdomain(group)]
     for field in ("kind", "name"):

@@ -1,5 +1,6 @@
-"""RuntimeClasses, which are kept but not applied to pods: the admission plugin RuntimeClass is not built. Rules:
-pkg/apis/node/validation.
+"""Define RuntimeClasses. Rules: pkg/apis/node/validation.
+
+The admission plugin RuntimeClass applies them to pods.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class RuntimeClassStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors = RULES.of(RuntimeClass).at(Path(), obj).field("handler")
         if obj.get("overhead") is not None:
-            # (The path says limits, as upstream's does.)
+            # The path ends in limits, as upstream's does.
             errors += validate_resources(Path("overhead"), {"limits": obj["overhead"].get("podFixed")}, set())
         return errors + _scheduling(obj["scheduling"]) if obj.get("scheduling") is not None else errors
 

@@ -1,1 +1,1 @@
-"""Kinds of policy/v1: how many pods may be disrupted at a time."""
+"""Kinds of policy/v1: limits on concurrent disruptions of pods."""

@@ -1,6 +1,6 @@
-"""PodDisruptionBudgets of policy/v1. Nothing here counts pods: their status is what a controller writes. Evictions look
-at it.
+"""Define PodDisruptionBudgets of policy/v1.
 
+The disruption controller counts pods and writes the status; evictions read it.
 Facts: pkg/apis/policy/validation, pkg/registry/policy/poddisruptionbudget.
 """
 

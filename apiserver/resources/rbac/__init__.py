@@ -1,4 +1,4 @@
-"""Roles and bindings: strategies, defaults, columns. Rules: pkg/registry/rbac, pkg/apis/rbac."""
+"""Define roles and bindings: strategies, defaults, columns. Rules: pkg/registry/rbac, pkg/apis/rbac."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class BindingStrategy(Strategy):
 
 
 def default_binding(obj: Json, now: datetime) -> None:
-    """A reference and the subjects that are no service accounts belong to this group."""
+    """Default the API group of the role reference and of subjects other than service accounts."""
     ref = obj["roleRef"]
     if not ref.get("apiGroup"):
         obj["roleRef"] = {"apiGroup": GROUP, **{name: value for name, value in ref.items() if name != "apiGroup"}}

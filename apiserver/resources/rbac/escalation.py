@@ -1,8 +1,8 @@
-"""Nobody gives away what he does not have: checks before a role or a binding is written.
+"""Prevent privilege escalation: check the writer's own rights before a role or a binding is written.
 
-A role may hold only rights that its writer has, unless he may `escalate` it; a binding may be made only of a role whose
-rights its writer has, unless he may `bind` it. Members of system:masters are not asked. Facts: pkg/registry/rbac
-(escalation_check, policybased).
+A role may grant only rights of its writer, unless the writer may `escalate` it. A binding may refer only to a role
+whose rights its writer has, unless the writer may `bind` it. Members of system:masters are exempt. Facts:
+pkg/registry/rbac (escalation_check, policybased).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EVERYTHING: Final[list[Json]] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
 ]
-#: What the garbage collector changes: that alone grants nothing.
+#: Metadata that the garbage collector changes. Such changes grant nothing.
 _UNGUARDED: Final = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 
 
@@ -40,7 +40,7 @@ def _without_owners(obj: Json) -> Json:
 
 
 async def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
-    """Raises 403 if the role holds more than its writer does."""
+    """Raise 403 if the role grants more than its writer's rights."""
     resource = ctx.resource
     if _unasked(ctx, obj, old) or await ctx.is_allowed(
         "escalate", resource.group, resource.plural, "", ctx.namespace, ctx.name
@@ -58,7 +58,7 @@ async def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) ->
 
 
 async def guard_binding(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
-    """Raises 403 if the role that is bound holds more than the writer does, 404 if there is none."""
+    """Raise 403 if the bound role grants more than the writer's rights, 404 if it does not exist."""
     if _unasked(ctx, obj, old):
         return
     ref = obj.get("roleRef") or {}

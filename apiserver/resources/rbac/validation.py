@@ -1,4 +1,4 @@
-"""Rules of roles and bindings. Facts: pkg/apis/rbac/validation."""
+"""Validate roles and bindings. Facts: pkg/apis/rbac/validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP: Final = "rbac.authorization.k8s.io"
 
 
 class Env(NamedTuple):
-    """Whether the role or binding is `namespaced`."""
+    """Context of the rules: whether the role or binding is `namespaced`."""
 
     namespaced: bool
 
@@ -32,7 +32,10 @@ def _each(kind: Struct, path: Path, items: list[Json] | None, env: Env) -> list[
 
 
 def validate_aggregation(aggregation: Json | None, *, any_value: bool = False) -> list[FieldError]:
-    """`any_value`: label values need no check, because the stored object had a bad one already."""
+    """Validate an aggregation rule.
+
+    `any_value`: label values are not validated, because the stored object already has an invalid one.
+    """
     if aggregation is None:
         return []
     path = Path("aggregationRule") / "clusterRoleSelectors"
@@ -49,7 +52,7 @@ def validate_aggregation(aggregation: Json | None, *, any_value: bool = False) -
 
 
 def validate_binding(obj: Json, *, namespaced: bool) -> list[FieldError]:
-    """What it refers to and whom it is for."""
+    """Validate the role reference and the subjects of a binding."""
     env = Env(namespaced)
     errors = RULES.of(RoleRef).errors(Path("roleRef"), obj.get("roleRef") or {}, env)
     return errors + _each(Subject, Path("subjects"), obj.get("subjects"), env)

@@ -1,4 +1,4 @@
-"""Kinds that are only posted: the answer comes back in the object, nothing is stored."""
+"""Kinds that can only be created: the response contains the answer, and nothing is stored."""
 
 from __future__ import annotations
 

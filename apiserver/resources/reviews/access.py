@@ -1,7 +1,7 @@
-"""Questions to the authorizer as objects (authorization.k8s.io): posted, answered, never stored.
+"""Serve access reviews (authorization.k8s.io): answered by the authorizer, never stored.
 
-Facts: pkg/registry/authorization, pkg/apis/authorization/validation. Upstream names the kind of an invalid review with
-an empty text.
+Facts: pkg/registry/authorization, pkg/apis/authorization/validation. Upstream leaves the kind of an invalid review
+empty.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def answer(store: Store, ctx: Context, body: Json, outcome: Json) -> Json:
 
 
 async def review_own_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """SelfSubjectAccessReview."""
+    """Answer a SelfSubjectAccessReview."""
     spec = _without_selectors(ctx, body)
     _refuse(_attributes_errors(spec) + _metadata_errors(body))
     await judge(store, ctx, body)
@@ -62,7 +62,7 @@ async def review_own_access(store: Store, ctx: Context, body: Json, options: Wri
 
 
 async def review_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """SubjectAccessReview."""
+    """Answer a SubjectAccessReview."""
     spec = _without_selectors(ctx, body)
     _refuse(_attributes_errors(spec, subject=True) + _metadata_errors(body))
     await judge(store, ctx, body)
@@ -70,7 +70,7 @@ async def review_access(store: Store, ctx: Context, body: Json, options: WriteOp
 
 
 async def review_local_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """LocalSubjectAccessReview: in the namespace of the path only."""
+    """Answer a LocalSubjectAccessReview, limited to the namespace of the path."""
     spec = _without_selectors(ctx, body)
     errors = _attributes_errors(spec, subject=True) + _metadata_errors(body, "namespace")
     resource = spec.get("resourceAttributes")
@@ -132,7 +132,10 @@ async def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
 
 
 def _selector(given: Json | None, problems: list[str]) -> str:
-    """A field selector's text; requirements that nobody can parse are left out, which asks for more, never for less."""
+    """Build a field selector's text.
+
+    Invalid requirements are left out, which widens the question and never narrows it.
+    """
     if not given:
         return ""
     requirements = given.get("requirements") or []
@@ -152,7 +155,7 @@ def _selector(given: Json | None, problems: list[str]) -> str:
 
 
 def _labels(given: Json | None, problems: list[str]) -> str:
-    """A label selector's text, as far as it can be written; what cannot is left out, as of a field selector."""
+    """Build a label selector's text. Invalid requirements are left out, as for field selectors."""
     if not given:
         return ""
     requirements, terms = given.get("requirements") or [], []
@@ -190,7 +193,7 @@ def _refuse(errors: list[FieldError]) -> None:
 
 
 def _without_selectors(ctx: Context, body: Json) -> Json:
-    """The spec; before releases authorized with selectors, without them."""
+    """Return the spec, without selectors if AuthorizeWithSelectors is disabled."""
     spec: Json = body["spec"]
     resource = spec.get("resourceAttributes")
     if resource is not None and not ctx.features.enabled("AuthorizeWithSelectors"):
@@ -236,7 +239,7 @@ def _selector_errors(selector: Json, path: Path, *, labels: bool) -> list[FieldE
 
 
 def _requirement_errors(each: Json, path: Path, *, labels: bool) -> list[FieldError]:
-    """Operators that nobody knows pass: a newer client may have them."""
+    """Validate a requirement. Unknown operators pass, because a newer client may have them."""
     key, operator, values = each.get("key", ""), each.get("operator", ""), each.get("values") or []
     errors = [] if key or labels else [required(path / "key", "must be specified")]
     if operator in _WITH_VALUES and not values:
@@ -263,7 +266,7 @@ def _metadata_errors(body: Json, *allowed: str) -> list[FieldError]:
 
 
 async def review_own_rules(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """SelfSubjectRulesReview: all rules that can be told."""
+    """Answer a SelfSubjectRulesReview with all known rules."""
     namespace = body["spec"].get("namespace", "")
     if not namespace:
         raise status.bad_request("no namespace on request")

@@ -1,4 +1,4 @@
-"""Who one is, and whose a token is (authentication.k8s.io). Facts: pkg/registry/authentication."""
+"""Serve reviews of the caller's identity and of tokens (authentication.k8s.io). Facts: pkg/registry/authentication."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _user_info(user: User) -> Json:
 
 
 async def review_self(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """SelfSubjectReview."""
+    """Answer a SelfSubjectReview."""
     await judge(store, ctx, body)
     found = {"metadata": {"creationTimestamp": timestamp(ctx.now)}}
     return answer(store, ctx, found, {"userInfo": _user_info(ctx.user)})
 
 
 async def review_token(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """TokenReview."""
+    """Answer a TokenReview."""
     spec = body["spec"]
     token = spec.get("token", "")
     if not token:
@@ -46,7 +46,7 @@ async def review_token(store: Store, ctx: Context, body: Json, options: WriteOpt
     identity = store.registry.identity
     assert identity is not None, "a server authenticates"
     found = await identity.identify(token, tuple(spec.get("audiences") or ()))
-    # What the request says of the status stays, but for what is known now.
+    # Keep the requested status except for the fields that the answer sets.
     outcome: Json = {"user": {}, **(body.get("status") or {})}
     outcome.pop("authenticated", None)
     if found.user is not None:

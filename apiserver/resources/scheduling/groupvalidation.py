@@ -1,7 +1,7 @@
-"""What PodGroups, and templates of them, may hold. All of it are upstream's generated rules, with their words and order
-(pkg/apis/scheduling/validation). What each field may be is said in its type; here is what crosses fields.
+"""Validate rules across fields of PodGroups and their templates.
 
-A changed object is only looked at where it changed.
+These are upstream's generated rules, with their texts and order (pkg/apis/scheduling/validation). The types define the
+rules of single fields. An update validates only changed parts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ RULES: Final = Rules()
 
 
 def _changed_claim(at: At) -> list[FieldError]:
-    """The claim that was made, where it is another one than before."""
+    """Validate the generated claim's name if it changed."""
     same = at.value.get("resourceClaimName") == (at.old or {}).get("resourceClaimName")
     return [] if same else at.field("resourceClaimName")
 
 
 def claim_statuses(status: Json, old: Json) -> list[FieldError]:
-    """A group's `resourceClaimStatuses`, where they changed."""
+    """Validate a group's `resourceClaimStatuses` if they changed."""
     if (status.get("resourceClaimStatuses") or []) == (old.get("resourceClaimStatuses") or []):
         return []
     return RULES.of(PodGroupStatus).errors(Path("status"), status, None, old)

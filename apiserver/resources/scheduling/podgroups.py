@@ -1,5 +1,6 @@
-"""PodGroups: pods that are scheduled together and share claims
-(pkg/apis/scheduling/validation). Their spec never changes.
+"""Define PodGroups: pods that are scheduled together and share claims. Their spec is immutable.
+
+Facts: pkg/apis/scheduling/validation.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _MOST_CLAIMS: Final = most_items(PodGroupSpec, "resourceClaims")
 _CHANGES: Final = changes(PodGroupSpec)
-#: Fields that may not even be changed while their gate is off.
+#: Fields that cannot be changed while their gate is disabled.
 _FORBIDDEN: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
 
 
@@ -38,9 +39,7 @@ class PodGroupStrategy(Strategy):
         return RULES.of(PodGroupSpec).errors(_SPEC, obj["spec"])
 
     def canonicalize(self, ctx: Context, obj: Json) -> None:
-        """Upstream fills defaults again in what it reads from its storage, also that of a field which the gate had
-        dropped.
-        """
+        """Set the defaults, because upstream also defaults stored objects, including fields of disabled gates."""
         fill_defaults(PodGroup, obj, ctx.now)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:

@@ -1,4 +1,4 @@
-"""PriorityClasses (scheduling.k8s.io): numbers by name. Two of them are the system's own: every server has them.
+"""Define PriorityClasses (scheduling.k8s.io): named priorities. Every server has two system classes.
 
 Rules: pkg/apis/scheduling/validation, pkg/registry/scheduling/priorityclass.
 """
@@ -24,7 +24,7 @@ __all__ = ["PRIORITY_CLASSES", "SYSTEM_CLASSES"]
 _PREEMPT: Final = "PreemptLowerPriority"
 _CHANGES: Final = changes(PriorityClass)
 _SYSTEM: Final = "system-"
-#: The system's own classes: value and description by name.
+#: Value and description of the system classes by name.
 SYSTEM_CLASSES: Final[dict[str, tuple[int, str]]] = {
     "system-node-critical": (
         2_000_001_000,
@@ -38,7 +38,7 @@ SYSTEM_CLASSES: Final[dict[str, tuple[int, str]]] = {
 
 
 def _system_problem(obj: Json) -> str:
-    """Why a class may not have a name of the system; "" where it is what that name stands for."""
+    """Return why a class may not use a system name; "" if it equals the system class."""
     name = obj["metadata"].get("name", "")
     if name not in SYSTEM_CLASSES:
         return f"{name} is not a known system priority class"

@@ -1,4 +1,4 @@
-"""Workloads: which sorts of pod groups there are. A passive template, which never changes."""
+"""Define Workloads: immutable templates of pod groups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WorkloadStrategy(Strategy):
 
 
 def _size(path: Path, templates: list[Json]) -> list[FieldError]:
-    """Too many and none are said of changed templates, too."""
+    """Validate the number of templates, also of changed ones."""
     if not templates:
         return [required(path)]
     most = most_items(WorkloadSpec, "podGroupTemplates")
