@@ -1,4 +1,4 @@
-"""Services. What they share, addresses and node ports, is in `network.py`. Nothing carries their traffic.
+"""Define Services. `network.py` allocates their addresses and node ports. No traffic is carried.
 
 Rules: pkg/registry/core/service.
 """
@@ -61,7 +61,7 @@ class ServiceStrategy(Strategy):
         return validate_status(obj, old, ctx.features)
 
     def canonicalize(self, ctx: Context, obj: Json) -> None:
-        # It may be said, and does not count: upstream keeps it and shows it to nobody.
+        # The field is accepted but has no effect: upstream stores it and never serves it.
         if obj["spec"].get("type") == "ExternalName":
             _drop(obj["spec"], "internalTrafficPolicy")
 
@@ -73,7 +73,7 @@ class ServiceStrategy(Strategy):
 
 
 def _drop_what_the_type_had(spec: Json, old: Json) -> None:
-    """What an update repeats although the service is now of a type that has no use for it."""
+    """Drop the fields that an update repeats although the new type of the service does not use them."""
     if has_addresses(old) and not has_addresses(spec):
         if same_fields(spec, old, "clusterIP", "clusterIPs"):
             _drop(spec, "clusterIP", "clusterIPs")

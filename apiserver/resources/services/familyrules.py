@@ -1,5 +1,6 @@
-"""How the IP families of a service go with its addresses, and which it gets. Rules: pkg/apis/core/validation
-(ValidateServiceClusterIPsRelatedFields), pkg/registry/core/service/storage.
+"""Validate and choose the IP families of services.
+
+Rules: pkg/apis/core/validation (ValidateServiceClusterIPsRelatedFields), pkg/registry/core/service/storage.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _other(family: str) -> str:
 
 
 def address_errors(spec: Json, before: Json, strict: bool) -> Errors:
-    """What is wrong with addresses, families and their policy, each and together."""
+    """Validate addresses, families and their policy."""
     if not has_addresses(spec):
         return []
     addresses, families, policy = spec.get("clusterIPs") or [], spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
@@ -89,13 +90,13 @@ def _together(spec: Json, addresses: list[str], families: list[str]) -> Errors:
 
 
 def complete_new(spec: Json) -> None:
-    """The plural field says what the singular one does."""
+    """Copy clusterIP to clusterIPs."""
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
 
 
 def keep_allocated(spec: Json, old: Json) -> None:
-    """What was chosen for a service stays where an update leaves it out; the plural field follows the singular one."""
+    """Keep allocated values that an update leaves out. clusterIPs follows clusterIP."""
     if has_addresses(spec) and has_addresses(old):
         if not spec.get("clusterIP") and old.get("clusterIP"):
             spec["clusterIP"] = old["clusterIP"]
@@ -116,7 +117,7 @@ def keep_allocated(spec: Json, old: Json) -> None:
 
 
 def _keep_node_ports(spec: Json, old: Json) -> None:
-    """A port keeps its node port by its name, unless another port has asked for it."""
+    """Keep the node ports of ports with the same name, unless another port requests the number."""
     before = {port.get("name", ""): port.get("nodePort", 0) for port in old.get("ports") or ()}
     ports = spec.get("ports") or ()
     used = {port["nodePort"] for port in ports if port.get("nodePort")} & set(before.values())
@@ -127,7 +128,7 @@ def _keep_node_ports(spec: Json, old: Json) -> None:
 
 
 def unchanged_dual_stack(spec: Json, old: Json | None) -> bool:
-    """A service of both families, if there are two, that stays as it is: it is left alone when the cluster changes."""
+    """Return whether a PreferDualStack service is unchanged, so that changed cluster families do not affect it."""
     return (
         old is not None
         and spec.get("type") == old.get("type")
@@ -139,7 +140,7 @@ def unchanged_dual_stack(spec: Json, old: Json | None) -> bool:
 
 
 def choose_families(spec: Json, old: Json | None, families: tuple[str, ...], strict: bool) -> Errors:
-    """Fills policy and families; `families` are the cluster's, the default one first. Gives what is wrong."""
+    """Set policy and families, and return the errors. `families` are the cluster's, default first."""
     if not has_addresses(spec) or unchanged_dual_stack(spec, old):
         return []
     bare = spec.get("clusterIP") == "None" and not spec.get("selector")
@@ -185,7 +186,7 @@ def _policy_errors(spec: Json, old: Json | None) -> Errors:
 
 
 def _families_of_addresses(spec: Json, families: tuple[str, ...]) -> Errors:
-    """Addresses without a family beside them name one."""
+    """Derive missing families from the addresses, and return the errors."""
     errors: Errors = []
     addresses, chosen = spec.get("clusterIPs") or [], list(spec.get("ipFamilies") or [])
     for index, address in enumerate(addresses):

@@ -1,5 +1,7 @@
-"""What services of one server share: addresses, each held by an IPAddress, and node ports, which are held by the
-services themselves. Facts: pkg/registry/core/service/storage, ipallocator, portallocator.
+"""Allocate the addresses and node ports of services.
+
+Each address is owned by an IPAddress object; node ports are only recorded in services. Facts:
+pkg/registry/core/service/storage, ipallocator, portallocator.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ _CLUSTER_IPS: Final = Path("spec") / "clusterIPs"
 _PORTS: Final = Path("spec") / "ports"
 _FULL: Final = "range is full"
 _TAKEN: Final = "provided port is already allocated"
-#: The ports that dry runs show follow it.
+#: Dry runs report the ports after this one.
 _DRY_PORT: Final = 32768
 
 
 def address_object(address: str, namespace: str, name: str) -> Json:
-    """The IPAddress that says that a service has an address."""
+    """Build the IPAddress object of a service's address."""
     labels = {
         "ipaddress.kubernetes.io/ip-family": family_of(address),
         "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
@@ -53,12 +55,12 @@ def address_object(address: str, namespace: str, name: str) -> Json:
 
 
 class Held:
-    """What one write holds until it is over."""
+    """The reservations of one write until it is over."""
 
     def __init__(self, network: ServiceNetwork, *, dry_run: bool) -> None:
         self._network, self.dry_run = network, dry_run
         self.ports: set[int] = set()
-        #: addresses that were taken, and those that the service gives back when it is stored.
+        #: The reserved addresses, and those that the service releases once it is stored.
         self.taken: list[str] = []
         self.leaving: list[str] = []
 
@@ -67,7 +69,10 @@ class Held:
 
 
 class ServiceNetwork:
-    """`families` are those of the cluster, the default one first; `choose(n)` gives one of 0 … n-1."""
+    """The allocator of addresses and node ports.
+
+    `families` are the cluster's IP families, default first. `choose(n)` returns one of 0 … n-1.
+    """
 
     def __init__(
         self, registry: Registry, user: User, cidrs: tuple[str, ...], ports: PortRange, choose: Callable[[int], int]
@@ -76,17 +81,17 @@ class ServiceNetwork:
         self.cidrs, self.ports = cidrs, ports
         self._parsed: dict[str, AddressRange] = {cidr: AddressRange(cidr) for cidr in cidrs}
         self.families = tuple(self._parsed[cidr].family for cidr in cidrs)
-        #: node ports of writes that are under way.
+        #: Node ports reserved by writes in progress.
         self._held: set[int] = set()
 
     @property
     def own_address(self) -> str:
-        """That of the API server's own service."""
+        """Return the address of the API server's own service."""
         return self._parsed[self.cidrs[0]].first()
 
     @on_loop
     async def reserve(self, ctx: Context, obj: Json, old: Json | None) -> Held:
-        """As `apiserver.registry.definition.reservations` says."""
+        """Reserve addresses and ports for a write; see `apiserver.registry.definition.reservations`."""
         held = Held(self, dry_run=ctx.dry_run)
         try:
             if self._registry.shared:
@@ -117,14 +122,14 @@ class ServiceNetwork:
 
     @on_loop
     async def release(self, ctx: Context, obj: Json) -> None:
-        """A service is gone: its addresses are free, and so are its Endpoints, which go with it."""
+        """Free the addresses of a deleted service and delete its Endpoints."""
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
         await delete_own(self._registry, self._user, "", "endpoints", namespace, name)
         if has_addresses(obj["spec"]) and not is_headless(obj["spec"]):
             await self._free(obj["spec"].get("clusterIPs") or [])
 
     async def settle(self, held: Held, leaving: list[str]) -> None:
-        """A write is over; these addresses are free."""
+        """End a write: drop its port reservations and free these addresses."""
         self._held -= held.ports
         await self._free(leaving)
 
@@ -135,7 +140,7 @@ class ServiceNetwork:
     # --- addresses
 
     def _ranges(self) -> Iterator[AddressRange]:
-        """Those that addresses are chosen from: of each ServiceCIDR that is ready and stays."""
+        """Yield the ranges to allocate from: those of each ready ServiceCIDR that is not being deleted."""
         for found in self._registry.all_of(*_RANGES):
             conditions = (found.get("status") or {}).get("conditions") or ()
             unready = any(item["type"] == "Ready" and item["status"] != "True" for item in conditions)
@@ -147,7 +152,7 @@ class ServiceNetwork:
                 yield self._parsed[cidr]
 
     async def _take_all(self, ctx: Context, obj: Json, held: Held) -> None:
-        """An address of each family, those that the service asks for or others."""
+        """Allocate an address of each family, as requested or chosen."""
         spec = obj["spec"]
         if not has_addresses(spec) or is_headless(spec):
             return
@@ -187,7 +192,7 @@ class ServiceNetwork:
         for found in self._ranges():
             if found.family != family:
                 continue
-            if ctx.dry_run:  # nothing is taken, so nothing is chosen
+            if ctx.dry_run:  # a dry run chooses nothing
                 return found.network_address
             for candidate in found.candidates(self._choose):
                 if self._registry.lookup(*ADDRESSES, "", candidate) is None and await self._hold(
@@ -198,7 +203,7 @@ class ServiceNetwork:
         raise internal_error(f'failed to allocate a serviceIP for Service "{name}": {_FULL}')
 
     async def _take_certain(self, ctx: Context, obj: Json, address: str, held: Held) -> str:
-        """What keeps the service from an address, "" when it has it."""
+        """Allocate a requested address. Return the problem, or "" on success."""
         ranges = list(self._ranges())
         if not any(address in found for found in ranges):
             if ctx.dry_run and ranges:
@@ -210,9 +215,12 @@ class ServiceNetwork:
         return "provided IP is already allocated"
 
     async def _hold(self, obj: Json, address: str, held: Held, wanted: str) -> bool:
-        """Takes an address; False where another has it. `wanted`: what the service asked for, if anything."""
+        """Create the IPAddress. Return False if the address is taken.
+
+        `wanted` is the address that the service requested, or "".
+        """
         metadata = obj["metadata"]
-        # Names are validated later: one that is missing is what the IPAddress lacks.
+        # Names are validated later, so a missing name is first reported by the IPAddress.
         made = address_object(address, metadata["namespace"], metadata.get("name", ""))
         try:
             if not await create_own(self._registry, self._user, *ADDRESSES, made):
@@ -235,8 +243,8 @@ class ServiceNetwork:
         return used
 
     def _hold_port(self, port: int, held: Held, used: set[int]) -> str:
-        """What keeps the service from a port, "" when it has it."""
-        if port not in self.ports and not held.dry_run:  # which upstream asks only whether somebody has the port
+        """Reserve a requested port. Return the problem, or "" on success."""
+        if port not in self.ports and not held.dry_run:  # upstream's dry run skips the range
             return f"provided port is not in the valid range. The range of valid ports is {self.ports}"
         if port in used:
             return _TAKEN
@@ -245,7 +253,7 @@ class ServiceNetwork:
         return ""
 
     def _any_port(self, held: Held, used: set[int], what: str) -> int:
-        if held.dry_run:  # nothing is taken, so nothing is chosen
+        if held.dry_run:  # a dry run chooses nothing
             port = max(held.ports, default=_DRY_PORT) + 1
             held.ports.add(port)
             return port
@@ -260,7 +268,7 @@ class ServiceNetwork:
             _refuse(obj, [invalid(_PORTS[index] / "nodePort", port, problem)])
 
     def _new_ports(self, obj: Json, held: Held) -> None:
-        """Ports of one number get one node port, whatever their protocols, unless they ask for several."""
+        """Allocate node ports. Ports with the same number share one, unless they request several."""
         spec = obj["spec"]
         if spec.get("type") in ("NodePort", "LoadBalancer"):
             used, ports = self._used(), spec.get("ports") or []
@@ -316,7 +324,7 @@ class ServiceNetwork:
 
 
 def _chooses(spec: Json) -> bool:
-    """Whether ports get node ports that they do not ask for."""
+    """Return whether ports get node ports that they do not request."""
     return spec.get("type") == "NodePort" or bool(spec.get("allocateLoadBalancerNodePorts"))
 
 

@@ -1,6 +1,6 @@
-"""services/proxy: the way to a service through the server. There are no containers behind a service's pods, so it ends
-in an error that says so; that nothing serves is said first, in upstream's words. Facts:
-pkg/registry/core/service/storage.
+"""Serve services/proxy: always an error, because emulated pods run no containers.
+
+Missing endpoints are reported first, with upstream's texts. Facts: pkg/registry/core/service/storage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _unavailable(text: str) -> StatusError:
 
 
 async def proxy(store: Store, ctx: Context, request: Request) -> Response:
-    """NAME, NAME:PORT or SCHEME:NAME:PORT."""
+    """Proxy to NAME, NAME:PORT or SCHEME:NAME:PORT."""
     _, name, port = split_target(ctx.name, "service")
     number = int64(port)
     if number is not None:
@@ -37,12 +37,12 @@ async def proxy(store: Store, ctx: Context, request: Request) -> Response:
             raise _unavailable(f"no service port {number} found for service {go_quote(name)}")
         port = found.get("name", "")
     endpoints = ctx.lookup("", "endpoints", ctx.namespace, name)
-    if endpoints is None:  # which nobody needs but the service, and so it is what is missing
+    if endpoints is None:  # upstream reports the service, not its Endpoints, as missing
         raise not_found("services", "", name)
     for subset in endpoints.get("subsets") or ():
         ports = [p.get("name", "") for p in subset.get("ports") or ()]
         if port in ports and any(address.get("targetRef") for address in subset.get("addresses") or ()):
             what = f"kubedra emulates nodes: the containers behind service {name} do not run, so nothing answers"
             raise StatusError(501, "NotImplemented", what)
-    what = ctx.name if endpoints.get("subsets") else name  # upstream notices the one early, the other late
+    what = ctx.name if endpoints.get("subsets") else name  # upstream detects these two cases at different steps
     raise _unavailable(f"no endpoints available for service {go_quote(what)}")

@@ -1,5 +1,6 @@
-"""Ranges of addresses and ports from which something is chosen: mostly at random in the upper part, so that the lower
-one stays for those who ask for a certain one (pkg/registry/core/service/ipallocator, portallocator).
+"""Choose addresses and ports from ranges, mostly at random in the upper part.
+
+The lower part is reserved for explicit requests (pkg/registry/core/service/ipallocator, portallocator).
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from typing import Final, NamedTuple
 
 __all__ = ["AddressRange", "NumberRange", "PortRange"]
 
-#: Of how many, which part, at least and at most: what is left to those who ask.
+#: The divisor, minimum and maximum of the part reserved for explicit requests.
 _ADDRESS_SHARE: Final = (16, 16, 256)
 _PORT_SHARE: Final = (32, 16, 128)
 
 
 class NumberRange(NamedTuple):
-    """From `first` to `last`; below `free_from` nothing is chosen as long as there is something above."""
+    """The numbers from `first` to `last`. Numbers below `free_from` are chosen only if all above are used."""
 
     first: int
     last: int
@@ -26,7 +27,7 @@ class NumberRange(NamedTuple):
         return isinstance(number, int) and self.first <= number <= self.last
 
     def candidates(self, choose: Callable[[int], int]) -> Iterator[int]:
-        """All numbers, each once; `choose(n)` gives one of 0 … n-1, where to begin."""
+        """Yield all numbers once, in order of preference. `choose(n)` returns the start, one of 0 … n-1."""
         for low, high in ((self.free_from, self.last), (self.first, self.free_from - 1)):
             size = high - low + 1
             if size > 0:
@@ -41,7 +42,7 @@ def _numbers(first: int, last: int, size: int, share: tuple[int, int, int]) -> N
 
 
 class AddressRange:
-    """The addresses that services may have in a range in CIDR notation: not the first one, nor the last one of IPv4."""
+    """The addresses of a CIDR for services, without the first one and IPv4's last one."""
 
     def __init__(self, cidr: str) -> None:
         network = ipaddress.ip_network(cidr)
@@ -55,11 +56,11 @@ class AddressRange:
         return f"IPv{parsed.version}" == self.family and int(parsed) in self.numbers
 
     def candidates(self, choose: Callable[[int], int]) -> Iterator[str]:
-        """As `NumberRange.candidates`, of addresses."""
+        """Yield the addresses like `NumberRange.candidates`."""
         return (str(self._make(number)) for number in self.numbers.candidates(choose))
 
     def first(self) -> str:
-        """The address of the API server's own service."""
+        """Return the address of the API server's own service."""
         return str(self._make(self.numbers.first))
 
 

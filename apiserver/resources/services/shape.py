@@ -1,4 +1,4 @@
-"""What the parts of a service's spec mean, and its defaults."""
+"""Interpret the parts of a service's spec, and set its defaults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def externally_accessible(spec: Json) -> bool:
 
 
 def needs_health_check(spec: Json) -> bool:
-    """Whether a load balancer asks the nodes where the pods are."""
+    """Return whether a load balancer probes the nodes for local pods."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
@@ -37,7 +37,7 @@ def has_addresses(spec: Json) -> bool:
 
 
 def takes_node_ports(spec: Json) -> bool:
-    """Whether its ports get node ports without asking for them."""
+    """Return whether ports get node ports without requesting them."""
     kind = spec.get("type")
     return kind == "NodePort" or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False)
 
@@ -52,7 +52,7 @@ def node_ports(spec: Json) -> list[int]:
 
 
 def same_fields(left: Json, right: Json, *names: str) -> bool:
-    """Whether two specs say the same in these fields; empty and absent are one."""
+    """Return whether two specs are equal in these fields. Empty and absent are equal."""
     return all((left.get(name) or None) == (right.get(name) or None) for name in names)
 
 

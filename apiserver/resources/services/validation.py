@@ -1,4 +1,4 @@
-"""What a service may be. Rules: pkg/apis/core/validation (ValidateService), in its order."""
+"""Validate services. Rules: pkg/apis/core/validation (ValidateService), in its order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SET: Final = "may not change once set"
 
 
 def validate_service(obj: Json, old: Json | None, features: Features) -> Errors:
-    """What is wrong with a service; addresses and ranges that are stored may stay as they are."""
+    """Validate a service. Stored addresses and ranges may stay as they are."""
     spec, strict = obj["spec"], features.enabled("StrictIPCIDRValidation")
     before = {} if old is None else old["spec"]
     errors = _topology(obj["metadata"].get("annotations") or {}) + _type_rules(spec)
@@ -63,7 +63,7 @@ def validate_service(obj: Json, old: Json | None, features: Features) -> Errors:
 
 
 def validate_change(obj: Json, old: Json) -> Errors:
-    """What may not change, before all else."""
+    """Validate changes of immutable fields, before all other rules."""
     spec, before = obj["spec"], old["spec"]
     if "ExternalName" in (spec.get("type"), before.get("type")):
         errors: Errors = []
@@ -219,7 +219,7 @@ def _repeated_ports(spec: Json) -> Errors:
 
 
 def _internal_port(protocol: str, number: int) -> Json:
-    """How a repeated port shows: only what makes it the same."""
+    """Return a repeated port as the error shows it: only the fields that identify it."""
     return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": number, "TargetPort": 0, "NodePort": 0}
 
 
@@ -239,7 +239,7 @@ def _affinity(spec: Json) -> Errors:
 
 
 def _source_ranges(obj: Json, old: Json | None, strict: bool) -> Errors:
-    """(The field's path begins with a capital, as upstream's does.)"""
+    """Validate the source ranges. The field's path is capitalized, as upstream's is."""
     spec, ranges = obj["spec"], obj["spec"].get("loadBalancerSourceRanges")
     balancer = spec.get("type") == "LoadBalancer"
     if ranges:
@@ -300,7 +300,7 @@ def _traffic(spec: Json, features: Features) -> Errors:
 
 
 def validate_status(obj: Json, old: Json, features: Features) -> Errors:
-    """What is wrong with the addresses of a load balancer."""
+    """Validate the addresses of a load balancer."""
     ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     if ingress and obj["spec"].get("type") != "LoadBalancer":
         return [forbidden(_INGRESS, "may only be used when `spec.type` is 'LoadBalancer'")]

@@ -1,4 +1,4 @@
-"""What the author of a service is warned of (pkg/api/service/warnings.go)."""
+"""Warn the authors of services (pkg/api/service/warnings.go)."""
 
 from __future__ import annotations
 

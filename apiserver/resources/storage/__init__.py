@@ -1,5 +1,6 @@
-"""storage.k8s.io: classes, drivers, what nodes have of them, capacities and attachments
-(pkg/apis/storage/validation).
+"""Kinds of storage.k8s.io: classes, drivers, the drivers of nodes, capacities and attachments.
+
+Facts: pkg/apis/storage/validation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""VolumeAttachments: a volume on a node, wanted (spec) and as it is (status)."""
+"""Define VolumeAttachments: the desired (spec) and actual (status) attachment of a volume to a node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _source(path: Path, source: Json) -> list[FieldError]:
 
 
 def _problem(path: Path, problem: Json | None) -> list[FieldError]:
-    """(A long message is told the limit of something else, as upstream has it.)"""
+    """Validate an error. A message that is too long is reported with the limit of metadata, as upstream's is."""
     if problem is None:
         return []
     errors = (

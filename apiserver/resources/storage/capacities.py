@@ -1,4 +1,4 @@
-"""CSIStorageCapacities: how much a driver still has for a class, in a part of the cluster."""
+"""Define CSIStorageCapacities: the available capacity of a driver for a class, per part of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StorageClasses and VolumeAttributesClasses: who makes volumes, and how."""
+"""Define StorageClasses and VolumeAttributesClasses: the provisioner of volumes and its parameters."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ from apiserver.resources.pods.warnings import OLD_LABELS
 
 _PARAMETERS_LIMIT: Final = 512
 _SIZE_LIMIT: Final = 256 * 1024
-#: Upstream tells as many repetitions as there are pairs of equal terms: a body of 3 MiB would ask for a thousand
-#: million of them.
+#: The limit of reported duplicates. Upstream reports one per pair of equal terms, 10^9 for a body of 3 MiB.
 _MOST_REPETITIONS: Final = 1000
 _TOPOLOGIES: Final = Path("allowedTopologies")
 _PARAMETERS: Final = Path("parameters")
@@ -52,8 +51,9 @@ def _parameters(parameters: Json, may_be_empty: bool) -> list[FieldError]:
 
 
 def _topologies(terms: list[Json]) -> list[FieldError]:
-    """Each term repeats all that are equal to it before, which is told as often, up to a number. (An empty one is taken
-    for a repetition of each of as many empty ones as there are terms.)
+    """Report each earlier equal term as a duplicate, up to a limit.
+
+    An empty term counts as a duplicate of as many empty terms as there are terms.
     """
     errors: list[FieldError] = []
     seen = Counter({frozenset[tuple[str, frozenset[str]]](): len(terms)})

@@ -1,4 +1,4 @@
-"""CSIDrivers: what Kubernetes must know of a CSI driver."""
+"""Define CSIDrivers: the facts that Kubernetes needs about a CSI driver."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CSIDriverStrategy(Strategy):
         count_generation(CSIDriverSpec, obj, old)
 
     def _prepare(self, ctx: Context, obj: Json, old: Json | None) -> None:
-        """Fields by their gates; the youngest has its default only with its gate."""
+        """Drop fields of disabled gates, and set the default of the newest field if its gate is enabled."""
         if ctx.features.enabled("VolumeLimitScaling"):
             obj["spec"].setdefault("preventPodSchedulingIfMissing", False)
         drop_disabled(ctx, obj, old)

@@ -1,4 +1,4 @@
-"""CSINodes: which CSI drivers a node has."""
+"""Define CSINodes: the CSI drivers of a node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _topology_keys(path: Path, keys: list[str]) -> list[FieldError]:
 
 
 def _comparable(ctx: Context, driver: Json) -> Json:
-    """What may not change of a driver: all of it, but how much it can take on where that gate is on."""
+    """Return the immutable part of a driver: all but `allocatable` if its gate is enabled."""
     fixed = not ctx.features.enabled("MutableCSINodeAllocatableCount")
     return driver if fixed else {name: value for name, value in driver.items() if name != "allocatable"}
 

@@ -1,5 +1,6 @@
-"""PersistentVolumeClaims. Rules: pkg/registry/core/persistentvolumeclaim, pkg/api/persistentvolumeclaim; updates are in
-the module beside.
+"""Define PersistentVolumeClaims. `claimupdates` validates their updates.
+
+Rules: pkg/registry/core/persistentvolumeclaim, pkg/api/persistentvolumeclaim.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def default(obj: Json, now: datetime) -> None:
 
 
 def _drop(ctx: Context, obj: Json, old: Json | None) -> None:
-    """Fields of disabled gates, and data sources of the old field that are neither claims nor snapshots: those were
-    always ignored.
+    """Drop fields of disabled gates, and a dataSource that is neither a claim nor a snapshot.
+
+    Such data sources were always ignored.
     """
     drop_disabled(ctx, obj, old)
     spec, before = obj["spec"], {} if old is None else old["spec"]
@@ -55,7 +57,7 @@ def _drop(ctx: Context, obj: Json, old: Json | None) -> None:
 
 
 def _complete_sources(ctx: Context, spec: Json) -> None:
-    """dataSource and dataSourceRef say the same, in whichever of them the author said it."""
+    """Copy dataSource and dataSourceRef to each other."""
     if not ctx.features.enabled("AnyVolumeDataSource"):
         return
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
@@ -114,7 +116,7 @@ class PersistentVolumeClaimStrategy(Strategy):
 
 
 def _given(field: str) -> Any:
-    """A cell that is filled when the claim has its volume."""
+    """Return a cell that is empty until the claim has a volume."""
     text = amount_text if field == "capacity" else modes_text
     return lambda obj: text((obj.get("status") or {}).get(field)) if obj["spec"].get("volumeName") else ""
 

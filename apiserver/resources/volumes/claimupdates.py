@@ -1,5 +1,6 @@
-"""What may change of a claim: its volume once, its size and class while it has one (pkg/apis/core/validation,
-ValidatePersistentVolumeClaimUpdate).
+"""Validate updates of claims: the volume once, size and class while the claim is bound.
+
+Facts: pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _RESIZES: Final = (
 
 
 def recovers(ctx: Context, old: Json) -> bool:
-    """Whether a failed growth may be undone, by the gate or because one is under way."""
+    """Return whether a failed expansion may be undone: by the gate, or if one is in progress."""
     status = old.get("status") or {}
     return ctx.features.enabled("RecoverVolumeExpansionFailure") or any(
         status.get(field) is not None for field in ("allocatedResources", "allocatedResourceStatuses")
@@ -55,7 +56,7 @@ def _size(part: Json | None, *steps: str) -> Quantity:
 
 
 def _storage_class(obj: Json, old: Json, spec: Json) -> tuple[bool, list[FieldError]]:
-    """Whether the class may be said now, and what is wrong with the annotation that used to say it."""
+    """Return whether the class may be set now, and the errors of the legacy class annotation."""
     given, before = obj["metadata"].get("annotations") or {}, old["metadata"].get("annotations") or {}
     name, unnamed, annotated = (
         spec.get("storageClassName"),
@@ -75,7 +76,7 @@ def _storage_class(obj: Json, old: Json, spec: Json) -> tuple[bool, list[FieldEr
 
 
 def _comparable(obj: Json, old: Json, class_may_change: bool) -> tuple[Json, Json]:
-    """Both specs, the new one without the changes that are allowed."""
+    """Return both specs, the new one without the allowed changes."""
     new, before = copy.deepcopy(obj["spec"]), copy.deepcopy(old["spec"])
     if not before.get("volumeName") and new.get("volumeName"):
         before["volumeName"] = new["volumeName"]
@@ -112,7 +113,7 @@ def validate_claim_update(ctx: Context, obj: Json, old: Json) -> list[FieldError
 
 
 def _attributes_class(ctx: Context, name: str | None, old: Json) -> list[FieldError]:
-    """A class that has been applied cannot be taken back."""
+    """Validate a change of the attributes class. A class that was applied cannot be removed."""
     if name == old["spec"].get("volumeAttributesClassName"):
         return []
     errors: list[FieldError] = []

@@ -1,4 +1,4 @@
-"""Cells that volumes and claims share in the Table form."""
+"""Table cells that volumes and claims share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""PersistentVolumes. Rules: pkg/registry/core/persistentvolume, pkg/apis/core/validation (ValidatePersistentVolume),
-pkg/volume/validation.
+"""Define PersistentVolumes.
+
+Rules: pkg/registry/core/persistentvolume, pkg/apis/core/validation (ValidatePersistentVolume), pkg/volume/validation.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _MOUNTED: Final = (
 
 
 def default(obj: Json, now: datetime) -> None:
-    """Not in the type: a volume that stands in a VolumeAttachment has none of these."""
+    """Set the defaults of a volume. The type has none, because volumes in VolumeAttachments are not defaulted."""
     spec = obj["spec"]
     if not spec.get("persistentVolumeReclaimPolicy"):
         spec["persistentVolumeReclaimPolicy"] = "Retain"
@@ -78,7 +79,7 @@ def _validate(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
 
 
 def _mount_options(obj: Json) -> list[FieldError]:
-    """An old annotation, which only some sources know."""
+    """Reject the legacy annotation of mount options for sources that do not support it."""
     if MOUNT_OPTIONS not in (obj["metadata"].get("annotations") or {}) or any(
         obj["spec"].get(name) is not None for name in _MOUNTED
     ):
@@ -89,7 +90,7 @@ def _mount_options(obj: Json) -> list[FieldError]:
 
 
 def _source(spec: Json, before: Json) -> Json:
-    """The source of an updated volume, without the one secret that may be added later."""
+    """Return the source of an updated volume, without the one secret that may be added later."""
     source: Json = {name: spec[name] for name in PersistentVolumeSource.fields if spec.get(name) is not None}
     if source.get("csi") and before.get("csi") and "controllerExpandSecretRef" not in before["csi"]:
         source["csi"] = {name: value for name, value in source["csi"].items() if name != "controllerExpandSecretRef"}
@@ -113,7 +114,7 @@ def _unchanged(ctx: Context, spec: Json, before: Json) -> list[FieldError]:
 
 
 def _node_affinity(affinity: Json | None, before: Json) -> list[FieldError]:
-    """A label may be replaced by its successor, nothing else."""
+    """Reject changes of the node affinity, except from a beta label to its GA successor."""
     if semantic_equal(VolumeNodeAffinity, affinity, before) or (affinity is not None and _succeeds(affinity, before)):
         return []
     shown = None if affinity is None else internal(VolumeNodeAffinity, affinity)
@@ -173,7 +174,10 @@ class PersistentVolumeStrategy(Strategy):
         drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        """(The rules for a volume and its metadata are asked twice, as upstream does; its causes say so.)"""
+        """Validate an update.
+
+        The rules for volume and metadata run twice, as upstream's do, and report their causes twice.
+        """
         spec, before = obj["spec"], old["spec"]
         found = _validate(ctx, obj, old)
         again = [error for error in found if error.field not in _ASKED_ONCE]
@@ -182,7 +186,7 @@ class PersistentVolumeStrategy(Strategy):
         return found + again + _unchanged(ctx, spec, before) + _attributes_class(ctx, spec, before)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        """The time of a change of phase is the server's, unless the client says another."""
+        """Set the time of a phase change, unless the client sets another."""
         obj["spec"] = old["spec"]
         status, before = obj.setdefault("status", {}), old.get("status", {})
         said, stored = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")

@@ -1,6 +1,4 @@
-"""What authors of volumes and claims should know although these are accepted (pkg/api/persistentvolume,
-pkg/api/persistentvolumeclaim).
-"""
+"""Warn the authors of volumes and claims (pkg/api/persistentvolume, pkg/api/persistentvolumeclaim)."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ def claim_warnings(obj: Json) -> list[str]:
 
 
 def fractional_storage(path: Path, spec: Json) -> list[str]:
-    """Parts of a byte that a claim asks for; `path` is that of its spec."""
+    """Warn of fractional bytes that a claim requests. `path` is the path of its spec."""
     resources = spec.get("resources") or {}
     return [
         f"{(path / 'resources' / part).key('storage')}: fractional byte value {go_quote(amount)} is invalid, must be an"
