@@ -1,4 +1,4 @@
-"""Pods: defaults, gates, validation, status, binding. One `Resource`, its rules in the modules beside."""
+"""Define Pods: defaults, gates, validation, status, binding. The other modules of the package contain the rules."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ PODS = Resource(
     delete_returns_object=True,
 )
 
-#: The older way to bind: the pod's name stands in the body. It stores nothing but changes pods, whose prefix it names.
+#: The legacy binding resource, whose body names the pod. It stores nothing of its own and has the prefix of pods.
 BINDINGS = Resource(
     group="",
     kind="Binding",

@@ -1,4 +1,4 @@
-"""POST pods/binding: how a pod gets its node. Rules: pkg/registry/core/pod/storage."""
+"""Serve POST pods/binding, which assigns a pod to a node. Rules: pkg/registry/core/pod/storage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _success() -> Json:
 
 
 def _check(body: Json) -> None:
-    """The errors of a binding itself come as a bare 500."""
+    """Validate a binding. Its errors are returned as a plain 500, as upstream's are."""
     target = body.get("target") or {}
     errors: list[FieldError] = []
     if target.get("kind", "") not in ("", "Node"):
@@ -43,7 +43,7 @@ def _check(body: Json) -> None:
 
 
 def assign(ctx: Context, body: Json, pod: Hub) -> Hub:
-    """The pod on its node; raises when its state does not allow that."""
+    """Assign the pod to the node of the binding. Raise an error if the pod's state forbids it."""
     name = pod["metadata"]["name"]
     cause = ""
     if "deletionTimestamp" in pod["metadata"]:
@@ -69,10 +69,10 @@ def assign(ctx: Context, body: Json, pod: Hub) -> Hub:
 
 
 async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """POST pods/NAME/binding."""
+    """Serve POST pods/NAME/binding."""
     attributes = Attributes("CREATE", ctx, ctx.name, body)
     handlers = store.handlers("CREATE", ctx)
-    if handlers.configured:  # nobody else looks at managers, and a pod is bound often
+    if handlers.configured:  # only handlers use the managers, and pods are bound often
         _NOTE_MANAGER(ctx, body)
     await admit(handlers, attributes)
     metadata = body.get("metadata") or {}
@@ -84,7 +84,7 @@ async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) ->
 
 
 async def create_binding(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """POST bindings, the older way: the name stands in the body, whose uid is no precondition."""
+    """Serve POST bindings, the legacy form: the body names the pod, and its uid is no precondition."""
     name = body["metadata"].get("name", "")
     _check(body)
     await judge(store, ctx, body)

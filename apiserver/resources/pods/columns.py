@@ -1,6 +1,6 @@
-"""A pod's row: one scan of its container statuses gives readiness, the status word and restarts.
+"""Build a pod's table row: one scan of its container statuses gives readiness, status and restarts.
 
-The words are wire facts of pkg/printers/internalversion.
+The status texts are wire facts of pkg/printers/internalversion.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNREACHABLE: Final = "NodeLost"
 
 
 class Summary(NamedTuple):
-    """What the columns show; `restarted` is when a container last ended, or ""."""
+    """The values of the columns. `restarted` is the time when a container last ended, or ""."""
 
     ready: int
     total: int
@@ -35,7 +35,7 @@ def _is_sidecar(container: Json | None) -> bool:
 
 
 def _ended(state: Json, prefix: str = "") -> str:
-    """Why a terminated container ended."""
+    """Return why a terminated container ended."""
     if state.get("reason"):
         return f"{prefix}{state['reason']}"
     if state.get("signal"):
@@ -44,7 +44,7 @@ def _ended(state: Json, prefix: str = "") -> str:
 
 
 class _Restarts:
-    """Counts restarts and keeps the latest end."""
+    """Counts restarts and the time of the latest end."""
 
     __slots__ = ("count", "latest")
 
@@ -59,7 +59,7 @@ class _Restarts:
 
 
 def _init_word(index: int, total: int, state: Json) -> str:
-    """The word for an init container that is not done."""
+    """Return the status text of an unfinished init container."""
     if state.get("terminated") is not None:
         return _ended(state["terminated"], "Init:")
     reason = (state.get("waiting") or {}).get("reason", "")
@@ -67,7 +67,7 @@ def _init_word(index: int, total: int, state: Json) -> str:
 
 
 def _scan_init(spec: Json, statuses: list[Json], every: _Restarts, sidecars: _Restarts) -> tuple[str, int]:
-    """The word while a pod initializes ("" when it is through), and ready sidecars."""
+    """Return the status text of an initializing pod ("" after initialization), and the number of ready sidecars."""
     declared = {container["name"]: container for container in spec.get("initContainers") or ()}
     ready = 0
     for index, status in enumerate(statuses):
@@ -95,7 +95,7 @@ def _is_true(status: Json, kind: str) -> bool:
 
 
 def _scan_containers(status: Json, word: str, restarts: _Restarts) -> tuple[str, int]:
-    """The word by the containers' states, last one first, and how many are ready and running."""
+    """Return the status text by the containers' states, last one first, and the number of ready running containers."""
     ready, failed = 0, ""
     for container in reversed(status.get("containerStatuses") or ()):
         restarts.add(container)
@@ -171,7 +171,7 @@ def _gates(obj: Json) -> str:
 
 
 def row_conditions(obj: Json) -> list[Json]:
-    """Marks pods that are done, so that clients can grey them out."""
+    """Mark finished pods, so that clients can gray them out."""
     phase = (obj.get("status") or {}).get("phase")
     if phase == "Succeeded":
         return [

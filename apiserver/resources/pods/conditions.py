@@ -1,4 +1,4 @@
-"""A pod's conditions as the server sets them."""
+"""Set the conditions of a pod."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["set_condition"]
 
 
 def set_condition(status: Json, kind: str, value: str, now: str, *, reason: str = "", message: str = "") -> None:
-    """Sets one condition. `now` is its transition time, which stays when the value was the same before."""
+    """Set one condition. `now` is its transition time, unless its value is unchanged."""
     conditions = status.setdefault("conditions", [])
     before = next((c for c in conditions if c.get("type") == kind), None)
     condition: Json = {"type": kind, "status": value, "lastProbeTime": None, "lastTransitionTime": now}

@@ -1,6 +1,7 @@
-"""log, exec, attach, portforward and proxy. Behind an emulated pod are no containers: its log is made up (`logs`), and
-the others end in an error that says so; what is wrong with the request itself is said first, in upstream's words.
-Where the status of the node says that its kubelet listens somewhere, that one is asked.
+"""Serve log, exec, attach, portforward and proxy of pods.
+
+If the node's status has the address of a kubelet, requests go to that kubelet. Otherwise `logs` emulates the log and
+the other subresources return an error. Errors of the request itself come first, with upstream's texts.
 """
 
 from __future__ import annotations
@@ -38,9 +39,7 @@ _COUNTS: Final = ("sinceSeconds", "tailLines", "limitBytes")
 
 
 async def _check_create(store: Store, ctx: Context) -> None:
-    """What runs or reads something in a container takes the verb create, also where a websocket is opened by a GET.
-    Raises 403.
-    """
+    """Require the verb create to connect to a container, even for a websocket opened by GET. Raise 403."""
     if ctx.verb == "create" or not ctx.features.enabled(_CREATE_GATE):
         return
     authority = store.registry.authority
@@ -64,7 +63,7 @@ def _emulated(name: str, what: str) -> StatusError:
 
 
 def _container(pod: Json, wanted: str) -> str:
-    """The container that is meant, or an error naming the choice."""
+    """Return the requested container, or raise an error that lists the containers."""
     name = pod["metadata"]["name"]
     known = [container.get("name", "") for container in containers(pod["spec"])]
     if wanted:
@@ -99,7 +98,7 @@ def _check_counts(request: Request, name: str) -> None:
 
 
 async def log(store: Store, ctx: Context, request: Request) -> Response | Stream:
-    """A pod without a node has no log yet: 204, as upstream."""
+    """Serve a pod's log. A pod without a node returns 204, as upstream does."""
     _check_counts(request, ctx.name)
     pod = _pod(store, ctx)
     container = _container(pod, _first(request, "container"))
@@ -125,7 +124,7 @@ async def log(store: Store, ctx: Context, request: Request) -> Response | Stream
 
 
 def _log_target(pod: Json, container: str, request: Request) -> str:
-    """Where a kubelet has a container's log."""
+    """Return the kubelet's URL path of a container's log."""
     given = [(name, "true" if _is_true(request, name) else "") for name in _SWITCHES]
     given += [(name, _first(request, name)) for name in _LOG_OPTIONS]
     query = urlencode(sorted(pair for pair in given if pair[1]))
@@ -133,7 +132,7 @@ def _log_target(pod: Json, container: str, request: Request) -> str:
 
 
 def _is_true(request: Request, name: str) -> bool:
-    """Any value of a parameter but 0 and false is true."""
+    """Return whether a parameter is true: any value but 0 and false."""
     return name in request.params and _first(request, name).lower() not in ("0", "false")
 
 
@@ -143,7 +142,7 @@ def _target(what: str, pod: Json, *below: str) -> str:
 
 
 async def _switched(store: Store, ctx: Context, request: Request, what: str) -> Response | Stream | None:
-    """The answer of a kubelet to what takes the connection over; None where none listens."""
+    """Return the kubelet's response to a connection upgrade; None if no kubelet listens."""
     pod, endpoints = _pod(store, ctx), store.registry.kubelet_endpoints
     node = ctx.lookup("", "nodes", "", pod["spec"].get("nodeName", ""))
     place = endpoints.place(node) if endpoints is not None and node is not None else None

@@ -1,5 +1,6 @@
-"""One container: name, ports, environment, mounts, probes, resources (pkg/apis/core/validation, validateContainerCommon
-and around it).
+"""Validate containers: name, ports, environment, mounts, probes, resources.
+
+Facts: pkg/apis/core/validation, validateContainerCommon and around it.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ _PROBE_NUMBERS: Final = (
 
 
 class PodFacts:
-    """What the rules of parts of a pod must know of all of it: its spec and metadata, the volumes that can be mounted,
-    by name (as soon as they have been looked at), names of claims, the grace period, how pods restart, whose users they
-    have, what gates say of it.
+    """Facts about the whole pod for the rules of its parts.
+
+    `volumes` are the mountable volumes by name, set once they are validated.
     """
 
     __slots__ = ("claims", "gates", "grace_period", "host_users", "metadata", "restart_policy", "spec", "volumes")
@@ -91,7 +92,7 @@ class PodFacts:
 
 
 def validate_container(path: Path, container: Json, facts: PodFacts, kind: Struct = Container) -> list[FieldError]:
-    """What containers of every kind have in common."""
+    """Validate the fields that all kinds of containers have."""
     return RULES.of(kind).errors(path, container, facts)
 
 
@@ -130,7 +131,7 @@ def _resources(at: At) -> list[FieldError]:
 
 
 def _http(at: At) -> list[FieldError]:
-    """(Headers are judged as a list, as upstream has it.)"""
+    """Validate an HTTP probe. The path of header errors is the list, as upstream's is."""
     errors = at.fields("path", "port", "scheme")
     for header in at.value.get("httpHeaders") or ():
         errors += FORMATS["http-header-name"].errors(at.path / "httpHeaders", header.get("name", ""))
@@ -138,7 +139,7 @@ def _http(at: At) -> list[FieldError]:
 
 
 def _sleep(at: At) -> list[FieldError]:
-    """At most as long as the pod has to end."""
+    """Limit a sleep to the pod's grace period."""
     seconds, most = at.value.get("seconds", 0), at.env.grace_period
     if 0 <= seconds <= most:
         return []
@@ -146,7 +147,7 @@ def _sleep(at: At) -> list[FieldError]:
 
 
 def _handler(at: At) -> list[FieldError]:
-    """Exactly one kind of action."""
+    """Require exactly one kind of action."""
     errors: list[FieldError] = []
     chosen = [name for name in _ACTIONS if at.value.get(name) is not None]
     for position, name in enumerate(chosen):
@@ -212,7 +213,7 @@ def _pod_resource(path: Path, name: str) -> list[FieldError]:
 
 
 def _huge_page(path: Path, name: str, text: str) -> list[FieldError]:
-    """Whole pages only."""
+    """Require whole pages."""
     try:
         size = Quantity.parse(name.removeprefix(HUGEPAGES)).value()
     except ValueError:
@@ -223,7 +224,10 @@ def _huge_page(path: Path, name: str, text: str) -> list[FieldError]:
 
 
 def validate_resources(path: Path, resources: Json, claims: set[str], *, pod_level: bool = False) -> list[FieldError]:
-    """Requests and limits by name, and references to the pod's claims. A pod's own may be fewer than a container's."""
+    """Validate requests and limits by name, and references to the pod's claims.
+
+    `pod_level`: the resources of the whole pod, which supports fewer names than containers do.
+    """
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     known = _pod_resource if pod_level else container_resource_name
     errors: list[FieldError] = []
@@ -254,10 +258,10 @@ def _against_limit(path: Path, name: str, text: str, limit: str | None) -> list[
 
 
 def _claims(path: Path, claims: list[Json], known: set[str]) -> list[FieldError]:
-    """References to the pod's claims, as a whole or by request, each once."""
+    """Validate references to the pod's claims, whole or by request, without duplicates."""
     errors: list[FieldError] = []
     seen: set[str] = set()
-    parts: Counter[str] = Counter()  # how many requests of a claim
+    parts: Counter[str] = Counter()  # requests per claim
     for index, claim in enumerate(claims):
         at = path[index]
         name, request = claim.get("name", ""), claim.get("request", "")
@@ -284,7 +288,10 @@ def _claims(path: Path, claims: list[Json], known: set[str]) -> list[FieldError]
 
 
 def _resize_policy(at: At) -> list[FieldError]:
-    """What a change of a resource does, once for each. All but a repetition is said of the list, as upstream does."""
+    """Validate resize policies, one per resource.
+
+    All errors but duplicates have the path of the list, as upstream's do.
+    """
     errors: list[FieldError] = []
     seen: set[str] = set()
     path = at.path / "resizePolicy"
@@ -308,8 +315,9 @@ def _resize_policy(at: At) -> list[FieldError]:
 
 
 def validate_restart_policy(path: Path, container: Json, *, init: bool = False) -> list[FieldError]:
-    """A container's own restart policy and its rules by exit code, at which nobody looks while an init container has
-    none.
+    """Validate a container's restart policy and its rules by exit code.
+
+    The rules of an init container without a policy are not validated.
     """
     policy = container.get("restartPolicy")
     if policy is None and not container.get("restartPolicyRules"):
@@ -328,7 +336,7 @@ _CONTAINER: Final = (
     ("volumeMounts", _mounts), ("volumeDevices", _devices), "imagePullPolicy", ("resources", _resources),
     ("resizePolicy", _resize_policy), "securityContext",
 )  # fmt: skip
-#: Looked at by what has the container: it depends on which of its containers that is.
+#: Validated by the rules of the owning spec, because they depend on the kind of container.
 _BY_RULES: Final = (
     "restartPolicy", "restartPolicyRules", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What v1 fills in where a pod says nothing. Facts: pkg/apis/core/v1/defaults.go."""
+"""Fill in the v1 defaults of pods. Facts: pkg/apis/core/v1/defaults.go."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 
 
 def containers(spec: Json, *, ephemeral: bool = True) -> Iterator[Json]:
-    """All containers: init, regular, ephemeral."""
+    """Return all containers: init, regular, ephemeral."""
     yield from spec.get("initContainers") or ()
     yield from spec.get("containers") or ()
     if ephemeral:
         yield from spec.get("ephemeralContainers") or ()
 
 
-# The path components of an image name are lower case; the registry's host may be anything with a dot, a colon, or
+# Path components of an image name are lower case. The registry's host may be anything with a dot, a colon, or
 # "localhost".
 _COMPONENT: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(
@@ -43,12 +43,12 @@ _IMAGE: Final = re.compile(
     re.ASCII,
 )
 
-#: What is the identifier of an image is not taken for its name.
+#: An image identifier is not an image name.
 _IDENTIFIER: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def pull_policy(image: str) -> str:
-    """Always for :latest, given or implied; a name that cannot be parsed implies nothing."""
+    """Return the default pull policy: Always for :latest, explicit or implied. Invalid names imply no tag."""
     match = _IMAGE.fullmatch(image)
     if match is None or _IDENTIFIER.fullmatch(image):
         return "IfNotPresent"
@@ -72,8 +72,9 @@ def default(obj: Json, now: datetime) -> None:
 
 
 def to_hub(obj: Json) -> Json:
-    """Fields that say one thing twice agree from here on: the service account under its old name, the first of the
-    pod's addresses. A negative grace period counts as one second, in pods though not in templates of them.
+    """Copy duplicate fields to each other: the legacy service account name and the first pod address.
+
+    A negative grace period becomes 1 s in pods, but not in templates.
     """
     spec_to_hub(obj["spec"])
     if obj["spec"].get("terminationGracePeriodSeconds", 0) < 0:
@@ -89,14 +90,14 @@ def to_hub(obj: Json) -> Json:
 
 
 def spec_to_hub(spec: Json) -> None:
-    """As `to_hub`, of a spec alone."""
+    """Apply `to_hub` to a spec."""
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
 def default_pod_spec(spec: Json) -> None:
-    """What templates have, too, and the type does not say."""
+    """Set the defaults that also apply to templates and that the type does not define."""
     for volume in spec.get("volumes") or ():
         _volume(volume)
     for container in containers(spec):
@@ -107,7 +108,7 @@ def default_pod_spec(spec: Json) -> None:
 
 
 def _requests_from_limits(resources: Json | None) -> None:
-    """What is limited is also requested, in the limit's amount."""
+    """Default requests to the limits."""
     if not resources or not resources.get("limits"):
         return
     requests = resources.setdefault("requests", {})
@@ -116,8 +117,9 @@ def _requests_from_limits(resources: Json | None) -> None:
 
 
 def _total(spec: Json, field: str) -> dict[str, Quantity]:
-    """Sum over containers; an init container counts where it needs more than all of them together, sidecars run
-    along.
+    """Sum a resource field over the containers.
+
+    An init container counts if it needs more than the regular containers together. Sidecars run beside both.
     """
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
@@ -146,7 +148,7 @@ def _add(total: dict[str, Quantity], container: Json, field: str) -> None:
 
 
 def _pod_level_resources(spec: Json) -> None:
-    """Requests and limits of the pod as a whole, from those of its containers."""
+    """Default requests and limits of the pod from those of its containers."""
     resources = spec["resources"]
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     if requests or limits:
@@ -174,7 +176,7 @@ def _container(container: Json) -> None:
 
 
 def round_amounts(amounts: Json) -> None:
-    """No finer than a thousandth, rounded up."""
+    """Round quantities up to thousandths."""
     for name, text in amounts.items():
         if text.isdigit() or (text[-1:] in "mikMGTPE" and text[:-1].isdigit()):
             continue
@@ -201,5 +203,5 @@ def _volume(volume: Json) -> None:
 
 
 def default_claim_spec(spec: Json) -> None:
-    """Of a PersistentVolumeClaim, wherever it stands."""
+    """Set the defaults of a PersistentVolumeClaim's spec, in a claim or in a template."""
     round_resources(spec.get("resources"))

@@ -1,5 +1,6 @@
-"""What disabled feature gates take from pods and from their templates. Most of it is said in the types; the rules here
-are those by which more than the field of a gate goes (pkg/api/pod/util.go).
+"""Drop fields of disabled feature gates from pods and templates (pkg/api/pod/util.go).
+
+The types declare most gated fields. This module has the rules that drop more than the field itself.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _DEFAULT: Final = "Default"
 
 
 def drop_disabled_in_pod(ctx: Context, obj: Json, old: Json | None) -> None:
-    """For a pod; its spec and status may be other objects afterwards."""
+    """Drop disabled fields from a pod. Its spec and status may be replaced by new objects."""
     drop_disabled(ctx, obj, old)
     _drop_by_rules(ctx, obj["spec"], {} if old is None else old["spec"], "spec")
 
 
 def drop_disabled_in_template(ctx: Context, obj: Json, old: Json | None, *steps: str) -> None:
-    """For an object with a template of pods, to which the steps lead, and for the rest of it."""
+    """Drop disabled fields from an object with a pod template at the path `steps`."""
     drop_disabled(ctx, obj, old)
     spec = _spec_of(obj, steps)
     if spec is not None:
@@ -44,7 +45,10 @@ def _spec_of(obj: Json, steps: tuple[str, ...]) -> Json | None:
 
 
 def _drop_by_rules(ctx: Context, spec: Json, old: Json, at: str) -> None:
-    """Changes a pod's spec in place; `at` is its path, `old` the stored one, empty for a new pod."""
+    """Drop fields from a pod's spec in place.
+
+    `at` is the path of the spec. `old` is the stored spec, empty for a new pod.
+    """
     enabled = ctx.features.enabled
     if not enabled(_IMAGES) and not any("image" in volume for volume in old.get("volumes") or ()):
         _drop_image_volumes(ctx, spec, at)
@@ -53,7 +57,8 @@ def _drop_by_rules(ctx: Context, spec: Json, old: Json, at: str) -> None:
     if not enabled(_PROC_MOUNTS) and not any(mount != _DEFAULT for _, mount in _proc_mounts(old)):
         for holder, mount in _proc_mounts(spec):
             if mount != _DEFAULT:
-                # A default rather than none: pods were once stored with it although nobody had asked for it.
+                # Set the default instead of dropping the field: earlier pods were stored with the default even if
+                # unset.
                 holder["procMount"] = _DEFAULT
                 ctx.dropped.append(DroppedField(f"{at}.*.securityContext.procMount", _PROC_MOUNTS))
 
@@ -65,7 +70,7 @@ def _containers(spec: Json) -> Iterator[tuple[str, int, Json]]:
 
 
 def _drop_image_volumes(ctx: Context, spec: Json, at: str) -> None:
-    """Volumes of images, and what mounts them."""
+    """Drop image volumes and their mounts."""
     volumes = spec.get("volumes") or []
     images = {volume.get("name", "") for volume in volumes if "image" in volume}
     if not images:
@@ -81,7 +86,7 @@ def _drop_image_volumes(ctx: Context, spec: Json, at: str) -> None:
 
 
 def _keep(holder: Json, field: str, items: list[Json]) -> None:
-    """A list in normal form: an empty one is none."""
+    """Set a list, or delete it if it is empty."""
     if items:
         holder[field] = items
     else:
@@ -89,7 +94,7 @@ def _keep(holder: Json, field: str, items: list[Json]) -> None:
 
 
 def _restarts_by_rule(spec: Json) -> bool:
-    """Containers' own restart policies are part of the feature, but for that of sidecars, which is older."""
+    """Return whether containers have restart rules or policies. The policy of sidecars is older and does not count."""
     return any(
         container.get("restartPolicyRules") or container.get("restartPolicy") not in (None, _ALWAYS)
         for container in spec.get("initContainers") or ()
@@ -106,6 +111,6 @@ def _drop_restart_rules(ctx: Context, spec: Json, at: str) -> None:
 
 
 def _proc_mounts(spec: Json) -> list[tuple[Json, str]]:
-    """Security contexts that name a proc mount, with it."""
+    """Return the security contexts that set a proc mount, with its value."""
     holders = (container.get("securityContext") or {} for _, _, container in _containers(spec))
     return [(holder, holder["procMount"]) for holder in holders if "procMount" in holder]

@@ -1,4 +1,4 @@
-"""Environment variables of a container, and the fields of a pod that they (and volumes) can show."""
+"""Validate environment variables, and the pod fields that variables and volumes can refer to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VOLUME_FIELDS: Final = (
     "metadata.namespace",
     "metadata.uid",
 )
-#: What a field path may be at all; what one place supports is less.
+#: All valid field paths. Variables and volumes each support some of them.
 _CONVERTIBLE: Final = frozenset(
     {*ENV_FIELDS, *VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"}
 )
@@ -48,7 +48,7 @@ _RESOURCES: Final = (
 )
 _HUGE: Final = ("requests.hugepages-", "limits.hugepages-")
 _SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
-#: What rules of a source know besides: the fields of the pod that can be shown; that no container need be named.
+#: The `env` of a source's rules: the supported pod fields, and whether a container name is required.
 _WHAT_ENV_SHOWS: Final[dict[str, Any]] = {"fieldRef": ENV_FIELDS, "resourceFieldRef": False}
 _NONE: Final = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 _BYTES: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
@@ -61,7 +61,7 @@ _UNIT_OF: Final = {
 
 
 def _value_from(at: At) -> list[FieldError]:
-    """Where a variable has its value from: one place, and only without a value."""
+    """Validate a variable's source: exactly one, and no value beside it."""
     source = at.value["valueFrom"]
     here = RULES.of(EnvVarSource).at(at.path / "valueFrom", source)
     chosen = [name for name in _SOURCES if source.get(name) is not None]
@@ -76,7 +76,7 @@ def _value_from(at: At) -> list[FieldError]:
 
 
 def validate_file_volumes(root: Path, spec: Json) -> list[FieldError]:
-    """Files that variables are read from lie in empty volumes of the pod."""
+    """Require that files with variables are in the pod's emptyDir volumes."""
     volumes = {volume.get("name", ""): volume for volume in spec.get("volumes") or ()}
     errors: list[FieldError] = []
     for field in ("initContainers", "containers", "ephemeralContainers"):
@@ -95,7 +95,10 @@ def validate_file_volumes(root: Path, spec: Json) -> list[FieldError]:
 
 
 def _field_reference(at: At) -> list[FieldError]:
-    """A field of the pod itself, one annotation or label by subscript. (`env` are the fields that can be shown.)"""
+    """Validate a reference to a pod field, or to an annotation or label by subscript.
+
+    `env` are the supported fields.
+    """
     if missing := at.field("apiVersion") or at.field("fieldPath"):
         return missing
     path, field, version = at.path, at.value["fieldPath"], at.value["apiVersion"]
@@ -115,7 +118,7 @@ def _field_reference(at: At) -> list[FieldError]:
 
 
 def _resource_field(at: At) -> list[FieldError]:
-    """Requests or limits of a container, which a volume must name (`env`)."""
+    """Validate a reference to a container's requests or limits. `env`: the container's name is required."""
     resource = at.value.get("resource", "")
     if at.env and not at.value.get("containerName"):
         errors = [required(at.path / "containerName")]
@@ -127,7 +130,7 @@ def _resource_field(at: At) -> list[FieldError]:
 
 
 def _divisor(path: Path, resource: str, divisor: str) -> list[FieldError]:
-    """The unit in which an amount is shown."""
+    """Validate the unit of a quantity."""
     kind = "hugepages" if resource.startswith(_HUGE) else resource.partition(".")[2]
     if kind not in _UNIT_OF or Quantity.parse(divisor).is_zero:
         return []
@@ -148,7 +151,10 @@ def _divisor(path: Path, resource: str, divisor: str) -> list[FieldError]:
 
 
 def env_from(path: Path, sources: list[Json]) -> list[FieldError]:
-    """Sources of many variables at once. (That there must be one of two is said of the list, as upstream has it.)"""
+    """Validate sources of many variables.
+
+    A missing source is reported at the path of the list, as upstream's is.
+    """
     errors: list[FieldError] = []
     for index, source in enumerate(sources):
         errors += RULES.of(EnvFromSource).errors(path[index], source)

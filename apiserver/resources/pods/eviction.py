@@ -1,14 +1,12 @@
-"""POST pods/eviction: a pod is asked to leave, and may if its disruption budget allows it.
+"""Serve POST pods/eviction: delete a pod if its disruption budget allows it.
 
-    a pod that ended, ends or waits     goes
-    no budget                           goes
-    two budgets                         500: this is not supported
-    one budget                          goes when the pod is unhealthy and the budget does not mind, or when a
-                                        disruption is left, which is
-                                        taken from the budget's status first; 429 otherwise
+    pod has ended, is ending or pending  delete
+    no budget                            delete
+    two budgets                          500: not supported
+    one budget                           delete if the pod is unhealthy and the budget allows that, or after one
+                                         disruption is subtracted from the budget's status; 429 otherwise
 
-Rules: pkg/registry/core/pod/storage/eviction.go. What a budget allows is what its status says: nothing here counts
-pods.
+Rules: pkg/registry/core/pod/storage/eviction.go. The status of a budget is written by the disruption controller.
 """
 
 from __future__ import annotations
@@ -40,12 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["evict"]
 
 
-#: Evictions that a budget may have been told of and its controller not seen yet.
+#: The limit of recorded evictions that the budget's controller has not seen yet.
 _MOST_DISRUPTED: Final = 2000
 _RETRY_SECONDS: Final = 10
 _VIOLATION: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _TWO_BUDGETS: Final = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-#: Budgets are written as by upstream's own client, not by whoever evicts.
+#: Budgets are updated as upstream's own client, not as the client that evicts.
 _SERVER: Final = User("system:apiserver", groups=("system:masters",))
 _MANAGER: Final = "kube-apiserver"
 _NOTE_MANAGER: Final = noting(Eviction, "policy/v1")
@@ -88,9 +86,7 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
 
 
 def _options(body: Json, asked: bool) -> tuple[DeleteOptions, list[str]]:
-    """The deletion that an eviction asks for, and its dry run as it was written: that of the request (`asked`) or of
-    the body.
-    """
+    """Return the deletion options of an eviction and the dry run, of the request (`asked`) or of the body."""
     given = body.get("deleteOptions") or {}
     own, dry_run = list(given.get("dryRun") or ()), ["All"] if asked else []
     if own and dry_run and own != dry_run:
@@ -113,14 +109,14 @@ def _options(body: Json, asked: bool) -> tuple[DeleteOptions, list[str]]:
 
 
 def _goes_anyway(pod: Json) -> bool:
-    """No budget counts a pod that has ended, ends or does not run yet."""
+    """Return whether no budget applies: the pod has ended, is ending or does not run yet."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod[
         "metadata"
     ]
 
 
 def _budgets_of(store: Store, namespace: str, pod: Json) -> list[Json]:
-    """Those whose selector finds the pod; one that cannot be read finds none."""
+    """Return the budgets that select the pod. Budgets with an invalid selector select none."""
     budgets = store.registry.stores.get(("policy", "poddisruptionbudgets"))
     found: list[Json] = []
     for entry in budgets.cache.list(budgets.resource.prefix(namespace)).entries if budgets is not None else ():
@@ -133,7 +129,7 @@ def _budgets_of(store: Store, namespace: str, pod: Json) -> list[Json]:
 
 
 def _is_spare(pod: Json, budget: Json) -> bool:
-    """Whether the pod does not work and the budget lets such pods go: always, or while enough others work."""
+    """Return whether the budget lets this unhealthy pod go: always, or while enough others are healthy."""
     if any(
         condition.get("type") == "Ready" and condition.get("status") == "True"
         for condition in (pod.get("status") or {}).get("conditions") or ()
@@ -146,7 +142,7 @@ def _is_spare(pod: Json, budget: Json) -> bool:
 
 
 async def _take_disruption(store: Store, ctx: Context, pod: str, name: str, dry_run: bool) -> None:
-    """Takes one disruption from what the budget allows, or raises 429."""
+    """Subtract one disruption from the budget, or raise 429."""
     budgets = store.registry.stores["policy", "poddisruptionbudgets"]
     about = budgets.context(
         user=_SERVER,
@@ -204,7 +200,7 @@ def _why_not(name: str, status: Json) -> str:
 
 
 def _allow_no_more(status: Json, now: str) -> None:
-    """The condition says that no disruption is left; it keeps its time where it said so before."""
+    """Set the condition that no disruption is left. Its transition time stays if the status is unchanged."""
     conditions = status.setdefault("conditions", [])
     at = next(
         (index for index, condition in enumerate(conditions) if condition.get("type") == "DisruptionAllowed"), None
@@ -233,8 +229,9 @@ def _allow_no_more(status: Json, now: str) -> None:
 async def _delete_as_seen(
     store: Store, ctx: Context, deletion: DeleteOptions, dry_run: list[str], pod: Json, budget: str
 ) -> None:
-    """Deletes the pod if it still is as it was when the budget was asked: it may work by now, which counts as a
-    conflict with the budget.
+    """Delete the pod if it is unchanged since the budget was checked.
+
+    A changed pod may be healthy now, so the eviction fails like a conflict with the budget.
     """
     given = deletion.preconditions
     conditions = Preconditions(given.uid if given else None, pod["metadata"]["resourceVersion"])
@@ -249,7 +246,10 @@ async def _delete_as_seen(
 
 
 async def _delete(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: list[str]) -> None:
-    """Says in the pod's status why it ends, and deletes it; only then are the options judged."""
+    """Set the reason of the disruption in the pod's status and delete the pod.
+
+    The options are validated only after that.
+    """
     if not dry_run:
         marked = await replace_object(store, ctx, lambda pod: _disrupted(ctx, pod, deletion.preconditions))
         if deletion.preconditions is not None and deletion.preconditions.resource_version:
@@ -261,7 +261,7 @@ async def _delete(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: 
 
 
 def _disrupted(ctx: Context, pod: Hub, preconditions: Preconditions | None) -> Hub:
-    """The pod with the reason of its end, if it still is the one that is meant."""
+    """Return the pod with the disruption condition. Raise a conflict if the preconditions fail."""
     metadata = pod["metadata"]
     if preconditions is not None:
         for what, wanted, found, why in (

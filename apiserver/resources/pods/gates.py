@@ -1,4 +1,4 @@
-"""What feature gates have to say of the rules for pods and for templates of them."""
+"""Select the optional rules of pods and templates by feature gates."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ __all__ = ["PodGates", "pod_gates"]
 
 
 class PodGates(NamedTuple):
-    """`compares`: tolerations may compare numbers; `strict`: addresses in forms that not everybody reads in the same
-    way are refused.
+    """The gated rules of pods.
+
+    `compares`: tolerations may compare numbers. `strict`: addresses in ambiguous notations are rejected.
     """
 
     compares: bool = False
@@ -23,7 +24,7 @@ class PodGates(NamedTuple):
 
 
 def pod_gates(ctx: Context, old: Json | None) -> PodGates:
-    """`old` is the stored spec: tolerations that compare numbers already may go on doing so."""
+    """Return the gated rules. `old` is the stored spec, whose numeric tolerations may stay."""
     compares = ctx.features.enabled(COMPARISON_GATE) or (
         old is not None and any(each.get("operator") in COMPARISONS for each in old.get("tolerations") or ())
     )

@@ -1,4 +1,4 @@
-"""The log of a container that does not run: what its status and an annotation of its pod say that it did."""
+"""Emulate the log of a container from its status and an annotation of its pod."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["emulated", "emulated_log"]
 
 
-#: How the ids of containers begin that only seem to run: `controllers.kubelet.pods.status`.
+#: The prefix of emulated containers' ids: `controllers.kubelet.pods.status`.
 _EMULATED: Final = "kubedra://"
 _NODE: Final = "kubedra.dev/emulated"
 _LOG: Final = "kubedra.dev/log"
 
 
 def emulated(pod: Json, node: Json | None, name: str) -> bool:
-    """Whether the container only seems to run, or will."""
+    """Return whether the container is emulated, or will be."""
     state = _status(pod, name)
     if state is not None and state.get("containerID"):
         return bool(state["containerID"].startswith(_EMULATED))
@@ -33,7 +33,7 @@ def emulated(pod: Json, node: Json | None, name: str) -> bool:
 
 
 def emulated_log(store: Store, pod: Json, name: str, options: LogOptions) -> Response | Stream:
-    """Raises 400 where the container has not run yet."""
+    """Return an emulated log. Raise 400 if the container has not run yet."""
     run = _run(pod, name, options.previous)
     text = options.chosen(_lines(pod, name, run))
     if not options.follow or "finishedAt" in run or options.full:
@@ -46,7 +46,7 @@ def emulated_log(store: Store, pod: Json, name: str, options: LogOptions) -> Res
 async def _followed(
     store: Store, pod: Json, name: str, run: Json, text: bytes, options: LogOptions, stream: Stream
 ) -> AsyncIterator[bytes]:
-    """What is there, and once the container ends that it did."""
+    """Yield the existing lines, and a last line once the container ends."""
     key = store.key(pod["metadata"]["namespace"], pod["metadata"]["name"])
     cursor = store.cache.cursor(store.cache.revision)
     try:
@@ -73,7 +73,7 @@ async def _followed(
 
 
 def _ended(pod: Json, name: str, run: Json) -> Json | None:
-    """How a run of the container ended, if it did."""
+    """Return the end of a run of the container, if it ended."""
     state = _status(pod, name) or {}
     found = (state.get("state", {}).get("terminated"), (state.get("lastState") or {}).get("terminated"))
     return next((end for end in found if end and end.get("startedAt") == run["startedAt"]), None)
@@ -86,7 +86,7 @@ def _status(pod: Json, name: str) -> Json | None:
 
 
 def _run(pod: Json, name: str, previous: bool) -> Json:
-    """The run of the container that is asked about: its state running or terminated. Raises 400."""
+    """Return the requested run of the container: its running or terminated state. Raise 400."""
     state = _status(pod, name) or {"state": {"waiting": {"reason": "ContainerCreating"}}}
     pod_name, last = pod["metadata"]["name"], (state.get("lastState") or {}).get("terminated")
     if previous:
@@ -102,7 +102,7 @@ def _run(pod: Json, name: str, previous: bool) -> Json:
 
 
 def _said(pod: Json, name: str) -> str:
-    """What the pod's annotation says that the container wrote."""
+    """Return the container's output from the pod's annotation."""
     annotations = pod["metadata"].get("annotations") or {}
     return str(annotations.get(f"{_LOG}.{name}") or annotations.get(_LOG) or "")
 

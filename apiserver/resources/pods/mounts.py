@@ -1,4 +1,4 @@
-"""Volume mounts and block devices of a container."""
+"""Validate volume mounts and block devices of a container."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["validate_devices", "validate_mounts"]
 
 
 def validate_mounts(path: Path, container: Json, volumes: dict[str, Json]) -> list[FieldError]:
-    """Mounts of a container, each of a volume of the pod and at a path of its own."""
+    """Validate the mounts: each refers to a volume of the pod and has a unique path."""
     devices = container.get("volumeDevices") or []
     device_names, device_paths = {d.get("name", "") for d in devices}, {d.get("devicePath", "") for d in devices}
     errors: list[FieldError] = []
@@ -36,7 +36,7 @@ def validate_mounts(path: Path, container: Json, volumes: dict[str, Json]) -> li
 
 
 def _options(at: At, listed: At, container: Json) -> list[FieldError]:
-    """(`listed` is where errors of sub paths and propagation stand: at the list, as upstream's do.)"""
+    """Validate sub paths and propagation. The path of their errors is the list (`listed`), as upstream's is."""
     mount, path, errors = at.value, listed.path, listed.field("subPath")
     if mount.get("subPathExpr"):
         if mount.get("subPath"):
@@ -59,7 +59,7 @@ def _options(at: At, listed: At, container: Json) -> list[FieldError]:
 
 
 def validate_devices(path: Path, container: Json, volumes: dict[str, Json]) -> list[FieldError]:
-    """Block devices of a container, each a claim of the pod and at a path of its own."""
+    """Validate the block devices: each refers to a claim of the pod and has a unique path."""
     mounts = container.get("volumeMounts") or []
     mount_names, mount_paths = {m.get("name", "") for m in mounts}, {m.get("mountPath", "") for m in mounts}
     errors: list[FieldError] = []

@@ -1,5 +1,7 @@
-"""Quality of service: Guaranteed when every container's cpu and memory are limited to what they request, BestEffort
-when nothing is said.
+"""Compute the quality of service of a pod.
+
+Guaranteed: cpu and memory of every container have limits equal to the requests. BestEffort: neither requests nor
+limits.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ _COMPUTE: Final = ("cpu", "memory")
 
 
 def _sum(total: dict[str, Quantity], amounts: Json | None) -> int:
-    """Adds positive cpu and memory; says how many of the two there were."""
+    """Add positive cpu and memory to `total`. Return the number of the two that are present."""
     found = 0
     for name in _COMPUTE:
         text = (amounts or {}).get(name)
@@ -48,8 +50,10 @@ def compute(spec: Json) -> str:
 
 
 def aggregate(spec: Json, part: str) -> dict[str, Quantity]:
-    """What a pod's containers need together (`part` requests or limits): all that run at once, or one init container
-    with the sidecars before it, whichever is more."""
+    """Return the resources that a pod's containers need together. `part` is requests or limits.
+
+    They are the maximum of all concurrently running containers, and of each init container with earlier sidecars.
+    """
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
         _add(total, _amounts(container, part))

@@ -1,9 +1,8 @@
-"""pods/resize: cpu and memory of a pod that exists, its containers' and its own (pkg/apis/core/validation,
-ValidatePodResize).
+"""Validate pods/resize: changes of cpu and memory of an existing pod and its containers.
 
-Container by container, what may change is put back to what is stored; a container that still differs was changed in
-something else. A container with claims always differs then, since upstream compares without them: pods of claims cannot
-be resized.
+Facts: pkg/apis/core/validation, ValidatePodResize. Mutable fields are reset to their stored values per container. A
+container that still differs has another change. A container with claims always differs, because upstream compares
+without them: pods with claims cannot be resized.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["INIT_CONTAINERS", "POD_LEVEL", "resized_spec", "validate_resize"]
 
 
-#: Gates with which init containers that run to their end, and resources of the whole pod, can be resized too.
+#: Gates for the resize of non-restartable init containers, and of pod-level resources.
 INIT_CONTAINERS: Final = "InPlacePodVerticalScalingInitContainers"
 POD_LEVEL: Final = "InPlacePodLevelResourcesVerticalScaling"
 _SPEC: Final = Path("spec")
@@ -36,8 +35,10 @@ _ONLY: Final = "only cpu and memory resources are mutable"
 
 
 def resized_spec(new: Json, old: Json, pod_level: bool) -> Json | None:
-    """The stored spec with the new resources and resize policies; None when there are more or fewer containers.
-    Containers of other names are left as they were sent, for the validation to find."""
+    """Return the stored spec with new resources and resize policies; None if the number of containers changed.
+
+    Containers with changed names stay as sent, so that validation rejects them.
+    """
     if any(len(new.get(field) or ()) != len(old.get(field) or ()) for field in _LISTS):
         return None
     spec = dict(old)
@@ -59,7 +60,7 @@ def _merged(container: Json, before: Json) -> Json:
 
 
 def validate_resize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-    """The rules of one resize."""
+    """Validate a resize."""
     new, before, status = obj["spec"], old["spec"], old.get("status") or {}
     if MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(Path("[]"), "static pods cannot be resized")]
@@ -92,9 +93,7 @@ def validate_resize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
 
 
 def _node_resizes(status: Json) -> bool:
-    """A node that knows resizing reports the resources of the containers that run; before any runs it is taken to
-    know.
-    """
+    """Return whether the node supports resize: running containers report resources, or none is running."""
     running = next(
         (
             state
@@ -111,7 +110,7 @@ def _says_resources(spec: Json) -> bool:
 
 
 def _removed(path: Path, new: Json, old: Json, whose: str) -> list[FieldError]:
-    """Requests before limits, as they are told."""
+    """Reject the removal of requests or limits. Requests are reported first."""
     return [
         forbidden(path / part, f"{whose}resource {part} cannot be removed")
         for part in reversed(_PARTS) if not (old.get(part) or {}).keys() <= (new.get(part) or {}).keys()
@@ -186,7 +185,7 @@ def _differs_in_compute_alone(container: Json, before: Json) -> bool:
 
 
 def _unchanged(new: Json, old: Json) -> Json:
-    """Requests and limits as they were sent, but with the stored amounts of cpu and memory."""
+    """Return the sent requests and limits with the stored quantities of cpu and memory."""
     parts: Json = {}
     for part in _PARTS:
         kept = {name: amount for name, amount in (new.get(part) or {}).items() if name not in _RESIZED}

@@ -1,4 +1,4 @@
-"""Where a pod may run: tolerations, affinity, topology spread, scheduling gates."""
+"""Validate where a pod may run: tolerations, affinity, topology spread, scheduling gates."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _toleration(at: At) -> list[FieldError]:
 
 
 def _number(path: Path, value: str) -> list[FieldError]:
-    """What a value is compared with: upstream says what is wrong with its form, and what came of reading it."""
+    """Validate the number of a comparison. Upstream reports both its format and Go's parse error."""
     errors = []
     if not CANONICAL.fullmatch(value):
         words = "must be a valid decimal integer in canonical form" if value else "must be non-empty"
@@ -80,14 +80,14 @@ def _number(path: Path, value: str) -> list[FieldError]:
 
 
 def _plain(digits: str) -> str:
-    """The number without plus sign and leading zeros."""
+    """Return the number without plus sign and leading zeros."""
     sign, rest = ("-", digits[1:]) if digits[0] == "-" else ("", digits.removeprefix("+"))
     number = rest.lstrip("0")
     return sign + number if number else "0"
 
 
 def validate_tolerations(path: Path, tolerations: list[Json], env: PodFacts | None = None) -> list[FieldError]:
-    """`env` is what is known of the pod, if they are one's."""
+    """Validate tolerations. `env` are the facts about their pod, if there is one."""
     checks = RULES.of(Toleration)
     return [error for index, item in enumerate(tolerations) for error in checks.errors(path[index], item, env)]
 
@@ -122,12 +122,12 @@ def _pod_term(at: At) -> list[FieldError]:
         errors += FORMATS["dns-label"].errors(at.path / "namespace", name)
     errors += _label_keys(at, "matchLabelKeys", "mismatchLabelKeys")
     key = at.value.get("topologyKey", "")
-    # An empty key is missing, and has no form.
+    # An empty key is reported as missing only, not as malformed.
     return errors + at.field("topologyKey") + ([] if key else FORMATS["label-key"].errors(at.path / "topologyKey", key))
 
 
 def _label_keys(at: At, *fields: str) -> list[FieldError]:
-    """Keys whose values the pod's own labels give."""
+    """Validate label keys whose values come from the pod's own labels."""
     errors: list[FieldError] = []
     for field in fields:
         if at.value.get(field) and at.value.get("labelSelector") is None:
@@ -143,7 +143,10 @@ def _label_keys(at: At, *fields: str) -> list[FieldError]:
 
 
 def validate_spread(path: Path, constraints: list[Json]) -> list[FieldError]:
-    """Constraints, each for a topology of its own. The last is looked at first, so that the first is the repetition."""
+    """Validate spread constraints, with unique topologies.
+
+    The last one is compared first, so that the first one is reported as the duplicate.
+    """
     checks = RULES.of(TopologySpreadConstraint)
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()

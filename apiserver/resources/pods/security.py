@@ -1,7 +1,7 @@
-"""Security contexts of pods and of their containers (pkg/apis/core/validation, validatePodSpecSecurityContext and
-ValidateSecurityContext). What each field may be is said in its type.
+"""Validate security contexts of pods and containers. The types define the rules of single fields.
 
-`env` is what is known of the pod (`PodFacts`).
+Facts: pkg/apis/core/validation, validatePodSpecSecurityContext and ValidateSecurityContext. `env` are the facts about
+the pod (`PodFacts`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from apiserver.resources.pods.systems import windows_options
 __all__ = ["CONTAINER_SECURITY", "POD_SECURITY"]
 
 
-#: Kernel parameters of the pod's own namespaces: those of the host cannot be set.
+#: Namespaced kernel parameters. Those of the host cannot be set.
 _OWN_SYSCTLS: Final = (
     ("net.", "hostNetwork"),
     ("kernel.shm", "hostIPC"),
@@ -44,7 +44,7 @@ def _shared_processes(at: At) -> list[FieldError]:
 
 
 def _sysctls(at: At) -> list[FieldError]:
-    """Kernel parameters, each once, and not those of namespaces that the pod shares with the host."""
+    """Validate kernel parameters: unique, and none of a namespace that the pod shares with the host."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, sysctl in enumerate(at.value.get("sysctls") or ()):
@@ -68,7 +68,7 @@ def _sysctls(at: At) -> list[FieldError]:
 
 
 def _seccomp(at: At) -> list[FieldError]:
-    """The file of a profile of one's own, and only of such a one."""
+    """Require the profile's file for type Localhost, and reject it for other types."""
     kind, file, path = at.value.get("type", ""), at.value.get("localhostProfile"), at.path / "localhostProfile"
     if kind == "Localhost":
         if file is None:
@@ -95,7 +95,7 @@ def _app_armor(at: At) -> list[FieldError]:
 
 
 def _escalation(at: At) -> list[FieldError]:
-    """Rights that cannot be gained are not given in another way."""
+    """Reject privileges beside a forbidden privilege escalation."""
     if at.value.get("allowPrivilegeEscalation") is not False:
         return []
     shown, prefix = internal(SecurityContext, at.value), "cannot set `allowPrivilegeEscalation` to false and"
@@ -115,7 +115,7 @@ _UNMASKED: Final = Invalid(
     "procMount", "`hostUsers` must be false to use `Unmasked`",
     when=(equals("procMount", "Unmasked"), knows(lambda env: env.host_users)),
 )  # fmt: skip
-#: Of a pod's settings and of a container's.
+#: Rules of both the pod's and the container's security context.
 POD_SECURITY: Final = (
     "fsGroup", "runAsUser", "runAsGroup", "supplementalGroups", _shared_processes, _sysctls, "fsGroupChangePolicy",
     "seccompProfile", windows_options, "appArmorProfile", "supplementalGroupsPolicy", "seLinuxChangePolicy",

@@ -1,6 +1,4 @@
-"""How an error shows what a forbidden update would have changed: a unified diff of the two specs as JSON of upstream's
-internal type.
-"""
+"""Format forbidden updates in errors: a unified diff of both specs as JSON of upstream's internal type."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ from apiserver.api.validation.internal_values import internal, shown_diff
 __all__ = ["internal_spec", "internal_template", "spec_diff"]
 
 
-#: Fields that internally belong to the security context, at its beginning.
+#: Fields that begin the security context in the internal type.
 _MOVED: Final = ("HostNetwork", "HostPID", "HostIPC", "ShareProcessNamespace", "HostUsers")
-#: The internal type's order, where it is another one.
+#: The field order of the internal type, where it differs.
 _ORDER: Final = (
     "Hostname",
     "Subdomain",
@@ -39,7 +37,7 @@ _ALIAS: Final = "ServiceAccount"
 
 
 def internal_spec(spec: Json) -> Json:
-    """A pod's spec in the form in which errors show it."""
+    """Convert a pod's spec to the internal type for errors."""
     shown: Json = internal(PodSpec, spec)
     shown.pop(_ALIAS, None)
     moved = {name: shown.pop(name, None) for name in _MOVED}
@@ -53,10 +51,10 @@ def internal_spec(spec: Json) -> Json:
 
 
 def internal_template(template: Json) -> Json:
-    """A template of pods likewise: members of its metadata stand beside its spec."""
+    """Convert a pod template to the internal type for errors. Metadata is inlined beside the spec."""
     return {**internal(ObjectMeta, template.get("metadata")), "Spec": internal_spec(template["spec"])}
 
 
 def spec_diff(old: Json, new: Json) -> str:
-    """As `shown_diff`, of two specs of pods."""
+    """Apply `shown_diff` to two pod specs."""
     return shown_diff(internal_spec(old), internal_spec(new))

@@ -1,5 +1,6 @@
-"""The status of a pod, as nodes, schedulers and controllers write it (pkg/apis/core/validation,
-ValidatePodStatusUpdate).
+"""Validate the status of a pod, as written by nodes, schedulers and controllers.
+
+Facts: pkg/apis/core/validation, ValidatePodStatusUpdate.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def validate_pod_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
     return errors + _users(status, spec) + _health(status, spec)
 
 
-#: What is wrong with the type of a condition: all pods have the same few.
+#: Cached, because all pods have the same few condition types.
 _wrong_type: Final = remembered(1024)(label_key)
 
 
@@ -94,7 +95,7 @@ def _conditions(conditions: list[Json]) -> list[FieldError]:
 
 
 def _transitions(spec: Json, status: Json, before: Json) -> list[FieldError]:
-    """What has ended for good stays ended."""
+    """Reject restarts of containers that ended for good."""
     errors: list[FieldError] = []
     for field, listed in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
         declared = {container.get("name", ""): container for container in spec.get(listed) or ()}
@@ -184,7 +185,7 @@ def _node_allocatable(status: Json, spec: Json) -> list[FieldError]:
 
 
 def _addresses(path: Path, addresses: list[Json], before: list[Json], strict: bool) -> list[FieldError]:
-    """At most one address of each family. An address that stood there before is not looked at again."""
+    """Validate addresses: at most one per family. Stored addresses are not validated again."""
     errors: list[FieldError] = []
     if not addresses:
         return errors
@@ -215,7 +216,7 @@ def _host_addresses(status: Json, before: Json, strict: bool) -> list[FieldError
 
 
 def _users(status: Json, spec: Json) -> list[FieldError]:
-    """As whom containers run, which nodes report."""
+    """Validate the users of containers that nodes report."""
     errors: list[FieldError] = []
     windows = (spec.get("os") or {}).get("name") == "windows"
     for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
@@ -241,7 +242,7 @@ def _users(status: Json, spec: Json) -> list[FieldError]:
 
 
 def _health(status: Json, spec: Json) -> list[FieldError]:
-    """What nodes report about the devices of containers."""
+    """Validate the health of devices that nodes report per container."""
     errors: list[FieldError] = []
     for field, listed in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
         declared = {container.get("name", ""): container for container in spec.get(listed) or ()}

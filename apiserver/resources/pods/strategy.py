@@ -1,4 +1,4 @@
-"""What happens to a pod before it is stored. Rules: pkg/registry/core/pod/strategy.go, pkg/api/pod/util.go."""
+"""Prepare and validate pods before they are stored. Rules: pkg/registry/core/pod/strategy.go, pkg/api/pod/util.go."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PodStrategy(Strategy):
         drop_disabled_in_pod(ctx, obj, old)
 
     def prepare_for_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> None:
-        """ephemeralcontainers and resize: everything but their own fields stays as it is."""
+        """Restrict ephemeralcontainers and resize to their own fields."""
         if subresource == "ephemeralcontainers":
             spec: Json | None = _ephemeral_spec(obj["spec"], old["spec"])
         else:
@@ -113,7 +113,7 @@ class PodStrategy(Strategy):
         return status_warnings(obj.get("status") or {})
 
     def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
-        """Pods that no node runs, or that are done, go at once."""
+        """Return the grace period in seconds; 0 for finished pods and pods without a node."""
         period = requested if requested is not None else obj["spec"].get("terminationGracePeriodSeconds", 0)
         if not obj["spec"].get("nodeName") or (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             period = 0
@@ -133,7 +133,7 @@ def _count_generation(obj: Json, old: Json) -> None:
 
 
 def _keep_observed_generation(status: Json, before: Json) -> None:
-    """An observedGeneration that a client leaves out keeps its value, in the status and per condition."""
+    """Keep an observedGeneration that a client leaves out, in the status and per condition."""
     if not status.get("observedGeneration") and before.get("observedGeneration"):
         status["observedGeneration"] = before["observedGeneration"]
     known: dict[str, list[int]] = {}
@@ -147,7 +147,7 @@ def _keep_observed_generation(status: Json, before: Json) -> None:
 
 
 def _merge_label_keys(term: Json, labels: Json, mismatch: bool = False) -> None:
-    """matchLabelKeys become part of the selector, with the pod's own values."""
+    """Merge matchLabelKeys into the selector, with the values of the pod's own labels."""
     selector = term.get("labelSelector")
     if selector is None:
         return

@@ -1,6 +1,7 @@
-"""What pods of an operating system may not say, what Windows asks of its own options, and what a pod with users of its
-own keeps from the host. Facts: pkg/apis/core/validation (validateLinux, validateWindows, validateHostUsers,
-validateWindowsHostProcessPod, validateWindowsSecurityContextOptions).
+"""Validate the rules of operating systems, Windows options, and user namespaces of pods.
+
+Facts: pkg/apis/core/validation (validateLinux, validateWindows, validateHostUsers, validateWindowsHostProcessPod,
+validateWindowsSecurityContextOptions).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Errors = list[FieldError]
 
 _FIELDS: Final = ("initContainers", "containers", "ephemeralContainers")
 _NOT_ON_WINDOWS: Final = "cannot be set for a windows pod"
-#: In the order in which they are told: fields of the security context, and of the pod itself.
+#: Fields of the security context and of the pod, in the order of their errors.
 _POD_OF_LINUX: Final = (
     "securityContext.appArmorProfile", "securityContext.seLinuxOptions", "hostUsers", "hostPID", "hostIPC",
     "securityContext.seccompProfile", "securityContext.fsGroup", "securityContext.fsGroupChangePolicy",
@@ -32,7 +33,7 @@ _CONTAINER_OF_LINUX: Final = (
     "appArmorProfile", "seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem", "privileged",
     "allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup",
 )  # fmt: skip
-#: Fields whose being false is as good as not being set.
+#: Fields that count as unset if they are false.
 _FLAGS: Final = frozenset({"hostPID", "hostIPC"})
 _SPEC_LIMIT: Final = 64 * 1024
 _DOMAIN_LIMIT: Final = 256
@@ -56,7 +57,7 @@ def _is_set(holder: Json, field: str) -> bool:
 
 
 def system_rules(spec: Json, root: Path) -> Errors:
-    """What does not go with the operating system that the pod names."""
+    """Reject fields that the pod's operating system does not support."""
     name = (spec.get("os") or {}).get("name")
     if name == "linux":
         places = [root, *(path for path, _ in _containers(spec, root))]
@@ -84,7 +85,7 @@ def _on_windows(spec: Json, root: Path) -> Errors:
 
 
 def host_processes(at: At) -> Errors:
-    """Processes of the host itself: all containers of a pod are such, or none."""
+    """Validate host processes: all containers of a pod are host processes, or none."""
     spec, root = at.value, at.path
     wanted = ((spec.get("securityContext") or {}).get("windowsOptions") or {}).get("hostProcess")
     errors: Errors = []
@@ -107,7 +108,7 @@ def host_processes(at: At) -> Errors:
 
 
 def host_users(at: At) -> Errors:
-    """A pod with users of its own has namespaces of its own. (The paths are written as upstream writes them.)"""
+    """Reject host namespaces for pods in a user namespace. The paths have upstream's spelling."""
     spec, root = at.value, at.path
     if spec.get("hostUsers") is not False:
         return []
@@ -120,7 +121,7 @@ def host_users(at: At) -> Errors:
 
 
 def windows_options(at: At) -> Errors:
-    """The options of a security context for Windows, its own name and its group's account."""
+    """Validate the Windows options of a security context."""
     options, path = at.value.get("windowsOptions") or {}, at.path / "windowsOptions"
     errors: Errors = []
     name, account = options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")

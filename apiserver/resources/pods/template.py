@@ -1,4 +1,4 @@
-"""The template of pods in other kinds: the same defaults, rules and warnings as a pod's own.
+"""Apply the defaults, rules and warnings of pods to pod templates.
 
 Facts: pkg/apis/core/validation (ValidatePodTemplateSpec), pkg/api/pod (GetWarningsForPodTemplate).
 """
@@ -15,18 +15,22 @@ __all__ = ["default_template", "template_to_hub", "template_warnings", "validate
 
 
 def default_template(template: Json) -> None:
-    """Defaults in place. Unlike a pod's own, requests are not taken from limits: that is done when the pod is made."""
+    """Set the defaults in place.
+
+    Requests do not default to limits here; that happens when a pod is created.
+    """
     default_pod_spec(template["spec"])
 
 
 def template_to_hub(template: Json) -> None:
-    """The stored form, in place."""
+    """Convert to the stored form in place."""
     spec_to_hub(template["spec"])
 
 
 def validate_template(path: Path, template: Json, *, gates: PodGates) -> list[FieldError]:
-    """`gates`: what `pod_gates` says. Labels and annotations stand directly below the template in the paths of
-    errors, as upstream has them.
+    """Validate a template. `gates` is the result of `pod_gates`.
+
+    Error paths of labels and annotations are directly below the template, as upstream's are.
     """
     from apiserver.resources.pods.validation import validate_pod_annotations, validate_pod_spec
 

@@ -1,5 +1,6 @@
-"""What may change of a pod that exists: images, tolerations that are added, gates that go, a shorter deadline.
-Subresources change the rest.
+"""Validate updates of pods: new images, added tolerations, removed gates, a shorter deadline.
+
+Subresources change everything else.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _UPDATABLE: Final = (
 
 
 def annotation_updates(obj: Json, old: Json) -> list[FieldError]:
-    """Mirror pods stay mirror pods, and no other pod becomes one."""
+    """Reject changes that make a pod a mirror pod, or the reverse."""
     path = Path("metadata.annotations").key(MIRROR)
     new, before = ((part["metadata"].get("annotations") or {}).get(MIRROR) for part in (obj, old))
     if new == before:
@@ -53,7 +54,7 @@ def validate_pod_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     spec, before = obj["spec"], old["spec"]
     errors = validate_pod(ctx, obj, old) + annotation_updates(obj, old)
     if not errors and spec == before:
-        return errors  # what follows compares the two, and asks again what was asked
+        return errors  # the remaining rules compare the two specs, and repeat rules that passed
     for field in ("containers", "initContainers"):
         new, stored = spec.get(field) or [], before.get(field) or []
         if len(new) != len(stored):
@@ -109,7 +110,7 @@ def _tolerations(new: list[Json], old: list[Json], facts: PodFacts) -> list[Fiel
 
 
 def _gates(new: list[Json], old: list[Json]) -> list[FieldError]:
-    """No gate is added; one that is given twice is told once, at its last place."""
+    """Reject added gates. A duplicate gate is reported once, at its last index."""
     added = {gate.get("name", ""): index for index, gate in enumerate(new)}
     for gate in old:
         added.pop(gate.get("name", ""), None)
@@ -129,7 +130,7 @@ def _keep(target: Json, source: Json, field: str) -> None:
 
 
 def _with_allowed_changes_undone(spec: Json, before: Json) -> Json:
-    """The new spec but for what an update may change; what still differs then is forbidden."""
+    """Return the new spec with the allowed changes undone. Remaining differences are forbidden."""
     allowed = {
         name: spec[name] if name in spec else before[name]
         for name in (*before, *(n for n in spec if n not in before))
@@ -148,7 +149,7 @@ def _with_allowed_changes_undone(spec: Json, before: Json) -> Json:
 
 
 def _gated(allowed: Json, before: Json) -> list[FieldError]:
-    """A pod that waits at its gates may still be narrowed down. Undoes in `allowed` what is fine."""
+    """Validate narrowed scheduling fields of a gated pod. Undo the valid changes in `allowed`."""
     errors: list[FieldError] = []
     new, old = allowed.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if new != old:
@@ -208,7 +209,7 @@ def _only_adds(new: Json, old: Json) -> bool:
 
 
 def validate_ephemeral_containers_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-    """Ephemeral containers are only ever added."""
+    """Validate an update that only adds ephemeral containers."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(Path("[]"), "static pods do not support ephemeral containers")]
     errors = validate_pod(ctx, obj, old)

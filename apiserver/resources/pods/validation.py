@@ -1,5 +1,6 @@
-"""A pod's spec as a whole (pkg/apis/core/validation, ValidatePodCreate and ValidatePodSpec); its parts are in the
-modules beside.
+"""Validate a pod's whole spec (pkg/apis/core/validation, ValidatePodCreate and ValidatePodSpec).
+
+The other modules of the package validate its parts.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _SPEC: Final = Path("spec")
 _ANNOTATIONS: Final = Path("metadata.annotations")
 _MOST_NAMESERVERS: Final = 3
 _MOST_SEARCHES: Final = 32
-#: Of all search paths, with a space between them.
+#: Limit of all search paths, joined by spaces.
 _MOST_CHARACTERS: Final = 2048
 _TWO_CLAIMS: Final = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
 _NO_CLAIM: Final = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
@@ -76,7 +77,7 @@ _NOT_SIDECAR: Final = "may not be set for init containers without restartPolicy=
 
 
 def validate_pod(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
-    """A new pod, or (`old`) the rules that an updated one is held to as well."""
+    """Validate a new pod, or the rules that also apply to an update of `old`."""
     metadata, spec = obj["metadata"], obj["spec"]
     errors = validate_pod_annotations(metadata.get("annotations") or {}, spec)
     errors += validate_pod_spec(spec, metadata, gates=pod_gates(ctx, None if old is None else old["spec"]))
@@ -104,7 +105,7 @@ def _images(path: Path, listed: Any) -> list[FieldError]:
 
 
 def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTATIONS) -> list[FieldError]:
-    """Annotations that mean something to pods."""
+    """Validate the annotations that have a meaning for pods."""
     errors: list[FieldError] = []
     if MIRROR in annotations and not spec.get("nodeName"):
         errors.append(
@@ -117,8 +118,9 @@ def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTA
 
 
 def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC, *, gates: PodGates) -> list[FieldError]:
-    """`root` is where the spec stands: in a pod, or in the template of one (whose `metadata` says nothing);
-    `gates`: what they say of pods. That nothing is wrong is remembered.
+    """Validate a spec at the path `root`, in a pod or in a template (with empty `metadata`).
+
+    `gates` is the result of `pod_gates`. Valid specs are cached.
     """
     facts = PodFacts(spec, metadata, gates)
     return VALID_SPECS.judged(spec, metadata, gates, lambda: RULES.of(PodSpec).errors(root, spec, facts))
@@ -337,7 +339,7 @@ def _overhead(at: At) -> list[FieldError]:
 
 
 def _system(at: At) -> list[FieldError]:
-    """(That a system is not known is said of the object around its name, as upstream has it.)"""
+    """Validate the operating system. The path of an unknown name is the object, as upstream's is."""
     name, known = at.value.get("name", ""), known_values(PodOS, "name")
     if not name:
         return [required(at.path / "name")]
@@ -362,7 +364,7 @@ RULES.set(
     Invalid("podGroupName", "must specify one of: `podGroupName`", when=is_unset("podGroupName"), shown=None),
     "podGroupName",
 )
-#: The resolver's configuration must have servers where the policy takes them from nowhere else.
+#: The DNS policy None requires nameservers, because it has no other source of them.
 _DNS: Final = UntilError((
     Required("dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None", when=equals("dnsPolicy", "None")),
     Required(
@@ -371,7 +373,7 @@ _DNS: Final = UntilError((
     ),
     "dnsConfig",
 ))  # fmt: skip
-#: Only a pod in a network of its own can have a host name of its own.
+#: Only a pod with its own network namespace can override its host name.
 _HOSTNAME: Final = tuple(
     Forbidden("hostnameOverride", f"may not be specified when {field} is true", when=equals(field, True))
     for field in ("setHostnameAsFQDN", "hostNetwork")

@@ -1,5 +1,7 @@
-"""Specs of pods in which nothing was found: all pods of a template say the same, and each of them again with every
-write, so that rules are asked once which cost as much as all else of a small write.
+"""Cache valid pod specs.
+
+All pods of a template have the same spec, and each write validates it again. The rules cost as much as the rest of a
+small write.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 class ValidSpecs:
-    """Kept as texts, so many of so many bytes in all; beyond that all are dropped."""
+    """A cache of encoded specs, with limits on their number and total bytes. It is cleared when it is full."""
 
     __slots__ = ("_held", "_kept", "_most", "_room")
 
@@ -31,7 +33,7 @@ class ValidSpecs:
     def judged(
         self, spec: Json, metadata: Json, gates: PodGates, judge: Callable[[], list[FieldError]]
     ) -> list[FieldError]:
-        """What is wrong with a spec, as `judge` says unless it is known that nothing is."""
+        """Return the errors of a spec: none if it is cached, otherwise the result of `judge`."""
         text = _text_of(spec, metadata, gates)
         if text in self._kept:
             return []
@@ -46,12 +48,12 @@ class ValidSpecs:
 
 
 def _text_of(spec: Json, metadata: Json, gates: PodGates) -> bytes:
-    """All that the rules look at; empty where that cannot be written."""
+    """Encode everything that the rules depend on; empty if it cannot be encoded."""
     try:
         text = orjson.dumps(spec)
-    except TypeError:  # it has integers that do not fit
+    except TypeError:  # an integer exceeds 64 bits
         return b""
-    # Claims that are made for volumes have the pod's name in theirs.
+    # The claims generated for volumes contain the pod's name.
     name = metadata.get("name", "") if text.find(b'"ephemeral":') >= 0 else ""
     mirror = MIRROR in (metadata.get("annotations") or ())
     return text + orjson.dumps((name, mirror, *gates))

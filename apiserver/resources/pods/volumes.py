@@ -1,4 +1,4 @@
-"""Volumes of a pod (pkg/apis/core/validation, ValidateVolumes)."""
+"""Validate volumes of a pod (pkg/apis/core/validation, ValidateVolumes)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _empty_dir(at: At) -> list[FieldError]:
 
 
 def _shown_in_file(at: At) -> list[FieldError]:
-    """What a file shows: a field of the pod, or of a container's resources."""
+    """Validate the source of a file: a pod field, or a container's resources."""
     path, field, resource = at.path, at.value.get("fieldRef"), at.value.get("resourceFieldRef")
     if field is None:
         if resource is None:
@@ -54,13 +54,13 @@ def _shown_in_file(at: At) -> list[FieldError]:
 
 
 def _downward_files(at: At) -> list[FieldError]:
-    """(All files are told at the volume, as upstream has it.)"""
+    """Validate the files. The path of all errors is the volume, as upstream's is."""
     checks = RULES.of(DownwardAPIVolumeFile)
     return [error for item in at.value.get("items") or () for error in checks.errors(at.path, item)]
 
 
 def _projected(at: At) -> list[FieldError]:
-    """Files from several sources, at paths that do not collide."""
+    """Validate files from several sources, whose paths must not collide."""
     errors = at.field("defaultMode")
     files: set[str] = set()
 
@@ -91,13 +91,13 @@ def _projected(at: At) -> list[FieldError]:
 
 
 def _token_file(at: At) -> list[FieldError]:
-    """(`env` is where upstream speaks of a token's file: at the volume.)"""
+    """Validate a token's file. `env` is the path of upstream's errors: the volume."""
     path = at.value.get("path", "")
     return FORMATS["file-path"].errors(at.env, path) if path else [required(at.env)]
 
 
 def _secret_of_driver(at: At) -> list[FieldError]:
-    """(The form of the name is told at the source, as upstream has it.)"""
+    """Validate the secret of a driver. The path of an invalid name is the source, as upstream's is."""
     secret = at.value.get("nodePublishSecretRef")
     if secret is None:
         return []
@@ -108,7 +108,7 @@ def _secret_of_driver(at: At) -> list[FieldError]:
 
 
 def _claim_template(at: At) -> list[FieldError]:
-    """A claim for the pod alone, of whose metadata labels and annotations can be said."""
+    """Validate a generated claim. Only labels and annotations of its metadata can be set."""
     template, path = at.value.get("volumeClaimTemplate"), at.path / "volumeClaimTemplate"
     if template is None:
         return at.field("volumeClaimTemplate")
@@ -125,7 +125,7 @@ RULES.set(SecretVolumeSource, "secretName", "defaultMode", "items")
 RULES.set(ConfigMapVolumeSource, "name", "defaultMode", "items")
 RULES.set(DownwardAPIVolumeFile, "path", _shown_in_file, "mode", by_rules=("fieldRef", "resourceFieldRef"))
 RULES.set(DownwardAPIVolumeSource, "defaultMode", _downward_files, by_rules=("items",))
-#: (What a trust bundle or a pod's certificate may be is not looked at.)
+#: The content of trust bundle and pod certificate sources is not validated.
 RULES.set(
     VolumeProjection, by_rules=("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")
 )
@@ -133,7 +133,7 @@ RULES.set(ServiceAccountTokenProjection, "expirationSeconds", _token_file, by_ru
 RULES.set(ProjectedVolumeSource, _projected, by_rules=("sources", "defaultMode"))
 RULES.set(CSIVolumeSource, "driver", _secret_of_driver)
 RULES.set(EphemeralVolumeSource, _claim_template, by_rules=("volumeClaimTemplate",))
-#: In upstream's order, which decides what the second source of a volume is told.
+#: In upstream's order, which decides the error for a volume's second source.
 _SOURCES: Final = (
     "emptyDir",
     "hostPath",
@@ -186,7 +186,7 @@ def _source(path: Path, volume: Json) -> list[FieldError]:
 
 
 def validate_volumes(path: Path, volumes: list[Json], pod_name: str) -> tuple[dict[str, Json], list[FieldError]]:
-    """The valid volumes by name, for the mounts to refer to, and the errors of the others."""
+    """Return the valid volumes by name, for the mounts, and the errors of the others."""
     errors: list[FieldError] = []
     valid: dict[str, Json] = {}
     generated = (

@@ -1,4 +1,4 @@
-"""What a new pod's author should know although the pod is accepted (pkg/api/pod/warnings.go)."""
+"""Warn the authors of new pods (pkg/api/pod/warnings.go)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["NEW_LABELS", "OLD_LABELS", "pod_warnings", "status_warnings"]
 
 _POD: Final = Path()
 _NULL_SELECTOR: Final = "a null labelSelector results in matching no pod"
-#: Labels of nodes that have a successor, by the release that deprecated them.
+#: Node labels with a successor, and the release that deprecated them.
 _RENAMED: Final = {
     "beta.kubernetes.io/arch": ("v1.14", "kubernetes.io/arch"), "beta.kubernetes.io/os": ("v1.14", "kubernetes.io/os"),
     "failure-domain.beta.kubernetes.io/region": ("v1.17", "topology.kubernetes.io/region"),
     "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
     "beta.kubernetes.io/instance-type": ("v1.17", "node.kubernetes.io/instance-type"),
 }  # fmt: skip
-#: What is said to those who use such a label, and the label to use.
+#: The warning about each deprecated label, and the successor to use.
 OLD_LABELS: Final = {
     label: f'deprecated since {release}; use "{successor}" instead' for label, (release, successor) in _RENAMED.items()
 }
@@ -52,7 +52,7 @@ _BYTES: Final = ("memory", "ephemeral-storage")
 
 
 def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
-    """`obj` is a pod, or (`path`) the template of pods."""
+    """Return the warnings about a pod, or about the pod template at `path`."""
     spec, annotations = obj["spec"], obj["metadata"].get("annotations") or {}
     root = path / "spec"
     warnings = [
@@ -105,7 +105,7 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
 
 
 def _odd_addresses(spec: Json, root: Path) -> list[str]:
-    """Addresses in forms that not everybody reads in the same way."""
+    """Warn of addresses in ambiguous notations."""
     servers, aliases = (spec.get("dnsConfig") or {}).get("nameservers") or (), spec.get("hostAliases") or ()
     warnings = []
     for index, server in enumerate(servers):
@@ -116,7 +116,7 @@ def _odd_addresses(spec: Json, root: Path) -> list[str]:
 
 
 def status_warnings(status: Json) -> list[str]:
-    """What is said of the addresses in a pod's status."""
+    """Warn of the addresses in a pod's status."""
     return [
         warning
         for field in ("podIPs", "hostIPs")
@@ -127,14 +127,14 @@ def status_warnings(status: Json) -> list[str]:
 
 
 def _old_seccomp(spec: Json, annotations: Json, path: Path) -> list[str]:
-    """Profiles by annotation, without the field that took their place."""
+    """Warn of seccomp profiles by annotation without the field that replaced it."""
     if (spec.get("securityContext") or {}).get("seccompProfile") is not None or _POD_SECCOMP not in annotations:
         return []
     return [f"{(path / 'metadata' / 'annotations').key(_POD_SECCOMP)}: {_SECCOMP_FIELD}"]
 
 
 def _old_profiles(spec: Json, container: Json, annotations: Json, path: Path) -> list[str]:
-    """The same of a container; AppArmor's are told to authors of templates alone."""
+    """Warn of a container's profiles by annotation. AppArmor profiles are reported for templates only."""
     context, at, name = (
         container.get("securityContext") or {},
         path / "metadata" / "annotations",
@@ -152,7 +152,7 @@ def _old_profiles(spec: Json, container: Json, annotations: Json, path: Path) ->
 
 
 def _armor_profile(annotation: str) -> Json | None:
-    """The profile that an annotation means."""
+    """Return the profile that an annotation defines."""
     if annotation.startswith("localhost/"):
         name = annotation.removeprefix("localhost/").strip()
         return {"type": "Localhost", "localhostProfile": name} if name else None
@@ -180,7 +180,7 @@ def _repeated(spec: Json, field: str, name: str, root: Path) -> list[str]:
 
 
 def _fractions(path: Path, container: Json) -> list[str]:
-    """Parts of a byte."""
+    """Warn of fractional bytes."""
     resources = container.get("resources") or {}
     return [
         f"{(path / 'resources' / part).key(name)}: fractional byte value {go_quote(amount)} is invalid, must be an"
@@ -192,7 +192,7 @@ def _fractions(path: Path, container: Json) -> list[str]:
 
 
 def _hidden_variables(path: Path, container: Json) -> list[str]:
-    """A variable that is set again, other than from itself."""
+    """Warn of variables that are redefined, unless the new value refers to the old one."""
     warnings: list[str] = []
     seen: set[str] = set()
     for index, variable in enumerate(container.get("env") or ()):
@@ -208,7 +208,7 @@ def _hidden_variables(path: Path, container: Json) -> list[str]:
 
 
 def _shown_port(port: Json) -> str:
-    """A port as Go prints a struct."""
+    """Format a port as Go prints the struct."""
     names = (
         ("Name", "name", ""),
         ("HostPort", "hostPort", 0),
@@ -245,7 +245,7 @@ def _ports(containers: list[tuple[Path, Json]]) -> list[str]:
 
 
 def _clash(at: Path, port: Json, other: Path, before: Json) -> str:
-    """How two definitions of one container port collide, "" when they do not."""
+    """Return how two definitions of a container port collide; "" if they do not."""
     address, other_address = port.get("hostIP", ""), before.get("hostIP", "")
     host, other_host = port.get("hostPort", 0), before.get("hostPort", 0)
     if (address, host) == (other_address, other_host):
