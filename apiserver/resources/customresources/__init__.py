@@ -1,10 +1,9 @@
 """CustomResourceDefinitions, and the resources that they define.
 
-definitions   the kind CustomResourceDefinition: its rules
-schemas/…     rules of the schemas that definitions bring
-names         which names a definition gets, and its conditions
-coercion      objects brought into the form of a schema: pruned, without stray nulls, defaulted
-fieldtypes    a schema as server-side apply sees it
-kinds         the resource of a definition, as the catalog serves it
-following     keeps catalog and statuses up to date with the stored definitions
+definitions      the kind CustomResourceDefinition; its rules are in `definition_rules`
+schema_rules     the rules of the schemas in definitions, with the other modules `*_rules`
+names            the accepted names of a definition, and its conditions
+coercion         pruning and defaulting of objects by a schema
+fieldtypes       a schema's types for server-side apply
+kinds            the resource of a definition, as the catalog serves it
 """

@@ -1,14 +1,14 @@
-"""Objects brought into the form of a structural schema: unknown fields and stray nulls dropped, defaults filled in.
+"""Coerce objects to a structural schema: prune unknown fields and stray nulls, and set defaults.
 
     coercion = Coercion(schema)
-    obj, unknown = coercion.pruned(obj)     a new object, and the paths of what was dropped
+    obj, unknown = coercion.pruned(obj)     a new object, and the paths of the dropped fields
     coercion.default(obj)                   in place
-    coerce_defaults(schema)                 the same for the defaults that a definition brings
+    coerce_defaults(schema)                 the same for the defaults in a schema
 
 Facts: apiextensions-apiserver, pkg/apiserver/schema/pruning and defaulting, and the coercing decoder of
-customresource_handler.go. Dropped are fields that the schema does not have, unless it preserves unknown ones there, and
-nulls where the schema allows none and has no default that takes their place. Numbers without a fraction are integers,
-and the keys of maps are in order, as Go's encoder writes them.
+customresource_handler.go. Pruning drops fields that the schema does not have, unless it preserves unknown fields there.
+It also drops nulls that the schema neither allows nor replaces by a default. Integral floats become integers, and map
+keys are sorted, as Go's encoder does.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from apiserver.api.types.meta import ObjectMeta
 __all__ = ["IDENTITY", "Coercion", "Malformed", "TooLarge", "coerce_defaults", "plain"]
 
 
-#: Floats below are exact integers; above the other one no JSON encoder writes integers.
+#: Integral floats below _EXACT are exact. From _LARGEST on, JSON encoders do not write them as integers.
 _EXACT: Final = 2.0**53
 _LARGEST: Final = 2.0**64
-#: What every object has, an embedded one too.
+#: The fields of every object, including embedded ones.
 IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class TooLarge(ValueError):
-    """A number is beyond what a float holds."""
+    """A number exceeds the range of a float."""
 
 
 class Malformed(DecodeError):
-    """An embedded object's kind, apiVersion or metadata is none; `error` says which."""
+    """An embedded object's kind, apiVersion or metadata is invalid. `error` is the cause."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(error.text)
@@ -47,7 +47,7 @@ class Malformed(DecodeError):
 
 
 def plain(value: Any) -> Any:
-    """A value without a schema: keys in order, whole numbers as integers. Raises TooLarge."""
+    """Normalize a value without a schema: sorted keys, integral numbers as integers. Raise TooLarge."""
     if isinstance(value, dict):
         return {key: plain(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    """Numbers as Go has them: integers of 64 bits, floats beyond, without a fraction where there is none."""
+    """Convert a number as Go does: 64-bit integers, larger ones to floats, integral floats to integers."""
     if type(value) is int:
         return value if -(2**63) <= value < 2**63 else _scalar(float(value))
     if type(value) is not float:
@@ -65,13 +65,15 @@ def _scalar(value: Any) -> Any:
         raise TooLarge
     if not value.is_integer() or abs(value) >= _LARGEST:
         return value
-    # Go writes the fewest digits that tell a float from its neighbours, and zeros up to the point.
+    # Go writes the shortest digits that identify the float, and zeros up to the decimal point.
     return int(value) if abs(value) < _EXACT else int(Decimal(repr(value)))
 
 
 class _Node:
-    """What is known of one place. `others` is the node of properties without a schema of their own, None where there
-    are none; `keeps`: unknown fields stay."""
+    """The compiled schema of one location.
+
+    `others` is the node of additional properties, None if there is none. `keeps`: unknown fields are preserved.
+    """
 
     __slots__ = ("default", "embedded", "has_defaults", "items", "keeps", "nullable", "others", "properties")
 
@@ -95,31 +97,33 @@ class _Node:
 
 
 _ANYTHING: Final = _Node({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
-#: Where `additionalProperties` is true there is no schema: maps, also those in lists, lose everything.
+#: `additionalProperties: true` has no schema: maps, also those in lists, lose all fields.
 _SCALARS: Final = _Node({"nullable": True})
 
 
 class Coercion:
-    """A compiled schema; None stands for a version without one, of which nothing but metadata is known."""
+    """A compiled schema. None means a version without a schema, of which only metadata is known."""
 
     def __init__(self, schema: Json | None, *, keeps_all: bool = False) -> None:
         self._root = _Node(schema or {})
         self._root.embedded = True
         self._keeps_all = keeps_all
-        #: Whether a default may bring unknown fields into the metadata of an embedded object.
+        #: Whether a default may add unknown fields to the metadata of an embedded object.
         self._cuts_defaults = self._root.has_defaults and _embeds(schema or {})
 
     def unknown(self, obj: Json) -> list[str]:
-        """The paths of unknown fields, those in metadata of embedded objects aside, which are dropped without a word.
-        Raises Malformed as `pruned`.
+        """Return the paths of unknown fields. Raise Malformed, like `pruned`.
+
+        Unknown metadata fields of embedded objects are dropped without a report.
         """
         run = _Pruning()
         run.prune(self._root, obj, "")
         return sorted(run.unknown)
 
     def pruned(self, obj: Json, *, keeps_nulls: bool = False) -> tuple[Json, list[str]]:
-        """The object in the schema's form, and the paths of what was dropped, in order. Its own metadata is left alone.
-        `keeps_nulls`: those that the schema does not allow stay as well. Raises Malformed.
+        """Return the pruned object, and the sorted paths of the dropped fields. Raise Malformed.
+
+        The object's own metadata is not pruned. `keeps_nulls`: nulls that the schema does not allow stay too.
         """
         if self._keeps_all:
             return plain(obj), []
@@ -132,7 +136,7 @@ class Coercion:
         return made, unknown
 
     def default(self, obj: Json) -> None:
-        """Fills in what the schema has defaults for, in place."""
+        """Set the defaults of the schema in place."""
         if self._root.has_defaults:
             _default(self._root, obj)
         if self._cuts_defaults:
@@ -142,7 +146,7 @@ class Coercion:
 
 
 def _embeds(schema: Any) -> bool:
-    """Whether some part of a schema is an embedded object."""
+    """Return whether any part of a schema is an embedded object."""
     if isinstance(schema, list):
         return any(map(_embeds, schema))
     return isinstance(schema, dict) and (
@@ -151,8 +155,9 @@ def _embeds(schema: Any) -> bool:
 
 
 def coerce_defaults(schema: Json) -> None:
-    """Takes out of the defaults of a valid schema, in place, what metadata of embedded objects in them does not have.
-    Those within such metadata stay as they are.
+    """Prune unknown metadata fields of embedded objects from a valid schema's defaults, in place.
+
+    Defaults within such metadata are not pruned.
     """
     default, items = schema.get("default"), schema.get("items")
     if default is not None:
@@ -168,8 +173,10 @@ def coerce_defaults(schema: Json) -> None:
 
 
 class _Pruning:
-    """One object on its way into the form of a schema: several threads use a schema at once. `unknown` are the paths of
-    what was dropped, `embedded` those in metadata of embedded objects."""
+    """The state of pruning one object, because several threads share a schema.
+
+    `unknown` are the paths of the dropped fields, `embedded` those in metadata of embedded objects.
+    """
 
     __slots__ = ("_keeps_nulls", "embedded", "unknown")
 
@@ -179,7 +186,7 @@ class _Pruning:
         self.embedded: list[str] = []
 
     def prune(self, node: _Node, value: Any, path: str, *, keeps: bool = False) -> Any:
-        """`keeps`: the value is an item of a list that keeps unknown fields, and so do its items."""
+        """Prune a value. `keeps`: it is an item of a list that preserves unknown fields in all its items."""
         keeps = keeps or node.keeps
         if isinstance(value, dict):
             return self._map(node, value, path, keeps=keeps)
@@ -191,7 +198,7 @@ class _Pruning:
         return _scalar(value)
 
     def _unschemed(self, value: Any, path: str) -> Any:
-        """An item of a list whose schema says nothing of items: maps lose everything."""
+        """Prune an item of a list without an item schema: maps lose all fields."""
         if isinstance(value, dict):
             self.unknown += [f"{path}.{name}" for name in value]
             return {}
@@ -222,7 +229,7 @@ class _Pruning:
         return made
 
     def _identity(self, name: str, value: Any, path: str) -> Any:
-        """apiVersion, kind or metadata of an embedded object."""
+        """Prune apiVersion, kind or metadata of an embedded object."""
         if name != "metadata":
             if not isinstance(value, str):
                 raise Malformed(invalid(Path(path), plain(value), "must be a string"))

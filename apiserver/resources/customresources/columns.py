@@ -1,4 +1,4 @@
-"""Columns of custom resources in the Table form. Facts: pkg/registry/customresource/tableconvertor."""
+"""Build the table columns of custom resources. Facts: pkg/registry/customresource/tableconvertor."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ _AGE: Final = {
 
 
 def columns_of(version: Json) -> tuple[Column, ...]:
-    """The name, then the columns of a version; its age where it has none of its own. A column whose path cannot be read
-    leaves the name alone.
+    """Return the name and the columns of a version; by default its age.
+
+    If any column has an invalid path, only the name is left.
     """
     try:
         own = [_column(item) for item in version.get("additionalPrinterColumns") or [_AGE]]
@@ -53,14 +54,14 @@ def _column(item: Json) -> Column:
 
 
 def _cell(kind: str, value: Any, now: datetime | None) -> Any:
-    """A value in a column of a type; None where it is not of that type."""
+    """Convert a value to the type of its column; None if it has another type."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     match kind:
         case "string":
             return shown(value)
         case "integer":
             whole = int(value) if number else None
-            # A float beyond the range of integers is the least of them.
+            # Floats outside the range of integers become the minimum integer.
             return whole if whole is None or -(2**63) <= whole < 2**63 else -(2**63)
         case "number":
             return value if number else None

@@ -1,4 +1,4 @@
-"""One rule in CEL of a schema, compiled, and what it is compiled with.
+"""Compile a CEL rule of a schema.
 
 Facts: apiextensions-apiserver, pkg/apiserver/schema/cel/compilation.go.
 """
@@ -20,12 +20,12 @@ from apiserver.resources.customresources.fieldpaths import FieldPathError, field
 __all__ = ["CALL_LIMIT", "Rule", "compile_rule", "language_of", "names_old_self"]
 
 
-#: The cost at which one rule is aborted.
+#: The cost limit per rule. Evaluation aborts beyond it.
 CALL_LIMIT: Final = 1_000_000
 
 
 class _Bounds(dict[str, Bounds]):
-    """The bounds of self, for whatever a path begins with: upstream's estimate passes over that name."""
+    """The bounds of self for paths with any root, because upstream's estimate ignores the root's name."""
 
     def __init__(self, bounds: Bounds) -> None:
         super().__init__(self=bounds)
@@ -35,19 +35,19 @@ class _Bounds(dict[str, Bounds]):
 
 
 def language_of(kind: DeclaredType, release: tuple[int, int], *, optional_old: bool) -> Language:
-    """The language of rules about a type."""
+    """Build the language of the rules about a type."""
     old = optional_of(kind.type) if optional_old else kind.type
     variables = {"self": kind.type, "oldSelf": old}
     return build_language(release, variables, kind.structs(), _Bounds(kind.bounds), [])
 
 
 def compile_rule(source: str, language: Language, wanted: str = "bool") -> Compiled:
-    """A rule, or with "string" its message. Raises NotCompiled."""
+    """Compile a rule, or with "string" its message. Raise NotCompiled."""
     return compile_expression(source, language, frozenset({wanted}), f"a {wanted}", CALL_LIMIT)
 
 
 def names_old_self(source: str, language: Language) -> bool:
-    """Whether a rule that compiles names oldSelf."""
+    """Return whether a valid rule refers to oldSelf."""
     pending: list[Node] = [parse_expression(source, language)]
     while pending:
         node = pending.pop()
@@ -58,7 +58,7 @@ def names_old_self(source: str, language: Language) -> bool:
 
 
 class Rule:
-    """One rule, compiled when it is asked for the first time."""
+    """One rule, compiled on first use."""
 
     def __init__(self, rule: Json, schema: Json, kind: DeclaredType) -> None:
         self.rule, self._kind = rule, kind
@@ -92,7 +92,7 @@ class Rule:
 
     @property
     def estimate(self) -> int:
-        """What it may cost at most."""
+        """Return the maximum cost of the rule and its message."""
         try:
             message = self.message_program
             return self.program.max_cost + (message.max_cost if message is not None else 0)

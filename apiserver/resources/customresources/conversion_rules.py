@@ -1,5 +1,6 @@
-"""How a definition says that its objects are converted. Facts: pkg/apis/apiextensions/validation, apiserver's
-pkg/util/webhook/validation.go.
+"""Validate the conversion of a definition.
+
+Facts: pkg/apis/apiextensions/validation, apiserver's pkg/util/webhook/validation.go.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ def _client(client: Json | None, at: Path) -> list[FieldError]:
 
 
 def conversion_bundle(spec: Json) -> str:
-    """The authorities of the webhook that converts, in base64; "" where none are given."""
+    """Return the CA bundle of the conversion webhook in base64; "" if there is none."""
     webhook = (spec.get("conversion") or {}).get("webhook") or {}
     found: str = (webhook.get("clientConfig") or {}).get("caBundle") or ""
     return found
 
 
 def bundle_errors(spec: Json, before: Json, at: Path) -> list[FieldError]:
-    """What is wrong with the authorities of an established definition. Those that were wrong before may be."""
+    """Validate the CA bundle of an established definition. An invalid stored bundle may stay."""
     bundle, known = conversion_bundle(spec), conversion_bundle(before)
     if not bundle or spec["conversion"].get("strategy") != "Webhook" or (known and bundle_problem(known)):
         return []

@@ -1,4 +1,4 @@
-"""Defaults in a schema: complete, without unknown fields, and valid by the schema that they stand in.
+"""Validate the defaults in a schema: complete, without unknown fields, and valid by that schema.
 
 Facts: apiextensions-apiserver, pkg/apiserver/schema/defaulting/validation.go.
 """
@@ -19,14 +19,14 @@ __all__ = ["default_errors"]
 
 
 def default_errors(at: Path, schema: Json) -> list[FieldError]:
-    """What is wrong with the defaults of a structural schema. Those of maps are not allowed, and not looked at."""
+    """Validate the defaults of a structural schema, except those of maps, which are forbidden anyway."""
     return _errors(at, {**schema, "x-kubernetes-embedded-resource": True}, Budget(), root=True)
 
 
 def _errors(
     at: Path, schema: Json, budget: Budget, place: tuple[str, ...] = (), *, root: bool = False
 ) -> list[FieldError]:
-    """`place` is where in an embedded object's metadata, kind or apiVersion the schema stands; empty elsewhere."""
+    """Validate the defaults. `place` is the path within an embedded object's metadata, kind or apiVersion, or empty."""
     errors: list[FieldError] = []
     default = schema.get("default")
     if default is not None:
@@ -36,7 +36,7 @@ def _errors(
         errors += _errors(at / "items", items, budget)
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     for name, part in (schema.get("properties") or {}).items():
-        # Metadata has no defaults of its own at the root, which is another rule.
+        # Another rule forbids defaults of metadata at the root.
         if root and name in IDENTITY:
             continue
         inside = (*place, name) if place or (embedded and name in IDENTITY) else ()
@@ -67,8 +67,9 @@ def _default(at: Path, schema: Json, default: Any, budget: Budget, place: tuple[
 
 
 def _of_any_type(schema: Json) -> Json:
-    """The schema without the mark of what is an integer or a string: of a default (not of an object) anything goes
-    there, since the mark alone, without a type, is what upstream checks defaults against.
+    """Return the schema without the int-or-string marker.
+
+    Upstream validates defaults (except of objects) against the marker without a type, so any value is valid.
     """
     made = {name: part for name, part in schema.items() if name != "x-kubernetes-int-or-string"}
     if isinstance(schema.get("properties"), dict):
@@ -80,7 +81,7 @@ def _of_any_type(schema: Json) -> Json:
 
 
 def _metadata_problem(place: tuple[str, ...], default: Any) -> str:
-    """What is wrong with an embedded object that has this at a place in its metadata, kind or apiVersion."""
+    """Return the problem of an embedded object that has the default at `place` in metadata, kind or apiVersion."""
     value: Any = default
     for name in reversed(place):
         value = {name: value}

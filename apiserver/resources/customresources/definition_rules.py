@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition may say. Its schemas are in `schema_rules`.
+"""Validate CustomResourceDefinitions. `schema_rules` validates their schemas.
 
 Facts: apiextensions-apiserver, pkg/apis/apiextensions/validation/validation.go.
 """
@@ -37,7 +37,7 @@ _MOST_FIELDS: Final = 8
 
 
 def name_errors(obj: Json) -> list[FieldError]:
-    """The name of a definition is made of the names that it gives."""
+    """Require the name PLURAL.GROUP."""
     spec, name = obj["spec"], obj["metadata"].get("name", "")
     if name and name != f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
         return [invalid(Path("metadata.name"), name, 'must be spec.names.plural+"."+spec.group')]
@@ -45,12 +45,12 @@ def name_errors(obj: Json) -> list[FieldError]:
 
 
 def definition_errors(obj: Json, features: Features) -> list[FieldError]:
-    """What is wrong with a new definition."""
+    """Validate a new definition."""
     return _spec(obj["spec"], None) + _stored(obj) + _rest(obj, None)
 
 
 def update_errors(obj: Json, old: Json, features: Features) -> list[FieldError]:
-    """What is wrong with a changed definition."""
+    """Validate an updated definition."""
     spec, before = obj["spec"], old["spec"]
     errors = _spec(spec, before)
     if is_true(old, "Established"):
@@ -67,16 +67,16 @@ def _fixed(at: Path, value: str, before: str) -> list[FieldError]:
 
 
 def status_errors(obj: Json) -> list[FieldError]:
-    """What is wrong with a definition's status."""
+    """Validate a definition's status."""
     return _names((obj.get("status") or {}).get("acceptedNames") or {}, Path("status.acceptedNames"))
 
 
 def _stored(obj: Json) -> list[FieldError]:
-    """Versions in which objects may be stored stay, until somebody says that none are left."""
+    """Require all versions that may be stored, until the status no longer lists them."""
     at, stored = Path("status.storedVersions"), obj["status"].get("storedVersions") or []
     if not stored:
         return [invalid(at, stored or None, "must have at least one stored version")]
-    # Each version accounts for one stored one, so a second of the same name finds none.
+    # Each version consumes one stored version, so a duplicate name finds none.
     left = {name: index for index, name in enumerate(stored)}
     errors = [
         invalid(at, stored, f"must have the storage version {version['name']}")
@@ -138,7 +138,7 @@ def _spec(spec: Json, old: Json | None) -> list[FieldError]:
     if sum(bool(version.get("storage")) for version in versions) != 1:
         errors.append(invalid(at, shown, "must have exactly one version marked as storage version"))
     if names and names[0] and (texts := dns1035_label(names[0])):
-        # (Upstream's own form names the first version once more.)
+        # (Upstream's internal form names the first version again.)
         errors.append(invalid(_SPEC / "version", names[0], ",".join(texts)))
     for field in ("plural", "singular", "kind", "listKind"):
         if not spec["names"].get(field):
@@ -150,12 +150,12 @@ def _spec(spec: Json, old: Json | None) -> list[FieldError]:
     return errors + conversion_errors(spec, _SPEC / "conversion")
 
 
-#: What all versions may have in common. Upstream then keeps it once for all of them, and names it there in errors.
+#: Fields that upstream hoists to the spec if all versions share them. Errors then have the spec's path.
 _SHARED: Final = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 
 
 def _hoisted(versions: list[Json]) -> tuple[Json, list[Json]]:
-    """What all versions have in common, and the versions without it."""
+    """Return the fields that all versions share, and the versions without them."""
     if not versions:
         return {}, []
     shared = {
@@ -201,14 +201,15 @@ def _each_name(names: list[str] | None, at: Path) -> list[FieldError]:
 
 
 def _parts(version: Json, at: Path, old: Json | None, called: str) -> list[FieldError]:
-    """Schema, subresources, columns and selectable fields of a version, or of all (`called`: what the schema's field
-    is called there).
+    """Validate schema, subresources, columns and selectable fields of a version, or of all.
+
+    `called` is the name of the schema's field there.
     """
     errors: list[FieldError] = []
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     subresources = version.get("subresources") or {}
     if schema is not None:
-        # Rules bring in CEL, which is loaded when it is needed.
+        # Import here, because rules load CEL, which few requests need.
         from apiserver.resources.customresources.schema_rules import schema_errors
 
         errors += schema_errors(
@@ -229,7 +230,7 @@ def _parts(version: Json, at: Path, old: Json | None, called: str) -> list[Field
 def _deprecation(version: Json, at: Path) -> list[FieldError]:
     if version.get("deprecationWarning") is None:
         return []
-    warning = Named(version["deprecationWarning"])  # upstream gives a pointer
+    warning = Named(version["deprecationWarning"])  # upstream shows a pointer
     if not version.get("deprecated"):
         return [invalid(at, warning, "can only be set for deprecated versions")]
     errors: list[FieldError] = []

@@ -1,4 +1,4 @@
-"""The kind CustomResourceDefinition. Facts: apiextensions-apiserver, pkg/registry/customresourcedefinition."""
+"""Define the kind CustomResourceDefinition. Facts: apiextensions-apiserver, pkg/registry/customresourcedefinition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apiserver.resources.customresources.schema_walk import unknown_formats
 __all__ = ["CLEANUP", "DEFINITIONS"]
 
 
-#: The finalizer that keeps a definition until all its objects are gone.
+#: The finalizer of a definition until all its objects are deleted.
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -46,7 +46,7 @@ def _default(obj: Json, _: datetime) -> None:
 
 
 def _note_stored(obj: Json) -> None:
-    """The storage version is one in which objects may be stored from now on."""
+    """Add the storage version to the stored versions."""
     stored = next((version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")), None)
     known = obj["status"].get("storedVersions") or []
     if stored is not None and stored not in known:
@@ -97,7 +97,7 @@ class DefinitionStrategy(Strategy):
         return [f'unrecognized format "{name}"' for name in unknown_formats(obj["spec"]) if name not in known]
 
     def starts_deletion(self, ctx: Context, obj: Json, options: DeleteOptions) -> bool:
-        """The first DELETE marks the definition; it goes when its objects are gone."""
+        """Mark the definition as terminating on the first DELETE. It is removed after its objects."""
         metadata = obj["metadata"]
         if "deletionTimestamp" in metadata:
             return False

@@ -1,5 +1,4 @@
-"""The rules of a schema when a definition is written: do they compile, what may they cost, do they name oldSelf where
-there is none.
+"""Validate the rules of a schema when a definition is written: compilation, cost, and use of oldSelf.
 
 Facts: apiextensions-apiserver, pkg/apis/apiextensions/validation/{validation,cel_validation}.go.
 """
@@ -19,17 +18,17 @@ from apiserver.resources.customresources.compiledrules import compile_rule, lang
 __all__ = ["RuleScope", "Spent", "expression_errors", "total_errors"]
 
 
-#: The most that one rule may be estimated to cost, and all rules of a schema.
+#: Limits of the estimated cost, of one rule and of all rules of a schema.
 RULE_LIMIT: Final = 10_000_000
 TOTAL_LIMIT: Final = 100_000_000
 _SHOWN: Final = 4
-#: The release that the rules of new definitions must be understood by.
+#: The release whose language the rules of new definitions must use.
 RELEASE: Final = (1, 35)
 
 
 @dataclass(slots=True)
 class Spent:
-    """The estimated cost of all rules so far, and the most expensive ones."""
+    """The estimated cost of all rules so far, and the most expensive rules."""
 
     total: int = 0
     most: list[tuple[int, Path]] = field(default_factory=list)
@@ -42,7 +41,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class RuleScope:
-    """What rules at one place of a schema see: its type, and how often a value can stand there (None: unbounded)."""
+    """The context of rules at one location: its type, and its maximum number of values (None: unbounded)."""
 
     schema: Json
     kind: DeclaredType | None
@@ -73,7 +72,7 @@ class RuleScope:
         return replace(self, schema=schema, kind=kind, most=most)
 
     def cost(self, of_one: int) -> int:
-        """What a rule costs in all."""
+        """Return the total cost of a rule with the cost `of_one` per value."""
         most = self.most
         if most is None:
             least = self.kind.least if self.kind is not None else 0
@@ -90,7 +89,7 @@ def _times(most: int | None, factor: int | None) -> int | None:
 def expression_errors(
     scope: RuleScope, at: Path, schema: Json, uncorrelated: Path | None, spent: Spent, *, unchanged: bool
 ) -> list[FieldError]:
-    """What is wrong with the rules of a schema at `at`."""
+    """Validate the rules of a schema at `at`."""
     errors: list[FieldError] = []
     if scope.kind is None:
         return [
@@ -144,7 +143,7 @@ def _rule_errors(
 
 
 def _shown(rule: Json) -> Json:
-    """A rule as errors show it."""
+    """Format a rule as errors show it."""
     return {
         "Rule": rule.get("rule", ""),
         "Message": rule.get("message", ""),
@@ -185,7 +184,7 @@ def _too_much(what: str, cost: int, limit: int) -> str:
 
 
 def total_errors(at: Path, spent: Spent) -> list[FieldError]:
-    """All rules of a schema together must not cost too much."""
+    """Limit the total cost of all rules of a schema."""
     if spent.total <= TOTAL_LIMIT:
         return []
     each = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"

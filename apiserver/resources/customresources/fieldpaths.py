@@ -1,4 +1,4 @@
-"""Paths of fields that a schema has: `.spec.replicas`, `.spec.labels['a.b']`.
+"""Resolve field paths in a schema: `.spec.replicas`, `.spec.labels['a.b']`.
 
 Facts: apiextensions-apiserver, pkg/apiserver/schema/cel (ValidFieldPath).
 """
@@ -22,12 +22,13 @@ _NO_FIELD: Final = "does not refer to a valid field"
 
 
 class FieldPathError(ValueError):
-    """A path that leads to no field of the schema; the text is upstream's."""
+    """The path leads to no field of the schema. The message is upstream's."""
 
 
 def field_path(text: str, schema: Json, *, keys: bool = True) -> tuple[Path, Json]:
-    """The path in the form of error messages, without a leading dot, and the schema of its field. `keys`: parts in
-    brackets are allowed. Raises FieldPathError.
+    """Return the path as errors show it, without a leading dot, and its schema. Raise FieldPathError.
+
+    `keys`: parts in brackets are allowed.
     """
     tokens = _TOKENS.findall(text)
     path, at = Path(), 0

@@ -1,7 +1,7 @@
-"""A structural schema as server-side apply and managed fields see it: which parts are owned one by one.
+"""Convert a structural schema to types for server-side apply and managed fields.
 
-Facts: kube-openapi, pkg/schemaconv/openapi.go. Where a schema preserves unknown fields, it and all below it take
-fields that are not declared; what has no type or no properties is merged by what it is.
+Facts: kube-openapi, pkg/schemaconv/openapi.go. A schema that preserves unknown fields accepts undeclared fields at all
+levels below. Fields without type or properties are merged by their values.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from apiserver.api.types.meta import TYPE_META, ObjectMeta
 __all__ = ["fields_of_kind"]
 
 
-#: Any scalar: what has a format other than byte, integers that may be strings.
+#: Any scalar: formats other than byte, and integers that may be strings.
 _SCALAR: Final = Scalar("scalar", "interface {}", "json")
 
 
 def fields_of_kind(schema: Json | None, *, keeps_all: bool) -> tuple[tuple[Field, ...], Type | None]:
-    """The declared fields of a kind, and the type of others (None: there are none)."""
+    """Return the declared fields of a kind, and the type of other fields (None: not allowed)."""
     root = schema or {}
     keeps = keeps_all or schema is None or bool(root.get("x-kubernetes-preserve-unknown-fields"))
     own = ("apiVersion", "kind", "metadata")

@@ -1,5 +1,7 @@
-"""Simple JSON paths, as columns and selectable fields of custom resources use them: `.spec.replicas`,
-`.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels.a\\.b`, `.spec.items[0].name`, `.spec.items[*].name`.
+r"""Evaluate simple JSON paths in columns and selectable fields of custom resources.
+
+Examples: `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels.a\.b`,
+`.spec.items[0].name`, `.spec.items[*].name`.
 
 Facts: client-go, util/jsonpath, with missing keys allowed.
 """
@@ -23,11 +25,11 @@ _FILTER: Final = re.compile(r"\[\?\(\s*@((?:\.(?:\\.|[^.\s=!<>)\[\]])+)*)\s*(?:(
 
 
 class JsonPathError(ValueError):
-    """A path that is none, or of a form that is not supported."""
+    """The path is invalid or has an unsupported form."""
 
 
 def compile_path(text: str) -> Callable[[Any], list[Any]]:
-    """What gives all values that a path leads to. Raises JsonPathError."""
+    """Compile a path. Return a function that finds all its values. Raise JsonPathError."""
     steps = list(_steps(text))
 
     def find(value: Any) -> list[Any]:
@@ -138,7 +140,7 @@ def _compare(operator: str, left: Any, right: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value as Go prints it in a cell of type string: composed ones as JSON."""
+    """Format a value as Go prints it in a cell of type string: composite values as JSON."""
     if isinstance(value, str):
         return value
     if value is True or value is False:

@@ -1,8 +1,7 @@
-"""The resource of a definition, as the catalog serves it: versions with their types, rules, columns and subresources.
+"""Build the resource of a definition for the catalog: versions with types, rules, columns and subresources.
 
-Objects are stored in the form of the storage version. Rows that are older than the definition's present form are
-brought into it when they are read (`Resource.present`): pruned and defaulted by the storage version's schema, as
-upstream does each time it decodes one.
+Objects are stored in the storage version. Rows that are older than the definition's current form are pruned and
+defaulted by the storage version's schema when they are read (`Resource.present`). Upstream does so on each decode.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ if TYPE_CHECKING:
 __all__ = ["resource_of"]
 
 
-#: In the order in which discovery names them.
+#: In discovery order.
 VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
 class CustomVersion(Version):
-    """A version whose defaults stand in a structural schema."""
+    """A version whose defaults are in a structural schema."""
 
     __slots__ = ()
 
@@ -60,9 +59,13 @@ class CustomVersion(Version):
 def resource_of(
     definition: Json, webhooks: Webhooks, *, since: int, shared: bool, terminating: Callable[[], bool]
 ) -> Resource:
-    """The resource that a definition in hub form stands for. `webhooks` is asked to convert, where the definition says
-    so; `since` is the revision from which on rows have its form; `shared`: other servers may go on writing in an older
-    one.
+    """Build the resource of a definition in hub form.
+
+    Args:
+        webhooks: Client for conversion webhooks, if the definition has one.
+        since: The revision from which on rows have the definition's form.
+        shared: Other servers may still write rows in an older form.
+        terminating: Return whether the definition is being deleted.
     """
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     keeps_all = bool(spec.get("preserveUnknownFields"))
@@ -102,14 +105,14 @@ def resource_of(
 
 
 def _as_it_is(record: Record) -> Record:
-    """For watches whose conversion makes their form."""
+    """Return the record unchanged, for watches whose conversion builds the served form."""
     return record
 
 
 def _conversion(
     spec: Json, names: Json, coercions: dict[str, Coercion], webhooks: Webhooks, storage: str, first: str
 ) -> WebhookConversion | None:
-    """Who converts objects: a webhook, or nobody."""
+    """Return the webhook conversion of the definition; None if objects are not converted."""
     conversion = spec.get("conversion") or {}
     if conversion.get("strategy") != "Webhook" or len(spec["versions"]) == 1:
         return None
@@ -138,7 +141,7 @@ def _rules(version: Json, coercion: Coercion) -> Rules:
 
 
 def _checks(schema: Json) -> RuleChecks:
-    # Rules bring in CEL, which is loaded when it is needed.
+    # Import here, because rules load CEL, which few requests need.
     from apiserver.resources.customresources.rulechecks import RuleChecks
 
     return RuleChecks(schema, root=True)
@@ -184,7 +187,7 @@ def _label(path: str) -> Callable[[Json], str]:
 
 
 def _warning(spec: Json, version: Json) -> str:
-    """What goes with every answer in a deprecated version."""
+    """Return the warning in each response of a deprecated version; "" otherwise."""
     if not version.get("deprecated"):
         return ""
     if (text := version.get("deprecationWarning")) is not None:
@@ -202,9 +205,7 @@ def _warning(spec: Json, version: Json) -> str:
 
 
 def _type(group: str, version: Json, names: Json, coercions: dict[str, Coercion], *, keeps_all: bool) -> Struct:
-    """The type of a kind: declared as server-side apply sees it, decoded by its structural schema, published as it
-    is.
-    """
+    """Build the type of a kind: fields for server-side apply, decoder by structural schema, OpenAPI from the schema."""
     schema, gvk = _schema(version), (group, version["name"], names["kind"])
     fields, others = fields_of_kind(schema, keeps_all=keeps_all)
 
@@ -219,7 +220,7 @@ def _type(group: str, version: Json, names: Json, coercions: dict[str, Coercion]
         others=others,
         decoder=read,
     )
-    # The result of an apply, which upstream reads without looking for nulls.
+    # The result of an apply. Upstream reads it without pruning nulls.
     made.cache["decode"] = lambda value: _decoded(coercions[gvk[1]], value, None, keeps_nulls=True).obj
 
     def published(document: Definitions) -> Json:
@@ -232,7 +233,7 @@ def _type(group: str, version: Json, names: Json, coercions: dict[str, Coercion]
 
 
 def _list_type(kind: Struct, version: Json, names: Json) -> Struct:
-    """The type of a kind's lists, for documents alone."""
+    """Build the type of a kind's lists, which only API documents use."""
     assert kind.gvk is not None
     made = Struct(kind.name.removesuffix(kind.gvk[2]) + names["listKind"], (), gvk=(*kind.gvk[:2], names["listKind"]))
 
@@ -245,14 +246,15 @@ def _list_type(kind: Struct, version: Json, names: Json) -> Struct:
     return made
 
 
-#: Of a version that the definition does not have, and of objects of other kinds.
+#: For versions that the definition does not have, and for objects of other kinds.
 _NOTHING: Final = Coercion(None)
 _EVERYTHING: Final = Coercion(None, keeps_all=True)
 
 
 def _coercion_for(value: Json, gvk: tuple[str, str, str], coercions: dict[str, Coercion]) -> Coercion:
-    """By which schema a body is read: the one of the version that it names. A body of another group or kind loses
-    nothing. Raises DecodeError.
+    """Return the schema of the version that a body names. Raise DecodeError.
+
+    A body of another group or kind keeps all fields.
     """
     version = value.get("apiVersion", "")
     if version is None:
@@ -264,18 +266,18 @@ def _coercion_for(value: Json, gvk: tuple[str, str, str], coercions: dict[str, C
 
 
 def _decoded(coercion: Coercion, value: Json, body: Body | None, *, keeps_nulls: bool = False) -> Decoded:
-    """An object in the schema's form, and what a strict reader would refuse: repeated fields, then unknown ones."""
+    """Return the coerced object, and strict decoding errors: duplicate fields, then unknown fields."""
     duplicates = repeated(parse_with_spans(body.text)) if body is not None and _may_repeat(body) else []
     try:
         metadata = decode(ObjectMeta, value.get("metadata"))
-    except DecodeError:  # of several errors, the first in the order of a map's keys
+    except DecodeError:  # report the first of several errors in key order
         metadata = decode(ObjectMeta, _in_key_order(value["metadata"]))
     try:
         obj, unknown = coercion.pruned(value, keeps_nulls=keeps_nulls)
     except TooLarge:
         number = next(iter(_infinite(parse_with_spans(body.text))), "") if body is not None else ""
         raise DecodeError(f"json: cannot unmarshal number {number} into Go value of type float64") from None
-    if metadata.unknown:  # metadata comes out of a map, in whose order its fields are read
+    if metadata.unknown:  # fields of metadata are read in key order
         metadata = decode(ObjectMeta, _in_key_order(value["metadata"]))
         unknown = [f"metadata.{path}" for path in metadata.unknown] + unknown
     obj["metadata"] = metadata.obj
@@ -291,7 +293,7 @@ def _in_key_order(value: Any) -> Any:
 
 
 def _infinite(node: Any) -> Iterator[str]:
-    """The numbers of a text that no float holds, as they were written."""
+    """Yield the numbers of a text, as written, that exceed the range of a float."""
     if isinstance(node, Literal):
         if math.isinf(float(node)):
             yield str(node)

@@ -1,4 +1,4 @@
-"""Which names a definition gets, and the conditions of its status.
+"""Compute the accepted names of a definition, and the conditions of its status.
 
 Facts: apiextensions-apiserver, pkg/controller/{status,establish,apiapproval,finalizer}.
 """
@@ -32,7 +32,7 @@ _INVALID: Final = (
 
 
 def condition(definition: Json, kind: str) -> Json | None:
-    """A condition of a definition by its type."""
+    """Return the condition of a type; None if the definition does not have it."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
     return next((item for item in conditions if item["type"] == kind), None)
 
@@ -43,7 +43,7 @@ def is_true(definition: Json, kind: str) -> bool:
 
 
 def set_condition(definition: Json, kind: str, status: str, reason: str, message: str, now: str) -> None:
-    """Adds or changes a condition; its time moves with its status."""
+    """Add or change a condition. Its transition time changes with its status."""
     conditions = definition["status"].get("conditions")
     if not conditions:
         conditions = definition["status"]["conditions"] = []
@@ -57,8 +57,9 @@ def set_condition(definition: Json, kind: str, status: str, reason: str, message
 
 
 def accepted(definition: Json, others: Iterable[Json]) -> tuple[Json, tuple[str, str, str]]:
-    """The names that a definition gets beside the others of its group, and its NamesAccepted condition: status, reason
-    and message. A name that is taken stays what it was.
+    """Return the names accepted beside the others of the group, and the NamesAccepted condition.
+
+    The condition is its status, reason and message. A name that conflicts keeps its accepted value.
     """
     wanted, have = definition["spec"]["names"], definition["status"].get("acceptedNames") or {}
     resources, kinds = _taken(others)
@@ -97,7 +98,7 @@ def _taken(others: Iterable[Json]) -> tuple[set[str], set[str]]:
 
 
 def _conflict(wanted: Any, have: Any, taken: set[str]) -> str:
-    """Why a name, or one of several, cannot be had."""
+    """Return why a name, or one of several, conflicts."""
     if isinstance(wanted, list) or isinstance(have, list):
         found = [name for name in wanted or () if name not in (have or ()) and name in taken]
         texts = list(dict.fromkeys(f"{go_quote(name)} is already in use" for name in found))
@@ -106,7 +107,7 @@ def _conflict(wanted: Any, have: Any, taken: set[str]) -> str:
 
 
 def established(definition: Json, names_accepted: bool) -> tuple[str, str, str]:
-    """The Established condition that goes with the names: status, reason and message."""
+    """Return status, reason and message of the Established condition that results from the names."""
     known = condition(definition, "Established")
     if known is not None and (known["status"] == "True" or not names_accepted):
         return known["status"], known.get("reason", ""), known.get("message", "")
@@ -116,12 +117,12 @@ def established(definition: Json, names_accepted: bool) -> tuple[str, str, str]:
 
 
 def is_protected(group: str) -> bool:
-    """Whether a group is the community's: definitions in it need an approval."""
+    """Return whether a group is reserved for the community. Its definitions need an approval."""
     return group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io"))
 
 
 def approval(definition: Json) -> tuple[str, str, str]:
-    """The KubernetesAPIApprovalPolicyConformant condition of a definition in a protected group."""
+    """Return the KubernetesAPIApprovalPolicyConformant condition of a definition in a protected group."""
     text = (definition["metadata"].get("annotations") or {}).get(APPROVED, "")
     if not text:
         return (

@@ -1,8 +1,8 @@
-"""A custom resource's kind as OpenAPI publishes it: the schema of its definition, with what every object has.
+"""Publish the kind of a custom resource in OpenAPI: its schema and the common fields of objects.
 
-Facts: apiextensions-apiserver, pkg/controller/openapi/{builder,v2}. Version 2 has no word for null, for unknown fields
-that stay, or for values of two types: where a schema says such a thing, kubectl must not know more than that, or it
-would refuse what the server takes.
+Facts: apiextensions-apiserver, pkg/controller/openapi/{builder,v2}. Version 2 cannot express null, preserved unknown
+fields, or values of two types. Such schemas are published without details, because kubectl would otherwise reject valid
+objects.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["METADATA", "list_publisher", "publisher"]
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 METADATA: Final = "Standard object's metadata."
 _LIST_METADATA: Final = "Standard list metadata: the version of the list and the token of its next page."
-#: The two types of a value that may be either.
+#: The two types of an int-or-string value.
 _EITHER: Final[list[Json]] = [{"type": "integer"}, {"type": "string"}]
-#: What the items of a list are said to be, after the name of the resource.
+#: The rest of the description of list items, after the resource name.
 _MORE: Final = ". More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 
 
 def publisher(gvk: tuple[str, str, str], version: Json, *, keeps_all: bool) -> Callable[[Definitions], Json]:
-    """What gives the kind's definition in a document, for a version of a CustomResourceDefinition."""
+    """Return a function that builds the kind's OpenAPI definition for a version of a CustomResourceDefinition."""
     schema: Json | None = (version.get("schema") or {}).get("openAPIV3Schema")
 
     def published(document: Definitions) -> Json:
@@ -44,7 +44,7 @@ def publisher(gvk: tuple[str, str, str], version: Json, *, keeps_all: bool) -> C
 
 
 def list_publisher(kind: Struct, names: Json, version: Json) -> Callable[[Definitions], Json]:
-    """What gives the definition of a kind's lists, by the names of its CustomResourceDefinition."""
+    """Return a function that builds the OpenAPI definition of a kind's lists."""
     assert kind.gvk is not None
     gvk = (*kind.gvk[:2], names["listKind"])
 
@@ -62,7 +62,7 @@ def list_publisher(kind: Struct, names: Json, version: Json) -> Callable[[Defini
 
 
 def _named(gvk: tuple[str, str, str], version: Json) -> Json:
-    """What tells clients which kind a definition is about, and what its objects can be selected by."""
+    """Return the extensions of a definition: its group, version and kind, and its selectable fields."""
     made: Json = {"x-kubernetes-group-version-kind": [{"group": gvk[0], "kind": gvk[2], "version": gvk[1]}]}
     if selectable := version.get("selectableFields"):
         paths = [{"fieldPath": item["jsonPath"].removeprefix(".")} for item in selectable]
@@ -105,7 +105,7 @@ def _part(schema: Json, document: Definitions) -> Json:
 
 
 def _either(schema: Json) -> Json:
-    """What says of an integer or a string which types it has; nothing where the schema says so itself."""
+    """Return the types of an int-or-string schema; empty if the schema lists them itself."""
     choices, terms = schema.get("anyOf"), schema.get("allOf") or []
     if choices == _EITHER or (terms and terms[0].get("anyOf") == _EITHER):
         return {}
@@ -113,7 +113,7 @@ def _either(schema: Json) -> Json:
 
 
 def _plainer(schema: Json) -> Json:
-    """A part of a schema as version 2 can say it."""
+    """Return a part of a schema without what version 2 cannot express."""
     hidden = {"default", "nullable", *_COMBINED, "not"}
     properties = schema.get("properties") or {}
     if schema.get("nullable"):

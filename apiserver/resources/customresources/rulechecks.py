@@ -1,10 +1,10 @@
-"""Rules in CEL asked about values: each schema's rules about the value that it describes, within a budget.
+"""Evaluate the CEL rules of a schema on a value, within a cost budget.
 
     checks = RuleChecks(schema)
-    checks.errors(path, value, old)     old: ABSENT for a new object; transition rules then are not asked
+    checks.errors(path, value, old)     old: ABSENT for a new object, which skips transition rules
 
-Facts: apiextensions-apiserver, pkg/apiserver/schema/cel/validation.go. A rule that fails about a value that an update
-leaves as it was is told as a warning.
+Facts: apiextensions-apiserver, pkg/apiserver/schema/cel/validation.go. A failed rule about a value that an update
+leaves unchanged is reported as a warning.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from apiserver.resources.customresources.compiledrules import CALL_LIMIT, Rule
 __all__ = ["Budget", "RuleChecks"]
 
 
-#: What all rules about one object may cost.
+#: The cost limit of all rules about one object.
 BUDGET: Final = 10_000_000
-#: What rules may cost that are asked on the event loop: a few milliseconds.
+#: The cost limit of rules evaluated on the event loop: a few ms.
 _CHEAP: Final = 20_000
-#: Elements of a list or map without a bound, in a request that is answered on the event loop.
+#: The assumed size of an unbounded list or map, in a request evaluated on the event loop.
 _MANY: Final = 2_000
 _LONGEST_MESSAGE: Final = 5 * 1024
 _SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -49,14 +49,14 @@ _LINES: Final = re.compile(r"\n+")
 
 @dataclass(slots=True)
 class Budget:
-    """What is left; below zero nothing more is asked. `warnings` are failures that are not the writer's."""
+    """The remaining cost; evaluation stops below zero. `warnings` are failures about unchanged values."""
 
     left: int = BUDGET
     warnings: list[str] = field(default_factory=list)
 
 
 class _Broken(Exception):
-    """Nothing more is to be asked, and this is what to say."""
+    """Evaluation stops with this error."""
 
     def __init__(self, error: FieldError) -> None:
         self.error = error
@@ -64,8 +64,9 @@ class _Broken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What corresponds to a value in the stored object, and the nearest value above it that has such a counterpart,
-    for the question whether an update has changed it.
+    """The stored value that corresponds to a new value, to detect whether an update changed it.
+
+    `above` is the nearest parent with a stored counterpart.
     """
 
     value: Any
@@ -84,23 +85,23 @@ class _Stored:
 
 
 class RuleChecks:
-    """The rules of a schema and of all that it is made of."""
+    """The rules of a schema and of all its parts."""
 
     def __init__(self, schema: Json, *, root: bool = False) -> None:
         self._root = root
         self._node = _checks(schema, schema, declare_type(schema, "selfType", root=root), root=root)
         self._estimate: int | None = None
-        #: Whether asking them may take long: so it is until all are compiled, and then where they may cost much.
+        #: Whether evaluation may take long: until all rules are compiled, and then if their estimated cost is high.
         self.take_long = self._node is not None
 
     def errors(self, at: Path, value: Any, old: Any = ABSENT, *, budget: Budget | None = None) -> list[FieldError]:
-        """What the rules say of a value."""
+        """Evaluate the rules on a value and return the errors."""
         if self._node is None or value is None:
             return []
         return self._node.errors(at, value, old, _Stored(old, self._node.schema, value), budget or Budget())
 
     def asked(self, at: Path, value: Any, old: Any) -> tuple[list[FieldError], list[str]]:
-        """As `errors`, with what failed about values that the update leaves as they were."""
+        """Return the errors like `errors`, and warnings about values that the update leaves unchanged."""
         budget = Budget()
         found = self.errors(at, value, old, budget=budget)
         if self._estimate is None and self._node is not None:
@@ -110,7 +111,7 @@ class RuleChecks:
 
 
 def _checks(rules: Json, schema: Json, kind: DeclaredType | None, *, root: bool) -> _Checks | None:
-    """The rules of a schema (or of what allOf adds to it) about values of `schema`; None where there are none."""
+    """Build the rules of a schema, or of its allOf part, about values of `schema`; None if there are none."""
     made = _Checks(rules, schema, kind, root=root)
     return made if made.asks else None
 
@@ -147,7 +148,7 @@ class _Checks:
         self.asks = bool(self._rules or self._items or self._others or self._properties or self._all)
 
     def estimate(self, times: int) -> int:
-        """What the rules may cost at most, asked of so many values. Compiles those that are not compiled yet."""
+        """Return the maximum cost of the rules for `times` values. Compile rules that are not compiled yet."""
         cost = sum(times * rule.estimate for rule in self._rules)
         each = times * int(self.schema.get("maxItems") or self.schema.get("maxProperties") or _MANY)
         cost += sum(node.estimate(each) for node in (self._items, self._others) if node is not None)
@@ -249,7 +250,7 @@ class _Checks:
             errors.append(made)
 
     def _message(self, rule: Rule, at: Path, kind: str, seen: _Seen, budget: Budget) -> str:
-        """What is said of a failed rule: its expression's text, where that gives one."""
+        """Return the message of a failed rule: the result of its message expression if that has one."""
         try:
             program = rule.message_program
         except NotCompiled:
@@ -283,14 +284,14 @@ class _Checks:
 
 
 class _Seen:
-    """The variables of rules about one value, made when the first one asks."""
+    """The variables of the rules about one value, created on first use."""
 
     def __init__(self, schema: Json, value: Any, old: Any, *, root: bool) -> None:
         self._schema, self._value, self.old, self._root = schema, value, old, root
         self._made: tuple[Any, Any] | None = None
 
     def variables(self, *, optional: bool) -> list[Any]:
-        """self and oldSelf. Raises CelError."""
+        """Return self and oldSelf. Raise CelError."""
         if self._made is None:
             now = value_of(self._value, self._schema, root=self._root)
             before = NOTHING if self.old is ABSENT else value_of(self.old, self._schema, root=self._root)

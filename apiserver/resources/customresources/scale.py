@@ -1,4 +1,7 @@
-"""Scale of custom resources: where the numbers are, a definition says. Facts: pkg/registry/customresource/etcd.go."""
+"""Define the scale subresource of custom resources by the paths in a definition.
+
+Facts: pkg/registry/customresource/etcd.go.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from apiserver.resources.customresources.strategy import Misplaced, nested
 __all__ = ["scale_of"]
 
 
-#: What an object without a number of replicas is shown with to whoever changes its scale.
+#: The placeholder for missing replicas in the Scale that an update starts from.
 _MISSING: Final = -(2**31)
 
 
 def scale_of(paths: Json) -> Subresource:
-    """The subresource of a version; `paths` is its `subresources.scale`."""
+    """Build the subresource of a version. `paths` is its `subresources.scale`."""
     wanted = paths["specReplicasPath"]
 
     def show(obj: Json) -> Json:
@@ -42,7 +45,7 @@ def scale_of(paths: Json) -> Subresource:
             raise bad_request(str(error)) from None
 
     def given(scale: Json) -> list[FieldError]:
-        """What a changed scale says is judged by the object's own rules; but it has to say something."""
+        """Require replicas in a changed Scale. The object's own rules validate the rest."""
         if scale["spec"].get("replicas") == _MISSING:
             raise bad_request(f'the spec replicas field "{wanted}" cannot be empty')
         return []

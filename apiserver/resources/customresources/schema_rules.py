@@ -1,5 +1,4 @@
-"""The schema of one version of a definition: structural, with defaults that fit, nothing that is not supported, and
-rules that compile and cost little.
+"""Validate the schema of a version: structural, supported, with valid defaults and cheap rules.
 
 Facts: apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
@@ -19,13 +18,13 @@ from apiserver.resources.customresources.structural_rules import structural_erro
 
 __all__ = ["schema_errors"]
 
-#: Findings on the schema itself, and those on its rules, which come after all of them.
+#: Errors of the schema itself, and errors of its rules, which come after all of them.
 Findings = tuple[list[FieldError], list[FieldError]]
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _IDENTITY: Final = frozenset({"metadata", "kind", "apiVersion"})
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
-#: What the root may say where the status is apart, by its Go name, in the order of the message.
+#: The fields allowed at the root with a status subresource, and their Go names in the order of the message.
 _ROOT: Final = {
     "description": "Description", "type": "Type", "format": "Format", "title": "Title", "maximum": "Maximum",
     "exclusiveMaximum": "ExclusiveMaximum", "minimum": "Minimum", "exclusiveMinimum": "ExclusiveMinimum",
@@ -46,8 +45,9 @@ _UNSUPPORTED: Final = (
 
 
 def schema_errors(at: Path, schema: Json, *, has_status: bool, unchanged: bool) -> list[FieldError]:
-    """All that is wrong with a version's schema. `unchanged`: an update leaves it as it was, so that costs of single
-    rules are not told again.
+    """Validate a version's schema.
+
+    `unchanged`: an update does not change the schema, so costs of single rules are not reported again.
     """
     errors = _root(at, schema) if has_status else []
     if schema.get("nullable"):
@@ -69,7 +69,7 @@ def schema_errors(at: Path, schema: Json, *, has_status: bool, unchanged: bool) 
 
 
 def _root(at: Path, schema: Json) -> list[FieldError]:
-    """With the status apart, the root says only what holds for spec and status alike."""
+    """Limit the fields at the root of a schema with a status subresource."""
     for name, value in schema.items():
         if value in (None, "", False, [], {}):
             continue
@@ -85,8 +85,10 @@ def _root(at: Path, schema: Json) -> list[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What holds where a schema stands: why it may have no default, whether it describes metadata, from which path on
-    items cannot be told apart.
+    """The context of a location in the schema.
+
+    `no_default` is the reason why defaults are forbidden. Items below the path `uncorrelated` cannot be matched with
+    stored items.
     """
 
     no_default: str | None = None
@@ -121,7 +123,7 @@ class _Walk:
     def _parts(
         self, schema: Json, at: Path, place: _Place, scope: RuleScope | None, *, root: bool
     ) -> list[tuple[Any, Path, _Place, RuleScope | None]]:
-        """The schemas that a schema is made of, with where they stand."""
+        """Return the sub-schemas of a schema with their locations."""
         parts: list[tuple[Any, Path, _Place, RuleScope | None]] = []
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
@@ -156,7 +158,7 @@ class _Walk:
 
 
 def _plain(schema: Json, at: Path, place: _Place) -> list[FieldError]:
-    """What a schema may not have at all."""
+    """Reject unsupported and contradictory keywords of one schema."""
     errors: list[FieldError] = []
     kind = schema.get("type") or ""
     if kind and kind not in _TYPES:
@@ -185,7 +187,7 @@ def _plain(schema: Json, at: Path, place: _Place) -> list[FieldError]:
 
 
 def _markers(schema: Json, at: Path) -> list[FieldError]:
-    """Extensions that say how values are kept and merged."""
+    """Validate the extensions for preserving and merging values."""
     kind, errors = schema.get("type") or "", []
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         errors.append(invalid(at / "x-kubernetes-preserve-unknown-fields", False, "must be true or undefined"))
@@ -213,7 +215,7 @@ def _of_type(at: Path, kind: str, wanted: str, marker: str) -> list[FieldError]:
 
 
 def _set_items(items: Json, at: Path) -> list[FieldError]:
-    """Items of a set are taken as a whole."""
+    """Require atomic items of a set."""
     text = "must be atomic as item of a list with x-kubernetes-list-type=set"
     list_type = items.get("x-kubernetes-list-type")
     if items.get("type") == "array" and list_type not in (None, "atomic"):
@@ -224,7 +226,7 @@ def _set_items(items: Json, at: Path) -> list[FieldError]:
 
 
 def _map_keys(schema: Json, at: Path) -> list[FieldError]:
-    """Lists whose items are told apart by keys."""
+    """Validate lists whose items are identified by keys."""
     errors: list[FieldError] = []
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
     if keys and list_type != "map":
@@ -276,7 +278,7 @@ def _keyed(schema: Json, items: Any, keys: list[str], at: Path) -> list[FieldErr
 
 
 def _key_is_there(items: Json, key: str, at: Path) -> list[FieldError]:
-    """Each item has a value for a key."""
+    """Require that each item has a value for a key."""
     part = (items.get("properties") or {}).get(key)
     if part is None:
         return []
@@ -292,7 +294,7 @@ def _key_is_there(items: Json, key: str, at: Path) -> list[FieldError]:
 
 
 def _rules(schema: Json, at: Path) -> list[FieldError]:
-    """The rules of a schema, as far as they are no expressions."""
+    """Validate the fields of a schema's rules, except their expressions."""
     errors: list[FieldError] = []
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         place = (at / "x-kubernetes-validations")[index]

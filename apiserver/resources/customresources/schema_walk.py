@@ -1,4 +1,4 @@
-"""All parts of a JSON schema, in upstream's order (apiextensions validation.SchemaHas)."""
+"""Traverse all parts of a JSON schema in upstream's order (apiextensions validation.SchemaHas)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
 def parts(schema: Any) -> Iterator[Json]:
-    """A schema and all that it is made of."""
+    """Yield a schema and all its parts."""
     if not isinstance(schema, dict):
         return
     yield schema
@@ -36,12 +36,12 @@ def parts(schema: Any) -> Iterator[Json]:
 
 
 def has_rules(schema: Json) -> bool:
-    """Whether a schema has rules anywhere."""
+    """Return whether a schema has rules anywhere."""
     return any(part.get("x-kubernetes-validations") for part in parts(schema))
 
 
 def unknown_formats(spec: Json) -> list[str]:
-    """Formats in the schemas of a definition that nothing is checked for."""
+    """Return the unknown formats in the schemas of a definition, which are not validated."""
     return [
         part["format"]
         for version in spec.get("versions") or ()

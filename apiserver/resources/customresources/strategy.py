@@ -1,7 +1,7 @@
-"""The rules of objects of a custom resource: generation, status apart, the schema, list types, rules, scale.
+"""Prepare and validate objects of a custom resource: generation, status, schema, list types, rules, scale.
 
-Facts: apiextensions-apiserver, pkg/registry/customresource. Objects are validated in the version of the request and
-stored without what the storage version does not have.
+Facts: apiextensions-apiserver, pkg/registry/customresource. Objects are validated in the version of the request, and
+pruned to the storage version before they are stored.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ _MOST: Final = 2**31 - 1
 
 
 class Rules(NamedTuple):
-    """What is known of one version: the schema of the whole and of the status, coercion, scale, whether status is
-    apart, and whether there is one by default."""
+    """The rules of one version.
+
+    `schema` and `status` are the schemas of the object and its status. `defaults_status`: defaults create a status.
+    """
 
     schema: Structural | None
     coercion: Coercion
@@ -47,8 +49,11 @@ class CustomStrategy(Strategy):
     revalidates_metadata = False
 
     def __init__(self, rules: Mapping[str, Rules], storage: str, terminating: Callable[[], bool]) -> None:
-        """`storage` is the version in which stored objects are given, "" where it is that of the request;
-        `terminating` says whether the definition is on its way out: then nothing new is let in."""
+        """Create the strategy.
+
+        `storage` is the version of stored objects, "" if they have the request's version. `terminating` returns whether
+        the definition is being deleted, which forbids creates.
+        """
         self._rules, self._storage, self._terminating = rules, storage, terminating
 
     def _of(self, ctx: Context) -> Rules:
@@ -73,7 +78,7 @@ class CustomStrategy(Strategy):
         obj["metadata"]["generation"] = 1
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        if self._differs(ctx):  # an apply that changes nothing gives the stored form
+        if self._differs(ctx):  # an unchanged apply returns the stored form
             kept = self._shown(ctx, obj)
             obj.clear()
             obj.update(kept)
@@ -115,7 +120,7 @@ class CustomStrategy(Strategy):
 
     def _by_schema(self, ctx: Context, rules: Rules, obj: Json, old: Any) -> list[FieldError]:
         value, before = self._typed(ctx, obj), old if old is ABSENT else self._typed(ctx, old)
-        if value["kind"] != ctx.resource.kind:  # nothing is said of its values then
+        if value["kind"] != ctx.resource.kind:  # upstream does not validate its values then
             errors = [invalid(Path("kind"), value["kind"], f"must be {ctx.resource.kind}")]
         else:
             errors = _scale_spec(rules.scale, obj) + _scale_status(rules.scale, obj)
@@ -130,7 +135,7 @@ class CustomStrategy(Strategy):
     def _by_rules(
         self, ctx: Context, rules: Rules, value: Json, before: Any, errors: list[FieldError]
     ) -> list[FieldError]:
-        """What the schema's own rules say, unless the value is none that they could be asked about."""
+        """Evaluate the schema's rules, unless other errors make that impossible."""
         checks = rules.checks
         if checks is None:
             return []
@@ -141,19 +146,22 @@ class CustomStrategy(Strategy):
         return found
 
     def _metadata_errors(self, ctx: Context, value: Json, before: Any) -> list[FieldError]:
-        """What the store has said of a new object's metadata, as far as rules are not asked because of it."""
+        """Return the metadata errors of a new object that block its rules.
+
+        The store has reported them already, so metadata is only validated again if it may be too long or incomplete.
+        """
         metadata = value["metadata"]
         if before is not ABSENT or (metadata.get("name") and _WEIGHTY.isdisjoint(metadata)):
             return []
         return self.validate_metadata(ctx, metadata, ctx.resource.namespaced)
 
     def _typed(self, ctx: Context, obj: Json) -> Json:
-        """An object as its schema sees it: with kind and apiVersion."""
+        """Return the object with kind and apiVersion, as its schema describes it."""
         resource = ctx.resource
         return {"apiVersion": f"{resource.group}/{ctx.version}", "kind": resource.kind, **obj}
 
     def _shown(self, ctx: Context, old: Json) -> Json:
-        """The stored object in the request's version."""
+        """Return the stored object in the request's version."""
         return self._of(ctx).coercion.pruned(old)[0] if self._differs(ctx) else old
 
     def _differs(self, ctx: Context) -> bool:
@@ -166,8 +174,9 @@ class CustomStrategy(Strategy):
         return _finalizer_warnings(obj["metadata"].get("finalizers"), old["metadata"].get("finalizers"))
 
     def before_storing(self, ctx: Context, obj: Json) -> None:
-        """What the storage version does not have is not stored; what it has by default is there from now on, also a
-        status, of which a request of the object itself says nothing.
+        """Prune to the storage version and set its defaults in place.
+
+        The defaults may add a status, which requests of the object itself cannot set.
         """
         if self._differs(ctx):
             coercion = self._rules[self._storage].coercion
@@ -179,7 +188,7 @@ class CustomStrategy(Strategy):
             self._of(ctx).coercion.default(obj)
 
 
-#: Fields of metadata that may be too long, or lack something.
+#: Metadata fields that may be too long or incomplete.
 _WEIGHTY: Final = frozenset({"annotations", "ownerReferences"})
 
 
@@ -188,7 +197,7 @@ def _content(obj: Json) -> Json:
 
 
 def _metadata(path: Path, metadata: Json) -> list[FieldError]:
-    """What is wrong with the metadata of an embedded object."""
+    """Validate the metadata of an embedded object."""
     from apiserver.registry.definition.metadata import validate_metadata
 
     named = {**metadata, "name": metadata.get("name") or "fakename"}
@@ -210,12 +219,14 @@ def _finalizer_warnings(finalizers: Any, known: Any) -> list[str]:
 
 
 class Misplaced(ValueError):
-    """A value on a path is none that could lead further, or of the wrong type; the text is upstream's."""
+    """A value on a path has the wrong type. The message is upstream's."""
 
 
 def nested(obj: Json, path: str, wanted: str) -> Any:
-    """The value at a dotted path, None where there is none. `wanted` is the Go type that it must have. Raises
-    Misplaced."""
+    """Return the value at a dotted path, None if there is none. Raise Misplaced.
+
+    `wanted` is the required Go type.
+    """
     steps = path.removeprefix(".").split(".")
     value: Any = obj
     for step in steps:

@@ -1,7 +1,7 @@
-"""When a schema is structural: types stand outside of combinations, and combinations speak of nothing that has no type.
+"""Validate that a schema is structural: no types inside combinations, which only constrain typed fields.
 
-Facts: apiextensions-apiserver, pkg/apiserver/schema/{convert,validation,complete}.go. Errors are sorted by their texts,
-as upstream sorts them.
+Facts: apiextensions-apiserver, pkg/apiserver/schema/{convert,validation,complete}.go. Errors are sorted by text, as
+upstream's are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EMPTY: Final = {
     "item": "must not be empty for specified array items",
     "field": "must not be empty for specified object fields",
 }
-#: What combinations may not say, and how that is put.
+#: Fields that combinations must not set, and the error texts.
 _FORBIDDEN: Final = (
     ("default", "must be undefined to be structural"),
     ("title", "must be empty to be structural"),
@@ -49,7 +49,7 @@ _UNSUPPORTED: Final = (
 
 
 def unsupported(schema: Any) -> str:
-    """Why no structural schema can be made of a schema; "" where one can."""
+    """Return why a schema cannot be converted to a structural one; "" if it can."""
     if not isinstance(schema, dict):
         return ""
     for name, shown in _UNSUPPORTED:
@@ -74,7 +74,7 @@ def _combined(schema: Json) -> Iterator[Json]:
 
 
 def structural_errors(at: Path, schema: Json) -> list[FieldError]:
-    """What keeps a schema from being structural."""
+    """Return the errors that prevent a schema from being structural."""
     errors = _invariants(schema, "root", at) + _complete(schema, schema, at, at)
     return sorted(errors, key=lambda error: error.text)
 
@@ -128,7 +128,7 @@ def _typed(schema: Json, level: Level, at: Path) -> list[FieldError]:
 
 
 def _identity(schema: Json, level: Level, at: Path) -> list[FieldError]:
-    """Schemas of kind, apiVersion and metadata say next to nothing."""
+    """Validate the schemas of kind, apiVersion and metadata, which may set almost nothing."""
     properties = schema.get("properties") or {}
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     checked = level == "root" or embedded
@@ -160,7 +160,7 @@ def _says_more(metadata: Json) -> bool:
 
 
 def _values(schema: Json, at: Path, *, skip_any: bool, skip_first: bool) -> list[FieldError]:
-    """Combinations of a schema and of what is nested in them, and its pattern."""
+    """Validate the combinations of a schema, including nested ones, and its pattern."""
     errors: list[FieldError] = []
     if not skip_any:
         for index, part in enumerate(schema.get("anyOf") or ()):
@@ -198,7 +198,7 @@ def _nested(schema: Json, at: Path, *, skip_any: bool = False) -> list[FieldErro
 
 
 def _complete(values: Json, schema: Json | None, at: Path, said: Path) -> list[FieldError]:
-    """What combinations speak of must be there outside of them: `said` is where they say it, `at` where it belongs."""
+    """Require that fields of combinations are declared outside: `said` is their path, `at` the required one."""
     if schema is None:
         return [required(at, f"because it is defined in {said}")]
     errors: list[FieldError] = []

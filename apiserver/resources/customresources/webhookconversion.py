@@ -1,8 +1,7 @@
-"""Conversion of custom resources by a webhook: ConversionReviews, and what is made of their answers.
+"""Convert custom resources by a webhook: send ConversionReviews and apply their responses.
 
-A stored object is read in the version in which it was stored (pruned and defaulted by that version's schema),
-converted, and pruned by the schema of the version asked for. Of metadata a webhook may change labels and annotations
-alone.
+A stored object is read in its stored version (pruned and defaulted by that version's schema), converted, and pruned by
+the schema of the requested version. A webhook may only change labels and annotations of metadata.
 Facts: apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go.
 """
 
@@ -32,24 +31,26 @@ from apiserver.webhooks.reviews import Review, read_review
 __all__ = ["Webhook", "WebhookConversion"]
 
 
-#: Seconds, for every conversion.
+#: The timeout of each conversion in seconds.
 _TIMEOUT: Final = 30.0
 _TIMED_OUT: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-#: Objects in one review.
+#: The maximum number of objects per review.
 _MOST: Final = 500
 _GROUP: Final = "apiextensions.k8s.io"
 
 
 class Webhook(NamedTuple):
-    """What a definition says of its webhook."""
+    """The webhook configuration of a definition."""
 
     target: Target
     versions: Sequence[str]
 
 
 class WebhookConversion:
-    """Converts the objects of one definition. `coercions` are by version, `first` is the version of rows that name
-    none."""
+    """The converter of one definition's objects.
+
+    `coercions` are by version. `first` is the version of rows that name none.
+    """
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class WebhookConversion:
         self._reviews = f"{_GROUP}/{wanted}" if wanted else ""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # What verbs ask for
+    # Conversions for requests
 
     @on_loop
     async def shown(self, entries: Sequence[Entry], version: str, *, kept: bool) -> list[Entry]:
@@ -91,10 +92,10 @@ class WebhookConversion:
     async def _show(
         self, entries: list[Entry], futures: list[asyncio.Future[Entry]], source: str, version: str
     ) -> None:
-        """Converts entries that are stored in one version, for all who wait for them."""
+        """Convert entries stored in one version, and resolve the futures of all waiting requests."""
         try:
             found = await self._convert([self._read(entry, source) for entry in entries], source, version)
-        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised again from the futures
             for entry, future in zip(entries, futures, strict=True):
                 if entry.encodings.get(("shown", version)) is future:
                     del entry.encodings["shown", version]
@@ -105,7 +106,7 @@ class WebhookConversion:
             future.set_result(Shown(entry, version, Hub(obj)))
 
     def _read(self, entry: Entry, source: str) -> Json:
-        """A stored object as its own version has it."""
+        """Decode a stored object, pruned and defaulted by its own version."""
         obj = decode_exactly(unmarked(entry.value))
         coercion = self._coercions.get(source)
         if coercion is None:
@@ -133,8 +134,8 @@ class WebhookConversion:
             return obj
         return Hub((await self._convert_on_loop([obj], version, self._storage))[0])
 
-    # Field managers see an object in the version that each of them wrote, in the middle of an update, which may not
-    # wait: requests of such kinds are answered in a thread that may.
+    # Field managers convert an object to each manager's version in the middle of a synchronous update, which must not
+    # block the event loop. Requests of such kinds therefore run in a thread.
 
     def between(self, obj: Json, source: str, version: str) -> Json:
         return obj if source == version else waited_for(self._convert([obj], source, version))[0]
@@ -146,7 +147,7 @@ class WebhookConversion:
         return await self._convert(objects, source, version)
 
     async def _convert(self, objects: list[Json], source: str, version: str) -> list[Json]:
-        """Objects of one version in another. Raises StatusError (500)."""
+        """Convert objects from one version to another. Raise StatusError (500)."""
         if source == version:
             return objects
         if source not in self._coercions:
@@ -184,7 +185,7 @@ class WebhookConversion:
             raise server_error(f"{failed} failed: {error}") from None
 
     def _believed(self, sent: Json, original: Json, found: Any, version: str, wrong: str) -> Json:
-        """What a webhook made of an object, as far as it may. Raises StatusError."""
+        """Return the converted object with the allowed changes of the webhook. Raise StatusError."""
         if not isinstance(found, dict) or not found.get("kind"):
             raise server_error(f"Object 'Kind' is missing in '{orjson.dumps(found).decode()}'")
         wanted = f"{self._group}/{version}"
@@ -207,7 +208,7 @@ class WebhookConversion:
 
 
 def _converted(review: Review, wanted: str, uid: str) -> list[Any]:
-    """The objects of an answer. Raises WebhookError."""
+    """Return the objects of a response. Raise WebhookError."""
     response, checked = review.response, wanted.endswith("/v1")
     expected = f"{wanted}, Kind=ConversionReview"
     if checked and (review.api_version, review.kind) != (wanted, "ConversionReview"):
@@ -224,7 +225,7 @@ def _converted(review: Review, wanted: str, uid: str) -> list[Any]:
 
 
 def _metadata(original: Json, told: Any, wrong: str) -> Json:
-    """The metadata from before, with the labels and annotations of an answer. Raises StatusError."""
+    """Return the original metadata with labels and annotations of the response. Raise StatusError."""
     if not isinstance(told, dict):
         if told is None:
             raise server_error(f"{wrong} metadata: missing metadata in converted object")
