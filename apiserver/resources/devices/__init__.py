@@ -1,1 +1,1 @@
-"""The kinds of resource.k8s.io: claims, templates, slices, classes."""
+"""Kinds of resource.k8s.io: claims, templates, slices, classes."""

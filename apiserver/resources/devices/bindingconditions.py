@@ -1,6 +1,4 @@
-"""Binding conditions and binding failure conditions of a device, or of a result that copies them
-(pkg/apis/resource/validation).
-"""
+"""Validate binding conditions of a device, or of a result that copies them (pkg/apis/resource/validation)."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ _CONDITIONS: Final = ("bindingConditions", "bindingFailureConditions")
 
 
 def _lists(at: At) -> list[FieldError]:
-    """No condition is in a list twice, and none in both lists."""
+    """Require that no condition is repeated, within a list or in both lists."""
     wanted, failing = at.value.get("bindingConditions"), at.value.get("bindingFailureConditions")
     errors = at.fields(*_CONDITIONS)
     errors += [duplicate((at.path / "bindingConditions")[index], item) for index, item in _repeated(wanted)]
@@ -35,7 +33,7 @@ def _repeated(conditions: list[str] | None) -> list[tuple[int, str]]:
     return [(index, condition) for index, condition in enumerate(listed) if condition in listed[:index]]
 
 
-#: The steps for both lists.
+#: The rules for both lists.
 BINDING_CONDITIONS: Final[tuple[Step, ...]] = (
     (*_CONDITIONS, _lists),
     *(

@@ -1,4 +1,4 @@
-"""What may be requested of a capacity that several claims share (pkg/apis/resource/validation)."""
+"""Validate the request policies of shared capacities (pkg/apis/resource/validation)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOTH: Final = 'exactly one policy can be specified, cannot specify "validValues
 
 
 def validate_capacity(whole: At) -> list[FieldError]:
-    """A capacity of a device, which says whether several may share it (`env.shared`)."""
+    """Validate a device's capacity. `env.shared`: several claims may share the device."""
     capacity = whole.value
     policy = capacity.get("requestPolicy")
     if policy is None:
@@ -58,7 +58,7 @@ def _values(path: Path, values: list[Quantity], default: Quantity, total: Quanti
 
 
 def _duplicates(path: Path, values: list[str]) -> list[FieldError]:
-    """(Amounts are compared in whole numbers, as upstream does.)"""
+    """Report duplicates. Quantities are compared as integers, as upstream does."""
     return [duplicate(path[index], value) for index, value in enumerate(values) if value in values[:index]]
 
 
@@ -87,8 +87,10 @@ def _range(path: Path, bounds: Json, default: Quantity, total: Quantity) -> list
 
 
 def _step(path: Path, step: Quantity, least: Quantity, total: Quantity, values: list[Quantity]) -> list[FieldError]:
-    """Values stand whole steps above the minimum, in integers. (A step that rounds to zero ends the request in a server
-    error upstream; here nothing but the minimum is a multiple of it.)"""
+    """Require that values are the minimum plus whole steps, in integers.
+
+    Upstream fails with a server error if a step rounds to zero; here only the minimum is then a valid multiple.
+    """
     errors: list[FieldError] = []
     first = least.add(step)
     if first > total:

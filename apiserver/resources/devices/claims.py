@@ -1,6 +1,7 @@
-"""ResourceClaims: the spec never changes, the status (allocation, reservations, what drivers report) is written by
-schedulers, drivers and controllers. What spec and status may be: `claimvalidation`. Who may write what is here: admin
-access needs a label of the namespace, parts of the status permissions of their own.
+"""Define ResourceClaims. `claimvalidation` validates spec and status; this module has the permissions.
+
+The spec is immutable. Schedulers, drivers and controllers write the status (allocation, reservations, device reports).
+Admin access requires a label of the namespace. Parts of the status require additional permissions.
 
 Rules: pkg/apis/resource/validation, pkg/registry/resource/resourceclaim.
 """
@@ -65,7 +66,7 @@ def _namespace_allows(ctx: Context, path: Path, namespace: str) -> list[FieldErr
 
 
 def admin_access_of_requests(ctx: Context, spec: Json, namespace: str) -> list[FieldError]:
-    """The first request for admin access decides. (The path leaves out `exactly`, for templates too.)"""
+    """Check the first request for admin access. The path omits `exactly`, also for templates."""
     for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
         if (request.get("exactly") or {}).get("adminAccess"):
             return _namespace_allows(ctx, Path("spec.devices.requests")[index] / "adminAccess", namespace)
@@ -82,7 +83,7 @@ def admin_access_of_results(ctx: Context, results: list[Json], before: list[Json
 
 
 def authorize_binding(ctx: Context, status: Json, before: Json) -> list[FieldError]:
-    """Allocation and reservations need their own permission, cluster-wide."""
+    """Require a cluster-wide permission to change allocation and reservations."""
     types, same = TYPES.ResourceClaimStatus.fields, True
     for field in ("allocation", "reservedFor"):
         same = same and semantic_equal(types[field].type, status.get(field), before.get(field))
@@ -121,7 +122,7 @@ def _changed_drivers(devices: list[Json], before: list[Json]) -> list[str]:
 
 
 def _node_of_allocation(allocation: Json) -> str:
-    """The one node that the allocation names, if it does."""
+    """Return the node that the allocation names; "" if it does not name exactly one."""
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions"):
         return ""
@@ -135,7 +136,7 @@ def _node_of_allocation(allocation: Json) -> str:
 
 
 def _is_on_node(ctx: Context, node: str) -> bool:
-    """The caller is a service account whose token names this node."""
+    """Return whether the caller is a service account whose token names this node."""
     if not node or not ctx.user.name.startswith(_SERVICE_ACCOUNT) or ctx.user.name.count(":") != 3:
         return False
     nodes = ctx.user.extra.get(_NODE_NAME, ())
@@ -143,7 +144,7 @@ def _is_on_node(ctx: Context, node: str) -> bool:
 
 
 def authorize_devices(ctx: Context, status: Json, before: Json) -> list[FieldError]:
-    """Device status needs a permission for each driver whose entries change; any of the verbs will do."""
+    """Require a permission per driver whose device status changes. One of the verbs is enough."""
     drivers = _changed_drivers(status.get("devices") or [], before.get("devices") or [])
     if not drivers:
         return []
@@ -165,7 +166,7 @@ def authorize_devices(ctx: Context, status: Json, before: Json) -> list[FieldErr
 
 
 def _authorize_status(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-    """Admin access, then the permissions that parts of the status need."""
+    """Check admin access, and the permissions for parts of the status."""
     status, before = obj["status"], old.get("status") or {}
     errors = admin_access_of_results(ctx, results_of(status), results_of(before), obj["metadata"].get("namespace", ""))
     if ctx.features.enabled("DRAResourceClaimGranularStatusAuthorization"):
@@ -184,7 +185,7 @@ def _authorize_status(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
 
 
 def _drop_deallocated_devices(features: Features, status: Json, before: Json) -> None:
-    """What drivers reported about a device goes when its allocation goes. Changes `status` in place."""
+    """Drop the device reports of removed allocations from `status` in place."""
     if not features.enabled("DRAResourceClaimDeviceStatus") and not before.get("devices"):
         return
     gone = set(map(device_identity, results_of(before))) - set(map(device_identity, results_of(status)))

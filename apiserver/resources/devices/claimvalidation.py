@@ -1,5 +1,6 @@
-"""The spec of claims and of claims in templates, what classes share with it (selectors and configuration), and the
-status of claims. What each field may be is said in its type; here is what crosses fields. Facts:
+"""Validate specs of claims and templates, selectors and configuration of classes, and the status of claims.
+
+The types define the rules of single fields; this module has the rules across fields. Facts:
 pkg/apis/resource/validation.
 """
 
@@ -46,7 +47,7 @@ __all__ = [
     "validate_spec",
 ]
 
-#: Sub-request names by request name; None for a request without alternatives.
+#: Subrequest names by request name; None for a request without alternatives.
 RequestNames = dict[str, frozenset[str] | None]
 Identity = tuple[str, str, str, str]
 
@@ -61,8 +62,9 @@ _REFERENCE: Final = (
 
 
 class Env:
-    """What rules know besides a value: gates, the claim's `spec`, whether the claim is being `deleted`, and whether the
-    value was `stored` before, when everything that is known may be used in it and sizes are not looked at.
+    """Context of the rules: gates, the claim's `spec`, and whether the claim is being `deleted`.
+
+    `stored`: the value was stored before, so it may use all known CEL functions and its size is not limited.
     """
 
     __slots__ = ("_known", "deleted", "features", "spec", "stored")
@@ -73,7 +75,7 @@ class Env:
 
     @property
     def known(self) -> RequestNames:
-        """What constraints, configuration and results may refer to."""
+        """Return the request names that constraints, configuration and results may refer to."""
         if self._known is None:
             self._known = {
                 request.get("name", ""): (
@@ -100,7 +102,7 @@ def _environment(features: Features, stored: bool) -> cel.Environment:
 
 
 def _selector(at: At) -> list[FieldError]:
-    """Compile a CEL selector. A stored one was accepted before, so every known function may be used in it."""
+    """Compile a CEL selector. A stored selector was accepted before, so it may use every known function."""
     if at.value.get("cel") is None:
         return [required(at.path / "cel")]
     if errors := at.field("cel"):
@@ -118,7 +120,7 @@ def _selector(at: At) -> list[FieldError]:
 
 
 def _request_reference(path: Path, name: str, known: RequestNames) -> list[FieldError]:
-    """`request` or `request/alternative` of this claim."""
+    """Require `request` or `request/subrequest` of this claim."""
     segments = name.split("/")
     if len(segments) > 2:
         return [invalid(path, name, _REFERENCE)]
@@ -131,7 +133,7 @@ def _request_reference(path: Path, name: str, known: RequestNames) -> list[Field
 
 
 def _references(at: At) -> list[FieldError]:
-    """The requests that constraints and configuration are for."""
+    """Validate the requests that a constraint or configuration refers to."""
     if not at.value.get("requests"):
         return []
     known = at.env.known
@@ -139,19 +141,19 @@ def _references(at: At) -> list[FieldError]:
 
 
 def _attribute(at: At) -> list[FieldError]:
-    """A constraint is about one attribute."""
+    """Require exactly one attribute per constraint."""
     for name in ("matchAttribute", "distinctAttribute"):
         if at.value.get(name) is not None:
             return at.field(name)
     if at.env.features.enabled("DRAConsumableCapacity"):
-        # The text is upstream's, although nothing is set here.
+        # Upstream uses this text although no field is set.
         detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         return [required(at.path, detail)]
     return [required(at.path / "matchAttribute")]
 
 
 def _parameters(at: At) -> list[FieldError]:
-    """Parameters. Those that were stored were accepted before, so their size is not looked at."""
+    """Validate the parameters. Stored parameters were accepted before, so their size is not limited."""
     value = at.value.get("parameters")
     if not at.env.stored or value is None:
         return at.field("parameters")
@@ -172,17 +174,17 @@ RULES.set(TYPES.OpaqueDeviceConfiguration, "driver", _parameters, by_rules=("par
 
 
 def device_identity(device: Json) -> Identity:
-    """What makes an allocated device this one."""
+    """Return the identity of an allocated device: driver, pool, device and share."""
     return device.get("driver", ""), device.get("pool", ""), device.get("device", ""), device.get("shareID") or ""
 
 
 def results_of(status: Json) -> list[Json]:
-    """The devices that are allocated."""
+    """Return the allocated devices."""
     return ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
 
 
 def _devices(at: At) -> list[FieldError]:
-    """Reports are about devices that are allocated, each once."""
+    """Require that reports refer to allocated devices, each once."""
     devices = at.value["devices"]
     seen = set()
     errors = at.field("devices", frozenset(map(device_identity, results_of(at.value))))
@@ -206,7 +208,7 @@ def _reservations(at: At) -> list[FieldError]:
 
 
 def _allocation(at: At) -> list[FieldError]:
-    """An allocation is looked at once, and never changes."""
+    """Validate a new allocation, and reject changes of an existing one."""
     allocation, before = at.value.get("allocation"), (at.old or {}).get("allocation")
     if allocation is None:
         return []
@@ -226,7 +228,7 @@ def _shown_identity(device: Json) -> Json:
 
 
 def _allocated(at: At) -> list[FieldError]:
-    """(`env` are the devices that are allocated.)"""
+    """Require an allocated device. `env` are the allocated devices."""
     if device_identity(at.value) in at.env:
         return []
     return [invalid(at.path, _shown_identity(at.value), "must be an allocated device in the claim")]

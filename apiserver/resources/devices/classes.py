@@ -1,4 +1,4 @@
-"""DeviceClasses: selectors and configuration that requests refer to by name (pkg/apis/resource/validation)."""
+"""Define DeviceClasses: selectors and configuration that requests refer to by name (pkg/apis/resource/validation)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SPEC: Final = Path("spec")
 
 
 def _unless_unchanged(field: str) -> Rule:
-    """What has not changed was accepted before and is judged by the rules for stored objects."""
+    """Return the rule of a field. An unchanged value was accepted before and is validated as stored."""
     kind = TYPES.DeviceClassSpec.fields[field].type
 
     def rule(at: At) -> list[FieldError]:
@@ -63,7 +63,7 @@ class DeviceClassStrategy(Strategy):
         return _validate_spec(ctx, obj["spec"], None)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        """The generation counts what is kept, dropped fields left out."""
+        """Drop disabled fields, then increase the generation if the spec changed."""
         drop_disabled(ctx, obj, old)
         if not semantic_equal(TYPES.DeviceClassSpec, obj["spec"], old["spec"]):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

@@ -1,4 +1,4 @@
-"""Cells of the kinds of resource.k8s.io (pkg/printers/internalversion)."""
+"""Table cells of the kinds of resource.k8s.io (pkg/printers/internalversion)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TAINT_RULE_COLUMNS: Final = name_and_age(
 
 
 def _finished(obj: Json) -> Json | None:
-    """The condition that ended the request."""
+    """Return the condition that ended the request."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return next((c for c in conditions if c.get("type") in ("Complete", "Failed") and c.get("status") == "True"), None)
 
@@ -69,7 +69,7 @@ def _pools(obj: Json) -> list[Json]:
 
 
 def _has_counts(obj: Json) -> bool:
-    """There is a status, and it is not that of a failure."""
+    """Return whether the status has counts: it exists and is not Failed."""
     if obj.get("status") is None:
         return False
     condition = _finished(obj)

@@ -1,5 +1,6 @@
-"""One device of a slice: attributes, capacity, taints, counters, where it can be used
-(pkg/apis/resource/validation).
+"""Validate a device of a slice: attributes, capacity, taints, counters, node selection.
+
+Facts: pkg/apis/resource/validation.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ _NO_SELECTION: Final = (
 
 
 class Env(NamedTuple):
-    """`per_device`: each device of the slice says where it can be used; `shared`: several claims may share the
-    device.
+    """Context of the rules.
+
+    `per_device`: each device of the slice selects its nodes. `shared`: several claims may share the device.
     """
 
     per_device: bool = False
@@ -68,13 +70,14 @@ def has_list_attributes(device: Json) -> bool:
 
 
 def _values(attribute: Json) -> int:
-    """How many values an attribute counts as: a list its length, all else one."""
+    """Return the number of values of an attribute: the length of a list, otherwise one."""
     return sum(len(attribute[name]) for name in _LISTS if attribute.get(name)) or 1
 
 
 def _is_plain(device: Json) -> bool:
-    """A name and properties in which nothing can be wrong, as most devices have no more: that is told without a
-    path.
+    """Return whether a device is trivially valid, as most are: only a name and valid properties.
+
+    This fast path needs no error paths.
     """
     if not device.keys() <= _PLAIN_FIELDS:
         return False
@@ -90,7 +93,7 @@ def _is_plain(device: Json) -> bool:
 
 
 def _sizes(at: At) -> list[FieldError]:
-    """Properties, and values of attributes, all taken together."""
+    """Limit the total number of properties, and of attribute values."""
     attributes, capacity = at.value.get("attributes") or {}, at.value.get("capacity") or {}
     errors: list[FieldError] = []
     if len(attributes) + len(capacity) > PROPERTIES:
@@ -109,7 +112,7 @@ def _capacity(at: At) -> list[FieldError]:
 
 
 def _taints(at: At) -> list[FieldError]:
-    """Taints that have not changed were accepted before."""
+    """Validate the taints. Unchanged taints were accepted before."""
     kind, taints = TYPES.Device.fields["taints"].type, at.value.get("taints")
     same = at.old is not None and semantic_equal(kind, taints, at.old.get("taints"))
     return [] if same else at.field("taints")
@@ -136,7 +139,7 @@ def _version(path: Path, value: str) -> list[FieldError]:
 
 
 def _is_plain_attribute(attribute: Json) -> bool:
-    """One value, that cannot be wrong."""
+    """Return whether an attribute is trivially valid: one scalar value of valid form."""
     if len(attribute) != 1:
         return False
     ((name, value),) = attribute.items()
@@ -146,7 +149,7 @@ def _is_plain_attribute(attribute: Json) -> bool:
 
 
 def _attribute(at: At) -> list[FieldError]:
-    """Exactly one value, single or a list."""
+    """Require exactly one value, a scalar or a list."""
     attribute, errors = at.value, at.field("string")
     if attribute.get("version") is not None:
         errors += _version(at.path / "version", attribute["version"])
@@ -168,7 +171,7 @@ def _attribute(at: At) -> list[FieldError]:
 
 
 def _is_plain_taint(taint: Json) -> bool:
-    """A taint in which nothing can be wrong."""
+    """Return whether a taint is trivially valid."""
     return (
         _is_key(taint.get("key", ""))
         and taint.get("effect", "") in TYPES.DeviceTaintEffect.enum
@@ -177,7 +180,7 @@ def _is_plain_taint(taint: Json) -> bool:
 
 
 def effect_of_taint(at: At) -> list[FieldError]:
-    """A taint's effect. One that was there before is not looked at again."""
+    """Validate a taint's effect. An unchanged effect is not validated again."""
     known = at.old is not None and at.old.get("effect", "") == at.value.get("effect", "")
     return [] if known else at.field("effect")
 
@@ -187,7 +190,7 @@ def effect_of_taint(at: At) -> list[FieldError]:
 
 
 def exactly_one(*names: str, words: str, more: str = "") -> Rule:
-    """Return the rule that exactly one of the fields is neither missing nor empty nor false."""
+    """Return the rule that exactly one of the fields is set: neither missing nor empty nor false."""
 
     def rule(at: At) -> list[FieldError]:
         chosen = [f"`{name}`" for name in names if at.value.get(name) not in (None, "", False)]
@@ -199,7 +202,7 @@ def exactly_one(*names: str, words: str, more: str = "") -> Rule:
 
 
 def node_name(empty: str) -> If:
-    """Return the check of a node's name, and what is wrong with an empty one."""
+    """Return the rule of a node's name. `empty` is the error text for an empty name."""
     return If(equals("nodeName", ""), (Invalid("nodeName", empty),), otherwise=("nodeName",))
 
 
@@ -219,7 +222,7 @@ _NODE_SELECTION: Final = If(
 
 
 def _mappings(device: At) -> list[FieldError]:
-    """How a device counts against its node's resources."""
+    """Validate the mappings of a device to allocatable resources of its node."""
     errors: list[FieldError] = []
     capacity = device.value.get("capacity") or {}
     checks = RULES.of(TYPES.NodeAllocatableResourceMapping)

@@ -1,5 +1,6 @@
-"""ResourcePoolStatusRequests: a question about pools that is answered once. Their errors are those of upstream's
-generated rules (pkg/apis/resource/validation).
+"""Define ResourcePoolStatusRequests: a question about pools that is answered once.
+
+Errors are those of upstream's generated rules (pkg/apis/resource/validation).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _RULES.set(
 
 
 def _answer(status: Json) -> list[FieldError]:
-    """The rules that hold for every answer, the first and those that may not replace it."""
+    """Validate the status, both the first one and later ones, which may not replace it."""
     return _RULES.of(ResourcePoolStatusRequestStatus).errors(_STATUS, status)
 
 

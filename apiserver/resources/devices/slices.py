@@ -1,4 +1,4 @@
-"""ResourceSlices: a driver's devices, selectable by driver and node (pkg/registry/resource/resourceslice)."""
+"""Define ResourceSlices: a driver's devices, selectable by driver and node (pkg/registry/resource/resourceslice)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ResourceSliceStrategy(Strategy):
         return validate_slice_spec(obj["spec"], None)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        """The generation counts what was sent, dropped fields included."""
+        """Increase the generation if the sent spec changed, then drop disabled fields."""
         taints = [device.get("taints") for device in obj["spec"].get("devices") or ()]
         if not semantic_equal(v1.TYPES.ResourceSliceSpec, obj["spec"], old["spec"]) or holds_truncated(taints):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

@@ -1,5 +1,6 @@
-"""The spec of a ResourceSlice: where its devices can be used, its pool, its counters. Devices are in
-`devicevalidation`. Facts: pkg/apis/resource/validation.
+"""Validate the spec of a ResourceSlice: node selection, pool, counters. `devicevalidation` validates devices.
+
+Facts: pkg/apis/resource/validation.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _one_sort(at: At) -> list[FieldError]:
 
 
 def _devices(at: At) -> list[FieldError]:
-    """Fewer devices fit into a slice when one of them is more than a name with properties."""
+    """Limit the number of devices. The limit is lower if a device has taints, counters or lists."""
     devices = at.value.get("devices") or ()
     advanced = len(devices) > ADVANCED_DEVICES and any(
         device.get("taints") or device.get("consumesCounters") or has_list_attributes(device) for device in devices
@@ -55,7 +56,7 @@ def _devices(at: At) -> list[FieldError]:
 
 
 def _one_term(at: At) -> list[FieldError]:
-    """The selector of a slice has one term."""
+    """Require exactly one term in the node selector of a slice."""
     terms = at.value["nodeSelector"].get("nodeSelectorTerms")
     if len(terms or ()) == 1:
         return []

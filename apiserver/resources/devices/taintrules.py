@@ -1,4 +1,4 @@
-"""DeviceTaintRules: taints for devices that a selector names (pkg/apis/resource/validation)."""
+"""Define DeviceTaintRules: taints for selected devices (pkg/apis/resource/validation)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DeviceTaintRuleStrategy(Strategy):
         return _validate_spec(obj["spec"], None)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        """A taint with another effect is a new one, unless its time says otherwise."""
+        """Set the time of a taint with a new effect, unless the client sets another time."""
         obj["status"] = old.get("status", {})
         taint, before = obj["spec"]["taint"], old["spec"]["taint"]
         truncated = holds_truncated(taint)

@@ -1,6 +1,4 @@
-"""ResourceClaimTemplates: immutable, with the rules of the claim that is made of them
-(pkg/apis/resource/validation).
-"""
+"""Define ResourceClaimTemplates: immutable, with the rules of the generated claim (pkg/apis/resource/validation)."""
 
 from __future__ import annotations
 
@@ -28,16 +26,16 @@ _CHANGES: Final = changes(v1.ResourceClaimTemplate)
 _METADATA: Final = Path("spec.metadata")
 _SPEC: Final = Path("spec.spec")
 _ALLOWED: Final = ("labels", "annotations")
-#: Go's field name with its first letter lowered, where that is not the JSON name.
+#: Go field names with a lower-case first letter that differ from the JSON names.
 _GO_NAMES: Final = {"uid": "uID"}
 
 
 def _template_metadata(metadata: Json) -> list[FieldError]:
-    """Labels and annotations for the claims; anything else would be theirs to have."""
+    """Validate labels and annotations of generated claims, and reject all other metadata."""
     errors = validate_labels_and_annotations(metadata, _METADATA)
     for field, item in ObjectMeta.fields.items():
         value = metadata.get(field)
-        # A pointer's zero is given all the same.
+        # A pointer to zero counts as set.
         if field not in _ALLOWED and (value or (value == 0 and item.pointer)):
             errors.append(forbidden(_METADATA / _GO_NAMES.get(field, field), "cannot be set"))
     return errors

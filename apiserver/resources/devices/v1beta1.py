@@ -1,5 +1,6 @@
-"""v1beta1 to and from the hub: there a request is flat, and a device has its properties under `basic`
-(pkg/apis/resource/v1beta1).
+"""Convert v1beta1 to and from the hub (pkg/apis/resource/v1beta1).
+
+In v1beta1, requests are flat, and a device has its properties under `basic`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ __all__ = ["claim_from_hub", "claim_to_hub", "slice_from_hub", "slice_to_hub", "
 
 
 _EXACT: Final = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
-#: Flat fields in v1beta1's order.
+#: The flat fields in v1beta1's order.
 _FLAT: Final = (
     "deviceClassName",
     "selectors",
@@ -30,7 +31,8 @@ def _request_to_hub(request: Json) -> Json:
     exactly = {name: request[name] for name in _EXACT if name in request and request[name] != ""}
     hub: Json = {"name": request.get("name", "")}
     if exactly:
-        # Any of the fields makes an exact request, even an empty list; that of tolerations does not survive the way.
+        # Any of these fields, even an empty list, makes an exact request. Upstream's conversion drops empty
+        # tolerations.
         if not exactly.get("tolerations", True):
             del exactly["tolerations"]
         hub["exactly"] = {"deviceClassName": "", **exactly}

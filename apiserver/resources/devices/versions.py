@@ -1,4 +1,4 @@
-"""The versions of the stable kinds of resource.k8s.io."""
+"""Build the versions of the stable kinds of resource.k8s.io."""
 
 from __future__ import annotations
 
