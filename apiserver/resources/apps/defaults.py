@@ -32,7 +32,7 @@ __all__ = [
 _ROLLING: Final = "RollingUpdate"
 #: The number of changes of a DaemonSet's template: a former field that is still served as an annotation.
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
-#: The revision that a Deployment should roll back to, likewise.
+#: The rollback revision of a Deployment: also a former field that is still served as an annotation.
 ROLLBACK: Final = "deprecated.deployment.rollback.to"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 

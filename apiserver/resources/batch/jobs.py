@@ -1,4 +1,4 @@
-"""Define Jobs of batch/v1: generated selector and labels, status, columns. The controller is elsewhere."""
+"""Define Jobs of batch/v1: generated selector and labels, status, columns. `controllers.workloads` runs them."""
 
 from __future__ import annotations
 

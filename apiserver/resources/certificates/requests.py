@@ -51,7 +51,7 @@ def _of_type(obj: Json, kind: str) -> list[Json]:
 
 
 def _usages(usages: list[str], before: list[str]) -> Errors:
-    """Validate the usages. Unknown and repeated usages pass if the stored request has such."""
+    """Validate the usages. Unknown or repeated usages pass if the stored request has some."""
     path, errors = _SPEC / "usages", list[FieldError]()
     if not usages:
         errors.append(required(path))

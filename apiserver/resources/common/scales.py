@@ -94,7 +94,7 @@ _KIND: Final = Resource(
 )
 
 
-#: Of a custom resource, whose tables describe columns in more detail.
+#: The Scale of a custom resource. Its columns have formats and types of their own.
 CUSTOM_SCALE: Final = replace(
     _KIND,
     columns=(replace(_KIND.columns[0], format="name"), *_KIND.columns[1:-1], replace(AGE, type="date")),
@@ -127,7 +127,7 @@ def scale_subresource(
     )
 
 
-#: Of kinds with a label selector.
+#: The Scale of kinds with a label selector.
 SCALE: Final = scale_subresource("spec.replicas", _by_selector)
-#: Of kinds that select by equal labels only (ReplicationController).
+#: The Scale of kinds that select by equal labels only (ReplicationController).
 SCALE_BY_LABELS: Final = scale_subresource("spec.replicas", _by_labels)

@@ -250,7 +250,7 @@ class _Checks:
             errors.append(made)
 
     def _message(self, rule: Rule, at: Path, kind: str, seen: _Seen, budget: Budget) -> str:
-        """Return the message of a failed rule: the result of its message expression if that has one."""
+        """Return the message of a failed rule: the result of its message expression, or its fixed message."""
         try:
             program = rule.message_program
         except NotCompiled:

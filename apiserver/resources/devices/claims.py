@@ -51,7 +51,7 @@ _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
 
-# --- who may ask for what
+# --- permissions
 # ----------------------------------------------------------------------------------------------------------------------
 
 

@@ -101,7 +101,7 @@ PODS = Resource(
     delete_returns_object=True,
 )
 
-#: The legacy binding resource, whose body names the pod. It stores nothing of its own and has the prefix of pods.
+#: The legacy binding resource. The body names the pod. It stores nothing of its own and has the prefix of pods.
 BINDINGS = Resource(
     group="",
     kind="Binding",

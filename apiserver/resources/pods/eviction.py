@@ -222,7 +222,7 @@ def _allow_no_more(status: Json, now: str) -> None:
     conditions[at] = condition
 
 
-# --- the end
+# --- deletion
 # ----------------------------------------------------------------------------------------------------------------------
 
 
