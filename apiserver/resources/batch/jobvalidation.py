@@ -220,7 +220,7 @@ def _exit_codes(at: At) -> list[FieldError]:
 
 
 def _success(at: At) -> list[FieldError]:
-    """Validate indexes of the Job, and a count that these indexes can reach."""
+    """Validate the indexes of a rule, and a count that these or all indexes can reach."""
     count, indexes, completions = at.value.get("succeededCount"), at.value.get("succeededIndexes"), at.env.completions
     errors: list[FieldError] = []
     total = 0

@@ -86,7 +86,7 @@ def _check_pkix(data: bytes, shown: str, proof: bytes, uid: bytes) -> Errors:
 
 
 def _kind_of_key(path: Path, key: Any, shown: Any, curves: str) -> Errors:
-    """Return the kind of a key. `curves` are the curves that the error lists."""
+    """Reject unsupported key types and sizes. `curves` are the curves that the error lists."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
     if isinstance(key, ed25519.Ed25519PublicKey):

@@ -98,7 +98,7 @@ def _taken(others: Iterable[Json]) -> tuple[set[str], set[str]]:
 
 
 def _conflict(wanted: Any, have: Any, taken: set[str]) -> str:
-    """Return why a name, or one of several, conflicts."""
+    """Return why a name, or one of several, conflicts; "" if none does."""
     if isinstance(wanted, list) or isinstance(have, list):
         found = [name for name in wanted or () if name not in (have or ()) and name in taken]
         texts = list(dict.fromkeys(f"{go_quote(name)} is already in use" for name in found))
