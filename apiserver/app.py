@@ -1,7 +1,7 @@
-"""Everything wired together, in the one place where it is: log → caches → stores → chain of handlers → front end.
+"""Wire a server: log → caches → stores → chain of handlers → front end.
 
 server = await Server.open(settings)      ready to answer `server.chain.handle(request)`
-server.front                              what is served on sockets
+server.front                              the front end for sockets
 await server.close()
 """
 
@@ -100,17 +100,19 @@ class Server:
     def __init__(
         self, settings: Settings, log: RevisionLog, cache: WatchCache, keys: Keys, surroundings: Surroundings
     ) -> None:
-        """Make and connect the parts, each with all that it needs. Some of them are called by others that are made
-        before them: those get a method of the server, which finds the part when it is called.
+        """Create and connect the parts.
+
+        Some parts call others that are created later. Those get a method of the server that finds the part when it is
+        called.
         """
         self.settings, self.log, self.cache = settings, log, cache
         self._surroundings, self._components = surroundings, surroundings.components
         self._stopping = False
         self._upkeep: list[asyncio.Task[None]] = []
-        # With a seed not even the machine makes a difference.
+        # A seed makes runs repeatable on every machine.
         self._host = socket.gethostname() if settings.seed is None else "kubedra"
 
-        # The objects, and the rules about them.
+        # Objects and the rules about them.
         self.webhooks = Webhooks(settings.service_addresses, self._has_service)
         self.registry = self._make_registry()
         network = ServiceNetwork(
@@ -119,7 +121,7 @@ class Server:
         self.catalog = self._make_catalog(network)
         self._access = Access(settings, self.registry, self.webhooks, keys)
 
-        # What the server keeps up by itself.
+        # Upkeep: objects that the server maintains by itself.
         self._fairness = Fairness(settings.traffic.seats)
         self.built_in = BuiltIn(self.registry, settings, network, self._access.certificates)
         self._apis = LocalApis(self.registry, self.catalog.served)
@@ -127,7 +129,7 @@ class Server:
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._issued = IssuedCertificates(self.registry)
         self._followed = tuple(self._access.followed(self._host))
-        # Where access is open there is one server, which nobody looks for.
+        # A server with open access is the only one, so that no client looks for its lease.
         leased = settings.tokens is not None and settings.features.enabled("APIServerIdentity")
         self._lease = IdentityLease(self.registry, self._host) if leased else None
 
@@ -150,7 +152,7 @@ class Server:
         self.chain = self._make_chain()
         self._aggregation = Aggregation(self.registry, settings, ADMIN, self.chain, self._show_remotes)
         self._faults: Faults | None = None
-        # Where access is open nothing else asks who sends a request.
+        # With open access nothing else checks the origin of a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
         self.front = FrontEnd(self.chain, self._make_admin, pages, self._access.certificates, settings.identity.claims)
         self.catalog.subscribe(self._follow_catalog)
@@ -252,7 +254,7 @@ class Server:
         sink = self._surroundings.audit_log
         if sink is not None:
             sink.write(event)
-            sink.flush()  # who reads an answer finds it in the log
+            sink.flush()  # so that a client that reads its response finds the request in the log
 
     @classmethod
     async def open(cls, settings: Settings, surroundings: Surroundings | None = None) -> Server:
@@ -277,7 +279,7 @@ class Server:
         return server
 
     async def _start(self) -> None:
-        """Read what is stored, store what every server has, and serve what was added to it."""
+        """Read the stored objects, store the built-in ones, and serve the added APIs."""
         await self.cache.start()
         self._routes.show(map(self._route, self.catalog.served()))
         await self.built_in.ensure()
@@ -291,7 +293,7 @@ class Server:
         self._begin_upkeep()
 
     def _begin_upkeep(self) -> None:
-        """Starts what follows changes and keeps things up to date while the server runs."""
+        """Start the tasks that follow changes and keep objects up to date."""
         running: list[Coroutine[Any, Any, None]] = [
             self._apis.follow(), self._flows.follow(), self.built_in.authentication.follow(),
             Elections(self.registry).follow(), self._issued.follow(), self._access.follow_keys(),
@@ -310,8 +312,10 @@ class Server:
         self._upkeep += map(asyncio.create_task, running)
 
     async def reset(self) -> tuple[int, int]:
-        """Empty everything but what the server was started with: the built-in namespaces (as new), and what the
-        components make again (`--nodes`). Faults and records of requests go, too. (Objects gone, version now.)
+        """Delete all objects except the initial ones; return the number of deleted objects and the new revision.
+
+        The initial objects are the built-in namespaces (as new) and those that the components create again (`--nodes`).
+        Injected faults and records of requests are deleted, too.
         """
         deleted = await self.log.reset(self.built_in.kept() + self._apis.kept())
         self.registry.dropped.clear()
@@ -326,12 +330,12 @@ class Server:
         return deleted, self.log.revision
 
     def stop_watches(self) -> None:
-        """End all watches, so that their connections may end."""
+        """End all watches, so that their connections can close."""
         self._stopping = True
         self.cache.close()
 
     async def close(self) -> None:
-        """End all watches, commit what waits, let go of the store."""
+        """End all watches, commit pending writes and close the store."""
         self.stop_watches()
         await self._custom.stop()
         await self._aggregation.stop()
@@ -357,14 +361,14 @@ class Server:
         self._openapi.show(found)
 
     def _show_remotes(self, servers: Iterable[RemoteServer]) -> None:
-        """What servers behind this one serve, in the documents of what is served."""
+        """Publish the APIs of aggregated servers in the discovery and OpenAPI documents."""
         servers = tuple(servers)
         self._discovery.show_remote(servers)
         self._documents.forget()
         self._openapi.show_remote(servers)
 
     def _route(self, found: Served) -> tuple[Store, View, str]:
-        """Return the store of a resource in a version, its view, and the warning that goes with every answer."""
+        """Return a resource version's store, view, and the warning for every response."""
         resource, version = found
         store = self.registry.stores[resource.group, resource.plural]
         view = View(resource, version, hides=hides_of(version, store.cache))

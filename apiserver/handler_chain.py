@@ -1,4 +1,4 @@
-"""The chain of a server's handlers, put together in the order that `apiserver.http.handlers.chain` describes."""
+"""The chain of a server's handlers, built in the order that `apiserver.http.handlers.chain` describes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["ChainConfig", "build_exporter", "build_handler_chain"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainConfig:
-    """The settings of a server, and what its handlers share with the rest of it."""
+    """The settings of a server, and the parts that its handlers share with the rest of it."""
 
     settings: Settings
     authentication: Authentication
@@ -36,18 +36,18 @@ class ChainConfig:
     dispatch: Dispatch
     routes: Routes
     kinds: Kinds
-    #: Writes an event of the audit log.
+    # #: Writes an event of the audit log.
     audit: Write
-    #: Takes the spans of traced requests; None where nothing is traced.
+    # #: Receives the spans of traced requests; None if tracing is off.
     exporter: Exporter | None
-    #: Counts every answer.
+    # #: Counts every response.
     count: Count
-    #: Take the record of each request.
+    # #: Receive the record of each request.
     sinks: Sequence[Sink]
 
 
 def build_handler_chain(config: ChainConfig) -> HandlerChain:
-    """Build the chain. A link that has nothing to do is left out."""
+    """Build the chain. Links without work are left out."""
     settings = config.settings
     links = (
         _headers(config),
@@ -65,7 +65,7 @@ def build_handler_chain(config: ChainConfig) -> HandlerChain:
 
 
 def build_exporter(tracing: TracingSettings | None, instance: str) -> Exporter | None:
-    """Build the exporter of the spans of this instance of the server; None where nothing is traced."""
+    """Build the exporter of this server's spans; None if tracing is off."""
     if tracing is None:
         return None
     from apiserver.http.tracing.export import Exporter
@@ -78,7 +78,7 @@ def _headers(config: ChainConfig) -> Link | None:
     return EveryAnswer(("Strict-Transport-Security", value)) if value else None
 
 
-# Few servers have the links below, so their modules are imported only where they are needed.
+# Few servers have the links below, so their modules are imported only on use.
 
 
 def _audit_of_strangers(config: ChainConfig) -> Link | None:

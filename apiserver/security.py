@@ -1,7 +1,7 @@
-"""Who may come, and what each may do: the tokens, certificates and authorizers of a server, wired together.
+"""A server's authentication and authorization: tokens, certificates and authorizers, wired together.
 
-What is asked on every request is in apiserver/http/handlers (authenticator) and apiserver/authorization; here is where
-it comes from: the settings, keys that the store keeps, files that are read again when they change.
+The checks of each request are in apiserver/http/handlers (authenticator) and apiserver/authorization. This module
+provides their inputs: settings, stored keys, and files that are reloaded when they change.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ __all__ = ["Access", "open_keys"]
 
 log = logging.getLogger(__name__)
 
-#: Under these names the database keeps what signs the tokens of service accounts, and what signed them before.
+# #: Names of the stored keys for service account tokens: the signing pair, and its predecessor.
 _KEPT_PAIR: Final = "service-account-key-pair"
 _KEPT_BEFORE: Final = "service-account-key"
 _OF_KEYS: Final = "StructuredAuthenticationConfigurationJWKSMetrics"
 
 
 async def open_keys(settings: AccountKeys, store: RevisionLog) -> Keys:
-    """Find the keys that sign the tokens of service accounts. Raise KeyFileError."""
+    """Open the keys that sign service account tokens. Raise KeyFileError."""
     if settings.endpoint:
         return await _open_signer(settings)
     if settings.signing is not None:
         return read_key_files(settings.signing, settings.keys)
 
     async def kept() -> bytes:
-        """The private key that all servers of the store sign with, in PEM."""
+        """Return the private signing key that all servers of the store share, in PEM."""
         key = await store.recall(_KEPT_PAIR)
         if key is None:
             with outside():
@@ -67,7 +67,7 @@ async def open_keys(settings: AccountKeys, store: RevisionLog) -> Keys:
 
 
 async def _open_signer(settings: AccountKeys) -> Keys:
-    """Connect to the external signer, whose tokens last no longer than it allows. Raise KeyFileError."""
+    """Connect to the external signer. Raise KeyFileError if it does not allow the configured lifetime of tokens."""
     from apiserver.authentication.tokens.external_signer import ExternalKeys
 
     signer = ExternalKeys(settings.endpoint)
@@ -82,13 +82,16 @@ async def _open_signer(settings: AccountKeys) -> Keys:
 
 
 class Access:
-    """`authenticator` names the user of a request, `authorizer` decides what that user may do. `certificates` knows the
-    users that clients' certificates name; None where none count. `accounts` are the tokens of service accounts.
+    """The authenticator and the authorizer of a server, with their sources.
+
+    `authenticator` determines the user of a request, `authorizer` the user's permissions. `certificates` maps client
+    certificates to users; None if client certificates are not accepted. `accounts` are the service account tokens.
     """
 
     def __init__(self, settings: Settings, registry: Registry, webhooks: Webhooks, keys: Keys) -> None:
-        """`registry` has its stores; `keys` sign the tokens of service accounts. Raises CertificateError and
-        KubeconfigError.
+        """Build the authenticator and the authorizer.
+
+        `registry` has its stores; `keys` sign service account tokens. Raise CertificateError and KubeconfigError.
         """
         identity, access, others = settings.identity, settings.access, settings.others
         accounts = identity.accounts
@@ -104,7 +107,7 @@ class Access:
         self.authenticator = Authenticator(
             settings.tokens,
             self.accounts,
-            # As upstream: where everything is allowed to everybody, nobody may come without a token.
+            # As upstream: the mode AlwaysAllow disables anonymous requests by default.
             anonymous="AlwaysAllow" not in access.modes if identity.anonymous is None else identity.anonymous,
             proxy=identity.proxy,
             audiences=accounts.audiences or self.accounts.issuers,
@@ -122,7 +125,7 @@ class Access:
         return BootstrapTokens(self._registry.lookup)
 
     def _webhook_tokens(self) -> WebhookTokens | None:
-        """Raises KubeconfigError."""
+        """Build the token webhook. Raise KubeconfigError."""
         said = self._settings.others.webhook
         if said is None:
             return None
@@ -143,8 +146,9 @@ class Access:
         await self._keys.close()
 
     def followed(self, host: str) -> Iterator[Followed]:
-        """The files to read again when they change: configurations, authorities of clients' certificates, and policies
-        and webhooks that are read from files.
+        """Yield the files to reload when they change.
+
+        They are the configurations, the authorities of client certificates, and the policies and webhooks from files.
         """
         settings = self._settings
         yield from self.certificates.files if self.certificates is not None else ()
@@ -168,7 +172,7 @@ class Access:
             yield FollowedManifests(manifests, server_id(host))
 
     def families(self, host: str) -> list[Family]:
-        """What is counted of who comes, and of what they may do."""
+        """Return the metric families of authentication and authorization."""
         found = [*self.authorizer.families(), self.authenticator.remaining, *self._keys.families()]
         if self._settings.others.any and self._settings.features.enabled(_OF_KEYS):
             from apiserver.authentication.oidc.metrics import key_families

@@ -1,10 +1,11 @@
-"""`kubedra cel EXPRESSION`: what a device selector makes of every device.
+"""`kubedra cel EXPRESSION`: evaluate a device selector against every device.
 
     kubedra cel 'device.attributes["gpu.example.com"].model == "A100"' --slices slices.yaml
     kubectl get resourceslices -o json | kubedra cel '…' --slices -
     kubedra cel '…' --kubeconfig .kubedra/kubeconfig
 
-Exit codes: 0, the expression compiles (whatever it gives); 1, it does not, or would be refused; 2, wrong arguments.
+Exit codes: 0, the expression compiles (whatever its results); 1, it does not compile, or the API would reject it;
+2, wrong arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kubedra.kubeconfig.reader import KubeconfigError, default_files, read_kubec
 if TYPE_CHECKING:
     import httpx
 
-#: Up to this page of slices is asked for at once.
+# #: Page size for listing slices.
 _PAGE = 500
 _SLICES = "/apis/resource.k8s.io/{version}/resourceslices"
 _VERSIONS = ("v1", "v1beta2", "v1beta1")
@@ -51,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the selector makes of one device."""
+    """The selector's result for one device."""
 
     entry: Entry
     match: bool | None
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line."""
+    """An argument parser with one-line errors."""
 
     def error(self, message: str) -> NoReturn:
         raise _Mistake(message)
@@ -201,7 +202,7 @@ def _entries(slices: Iterable[Mapping[str, Any]]) -> Iterator[Entry]:
         driver = spec.get("driver", "")
         pool = (spec.get("pool") or {}).get("name", "")
         for device in spec.get("devices") or []:
-            # v1beta1 keeps what describes a device one level deeper.
+            # v1beta1 nests a device's description one level deeper.
             described = device.get("basic") or device
             yield Entry(driver, pool, device.get("name", ""), Device.from_slice(driver, described))
 

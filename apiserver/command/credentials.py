@@ -1,15 +1,14 @@
-"""`kubedra credentials --dir DIR`: what a server beyond loopback needs, made once: a certificate, tokens, kubeconfigs.
+"""`kubedra credentials --dir DIR`: create the credentials of a server beyond loopback, once.
 
-    tls.crt, tls.key         a self-signed certificate for every --host; renewed when it runs out or a host is new
+    tls.crt, tls.key         a self-signed certificate for every --host; renewed when it expires or a host is new
     tokens.csv               for --token-auth-file: one token for people, one for the controllers
     kubeconfig               for people: --server, the certificate, the token
     controllers.kubeconfig   the same for the controllers, at --internal-server
     postgres-password, pgpass    with --postgres-user: a password, and libpq's file with it
 
-With --share every other directory gets copies of just the files that one service needs.
+With --share every other directory gets copies of only the files that one service needs.
 
-What is there already is kept, so that the command may run before every start. Secrets are readable by their owner
-alone.
+Existing files are kept, so that the command can run before every start. Only their owner can read the secrets.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from apiserver.command import kubeconfig
 from apiserver.tls.self_signed import own_certificate
 from kubedra.runtime import private_files as private
 
-#: Who the tokens are for: user name and uid. Both may do everything.
+# #: The users of the tokens: user name and uid. Both have all permissions.
 USERS = {"admin": "kubernetes-admin", "controllers": "kubedra-controllers"}
 
 
@@ -100,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make(directory: Path, hosts: Sequence[str], server: str, internal: str, postgres_user: str = "") -> None:
-    """Makes what is missing. Raises OSError and ValueError."""
+    """Create the missing files. Raise OSError and ValueError."""
     for url in (server, internal):
         if not url.startswith("https://"):
             raise ValueError(f"--server {url}: not an https:// address")
@@ -115,7 +114,7 @@ def make(directory: Path, hosts: Sequence[str], server: str, internal: str, post
 
 
 def share(directory: Path, text: str) -> None:
-    """Copies files to another directory: "FILE,…=DIR". Raises OSError and ValueError."""
+    """Copy files to another directory: "FILE,…=DIR". Raise OSError and ValueError."""
     files, separator, target = text.partition("=")
     names = [name for name in files.split(",") if name]
     if not (separator and target and names):
@@ -142,7 +141,7 @@ def _tokens(path: Path) -> dict[str, str]:
 
 
 def _kept(path: Path, text: str) -> str:
-    """What the file holds; `text` if there was none. A file is there whole or not at all."""
+    """Return the content of the file; write `text` atomically if the file is missing."""
     if path.exists():
         private.close_file(path)
     else:

@@ -1,6 +1,6 @@
-"""`kubedra data check DIR` and `kubedra data repair DIR`: what is damaged in a data directory, and going on without it.
+"""`kubedra data check DIR` and `kubedra data repair DIR`: find damage in a data directory, and repair it.
 
-Exit codes of check: 0, everything is whole; 1, something is not, one line each. Repair: 0, the directory can be served.
+Exit codes of check: 0, no damage; 1, damage, one line each. Repair: 0, the directory can be served.
 Both: 2, wrong arguments, a server runs on the directory, or nothing in it can be read.
 """
 
@@ -18,7 +18,7 @@ from apiserver.storage import UnusableDatabase
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line."""
+    """An argument parser with one-line errors."""
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message}", file=sys.stderr)

@@ -1,8 +1,7 @@
 """`python -m apiserver.command.fake_apiserver`: the server under kube-apiserver's name, as envtest starts it.
 
-Takes kube-apiserver's command line. What it means here is told to the server in its own flags; flags that have no
-meaning here are accepted, and named once on stderr. Objects are kept in memory: what `--etcd-servers` leads to is not
-asked.
+Translates kube-apiserver's command line to the server's own flags. Flags without a meaning here are accepted, and
+listed once on stderr. Objects are kept in memory; `--etcd-servers` is ignored.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The server's flags for a command line of kube-apiserver, and the flags that mean nothing here."""
+    """Return the server's flags for a command line of kube-apiserver, and the ignored flags."""
     known = _known()
     flags: list[str] = []
     idle: list[str] = []
@@ -86,7 +85,7 @@ def _certificate(directory: Path) -> list[str]:
 
 
 def _known() -> dict[str, bool]:
-    """kube-apiserver's flags that the server has, and whether they stand without a value."""
+    """Return kube-apiserver's flags that the server has, and whether each is a switch without a value."""
     from apiserver.options.flags import parser
 
     group = next(group for group in parser()._action_groups if group.title == "flags of kube-apiserver")

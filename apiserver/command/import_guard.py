@@ -1,6 +1,4 @@
-"""The start-up guard: the server's packages must be our own, whatever else is called `apiserver` or `controllers` on
-this machine.
-"""
+"""The start-up guard against other packages named `apiserver` or `controllers` on this machine."""
 
 from __future__ import annotations
 
@@ -9,11 +7,11 @@ from pathlib import Path
 
 
 class IntruderError(RuntimeError):
-    """Another package stands in the place of one of ours, in one line."""
+    """Another package shadows one of ours; the message is one line."""
 
 
 def check_origins() -> None:
-    """Raises IntruderError naming the package that came in between."""
+    """Raise IntruderError naming the shadowing package."""
     root = Path(__file__).resolve().parents[2]
     for name in ("apiserver", "controllers"):
         spec = find_spec(name)

@@ -1,5 +1,6 @@
-"""The kubeconfig that a server writes for its clients. Never the user's own: a file that kubedra did not write is not
-overwritten.
+"""The kubeconfig that a server writes for its clients.
+
+A file that kubedra did not write is not overwritten.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _MARK = "# Written by kubedra; it will be overwritten."
 
 
 def check(path: Path) -> None:
-    """Raises KubeconfigError where `path` is somebody else's."""
+    """Raise KubeconfigError if another program wrote `path`."""
     try:
         mine = not path.exists() or path.read_text(errors="replace").startswith(_MARK)
     except OSError as error:
@@ -24,13 +25,13 @@ def check(path: Path) -> None:
 
 
 def write(path: Path, server: str, *, token: str = "", ca: bytes = b"", insecure: bool = False) -> None:
-    """Write atomically, readable by the user alone."""
+    """Write the file atomically; only its owner can read it."""
     check(path)
     cluster = [f"    server: {server}"]
     if ca:
         cluster.append(f"    certificate-authority-data: {base64.b64encode(ca).decode()}")
     elif insecure or server.startswith("http:"):
-        # There is no certificate to check; npm's client wants to be told so.
+        # There is no certificate to verify; npm's client requires this flag.
         cluster.append("    insecure-skip-tls-verify: true")
     user = f"{{token: {_quoted(token)}}}" if token else "{}"
     lines = [

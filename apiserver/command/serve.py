@@ -1,4 +1,4 @@
-"""One run of the server as a process: it starts, says so, waits for the end, and stops."""
+"""One run of the server as a process: start, announce, wait for the end, stop."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from apiserver.http.server.web import Web
     from apiserver.http.sinks.jsonlines import JsonLines
 
-#: What a kubeconfig holds where access is open and a client insists on credentials.
+# #: The credential in the kubeconfig for clients that require one although access is open.
 _OPEN_CREDENTIAL = "open-access"
 #: Seconds of virtual time that a start may take.
 _START_LIMIT = 60.0
 
 
 def say(settings: Settings, text: str) -> None:
-    """A line for people: on stdout, or on stderr where stdout is a program's."""
+    """Print a line for people: on stdout, or on stderr if a program reads stdout."""
     print(text, file=sys.stderr if settings.announce else sys.stdout, flush=True)
 
 
 def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files]:
-    """Return the settings and the server's certificate, None without https. Raise OSError if it cannot be made.
+    """Return the settings and the server's certificate, None without https. Raise OSError if it cannot be created.
 
-    A signer among the components becomes the authority whose client certificates count, unless flags name another.
+    A signer among the components becomes the trusted client certificate authority, unless flags name another.
     """
     files: Files = None
     if settings.tls_cert_file is not None and settings.tls_key_file is not None:
@@ -77,7 +77,7 @@ class Process:
         self.clock = settings.clock
 
     async def run(self) -> None:
-        """Start, say so, wait for the end, stop."""
+        """Start, announce the server, wait for the end, stop."""
         from apiserver.app import Server
 
         loop = asyncio.get_running_loop()
@@ -133,7 +133,7 @@ class Process:
             await serving
 
     async def _come_to_rest(self) -> None:
-        """In virtual time nothing of the start is left to be done when others are told that all is ready."""
+        """Wait until the start has no pending work in virtual time, before readiness is announced."""
         loop = asyncio.get_running_loop()
         if isinstance(loop, VirtualLoop):
             await loop.run_until_idle(_START_LIMIT)
@@ -143,14 +143,14 @@ class Process:
             )
 
     def _signalled(self) -> None:
-        """The first signal ends the server, the second one at once."""
+        """Stop gracefully on the first signal, exit immediately on the second."""
         if self._stopping.is_set():
             os._exit(130)
         self._stopping.set()
         self._farewell("stopping; send a second signal to exit immediately")
 
     def _farewell(self, text: str) -> None:
-        """Whoever reads it may have gone already."""
+        """Print a line; ignore a closed output."""
         with contextlib.suppress(OSError):
             say(self._settings, text)
 
@@ -163,7 +163,7 @@ class Process:
         return settings.storage.rpartition("@")[2]
 
     def _kept(self) -> str:
-        """What is left when the server has ended."""
+        """Return a description of the data that remains after the end."""
         settings = self._settings
         if settings.memory:
             return "no data is kept"
@@ -178,7 +178,7 @@ class Process:
         return JsonLines.open(flag, name, standard=(sys.stderr if self._settings.announce else sys.stdout).buffer)
 
     def _web(self, server: Server) -> Web:
-        """Raises SettingsError."""
+        """Build the web server. Raise SettingsError."""
         from apiserver.http.server.web import Web
 
         certificates = server.front.certificates
@@ -191,11 +191,11 @@ class Process:
         return Web(server.front, self._https.context)
 
     def _announce(self) -> None:
-        """Write the kubeconfig, and say that all is ready."""
+        """Write the kubeconfig and announce readiness."""
         settings, files = self._settings, self._files
         token = next((token for token, user in (settings.tokens or {}).items() if "system:masters" in user.groups), "")
-        # Over https kubectl asks people for a name and a password unless its user has credentials; where access is open
-        # any will do.
+        # Over https kubectl prompts for a name and a password unless its user has credentials. With open access any
+        # will do.
         credential = _OPEN_CREDENTIAL if files and settings.tokens is None else token
         kubeconfig.write(settings.kubeconfig, self.url, token=credential, ca=files[0].read_bytes() if files else b"")
         if settings.attached:
@@ -211,7 +211,7 @@ class Process:
 
 
 def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    """Whoever started this process is gone when its end of the pipe is."""
+    """Stop the server when stdin ends: the parent process has exited."""
     with contextlib.suppress(OSError, ValueError):
         while os.read(0, 4096):
             pass
@@ -220,8 +220,9 @@ def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -
 
 
 async def _first(*waited: object) -> None:
-    """Wait for the first of several; its failure is ours. The others are left to their owners, coroutines are
-    cancelled.
+    """Wait for the first of several awaitables and raise its failure.
+
+    Coroutines are cancelled; other futures are left to their owners.
     """
     futures = [asyncio.ensure_future(item) for item in waited if item is not None]  # type: ignore[call-overload]
     mine = [

@@ -1,7 +1,7 @@
-"""`python -m apiserver`: the server as a process, with the controllers in it that `--controllers` names.
+"""`python -m apiserver`: the server as a process, with the controllers that `--controllers` names.
 
-Only it and `apiserver.command.serve` know both the server and its clients. A mistake is one line on stderr and exit
-code 2.
+Only this module and `apiserver.command.serve` import both the server and its clients. A mistake is one line on stderr
+and exit code 2.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The listening socket. Raises SettingsError where the port is taken."""
+    """Return the listening socket. Raise SettingsError if the port is in use."""
     family = socket.AF_INET6 if ":" in settings.bind_address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +80,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def choose_components(settings: Settings) -> list[str]:
-    """The components that run in this process. Raises SettingsError for a name that none has."""
+    """Return the components of this process. Raise SettingsError for an unknown name."""
     chosen: list[str] = []
     if settings.controllers:
         from controllers.manager.manager import UnknownComponentError, choose

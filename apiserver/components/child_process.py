@@ -1,5 +1,7 @@
-"""Components in a process of their own, forked from the server's before it starts: on two cores the two share the work
-(docs/adr/0033-components-apart.md). `controllers.manager.child_process` is what runs there.
+"""Components in a child process, forked from the server's before it starts.
+
+On two cores the two processes share the work (docs/adr/0033-components-apart.md). The child runs
+`controllers.manager.child_process`.
 """
 
 from __future__ import annotations
@@ -24,19 +26,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Apart", "ComponentsEnded", "fork"]
 
-#: Bytes that the kernel holds for whoever reads next.
+# #: Size of the kernel's socket buffers, in bytes.
 _BUFFER: Final = 1024 * 1024
 #: Seconds that the other process has to end.
 _PATIENCE: Final = 4.0
 
 
 class ComponentsEnded(Exception):
-    """Their process ended although nobody had stopped it. It has said why on its own stderr."""
+    """The components' process ended without a stop request. Its own stderr has the reason."""
 
 
 def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
-    """Starts the components' process, which waits for `Apart.connect`. Call this before there are threads and a loop.
-    `make` is called there; what the server listens on is closed there.
+    """Fork the components' process; it waits for `Apart.connect`.
+
+    Call this before there are threads and a loop. The child calls `make` and closes `listener`.
     """
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
@@ -64,7 +67,7 @@ class Apart:
         self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
     async def connect(self, chain: HandlerChain, pace: Pace) -> Apart:
-        """Make them clients of this server, and let them work. Raise what making them raises."""
+        """Connect the components to this server and start them. Raise their errors of the start."""
         from apiserver.authentication.authenticator import ADMIN
         from apiserver.components.pipe import Pipe
 
@@ -103,7 +106,7 @@ class Apart:
         await self._wait()
 
     async def _wait(self) -> str:
-        """How it ended. May be asked for by several."""
+        """Return the child's exit status. Several callers may wait."""
         if self._waiting is None:
             self._waiting = asyncio.ensure_future(asyncio.to_thread(os.waitpid, self._pid, 0))
         _, status = await asyncio.shield(self._waiting)

@@ -1,4 +1,4 @@
-"""The controllers, the scheduler and the nodes that run with a server: what they are told, and how they are reached."""
+"""The controllers, the scheduler and the nodes that run with a server: their options and their connection."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ async def in_process(make: Make, chain: HandlerChain, _: Pace) -> Running:
 
 
 def maker(settings: Settings, files: Files, names: Sequence[str], say: Callable[[str], object]) -> Make:
-    """What makes the components that the flags name, for a server that is reached by a transport. Raises SettingsError
-    when it is called.
-    """
+    """Return a factory of the components that the flags name. The factory raises SettingsError."""
 
     def make(transport: Transport) -> Manager:
         from controllers.kubelet.dra.checkpoint import CheckpointError
@@ -55,7 +53,7 @@ def maker(settings: Settings, files: Files, names: Sequence[str], say: Callable[
 
 
 def _options(settings: Settings, files: Files, say: Callable[[str], object]) -> Options:
-    """What the flags tell the components. Raises SettingsError."""
+    """Build the components' options from the flags. Raise SettingsError."""
     from apiserver.http.kubelet.sockets import KUBELETS
     from controllers.options.options import Options, PluginDirs, Processes
     from controllers.signing.options import SigningOptions
@@ -63,7 +61,7 @@ def _options(settings: Settings, files: Files, say: Callable[[str], object]) -> 
     features = settings.features
     plugins, registry = settings.plugin_dir, settings.registry_dir
     return Options(
-        # With a seed not even the machine makes a difference.
+        # A seed makes runs repeatable on every machine.
         host=socket.gethostname() if settings.seed is None else "kubedra",
         seed=settings.seed,
         signing=SigningOptions(own=own_signer(settings.identity.client_ca, settings.data_dir)),
@@ -87,7 +85,7 @@ def _options(settings: Settings, files: Files, say: Callable[[str], object]) -> 
 
 
 def _scheduler_configuration(settings: Settings, say: Callable[[str], object]) -> Configuration | None:
-    """What `--config` says. Raises SettingsError."""
+    """Load the scheduler configuration of `--config`. Raise SettingsError."""
     path = settings.scheduler_config
     if path is None:
         return None

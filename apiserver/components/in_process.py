@@ -1,7 +1,7 @@
-"""The server as a transport for clients in its own process: same paths, same answers, same watch streams, no socket.
+"""The server as a transport for clients in its own process: same paths, responses and watch streams, no socket.
 
-Controllers define what a transport is (they may not import this module; it is handed to them). A request here passes
-the whole chain of handlers; only the bytes' way through a socket is left out.
+Controllers define the transport's protocol; they may not import this module but are passed it. A request passes the
+whole chain of handlers; only the socket is left out.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ Headers = Iterable[tuple[str, str]]
 
 
 class InProcess:
-    """Calls the chain. `user` is who the requests come from; None lets the server authenticate the headers. `closed`
-    is the exception that the client expects where its connection closes.
+    """A transport that calls the chain.
+
+    `user` is the sender of the requests; None lets the server authenticate the headers. `closed` is the exception that
+    the client expects when its connection closes.
     """
 
     def __init__(
@@ -56,8 +58,9 @@ class InProcess:
     async def watch(
         self, path: str, query: str, headers: Mapping[str, str]
     ) -> tuple[int, Headers, AsyncIterator[bytes] | AsyncIterator[list[Event]]]:
-        """As `stream` of a GET, but for chunks that are lists of events, where the server has these at hand. Their
-        objects are the server's own: they must not be changed.
+        """Do as `stream` of a GET, but yield lists of events where the server has them at hand.
+
+        The objects of the events belong to the server and must not be changed.
         """
         answer = await self._answer(Request("GET", path, query, headers, b"", self._user))
         if not isinstance(answer, Stream):

@@ -1,7 +1,6 @@
-"""The server's end of the pipe to components in a process of their own: it answers their requests, and calls what they
-offer. Their end is `controllers.runtime.pipe`.
+"""The server's end of the pipe to components in a child process: answer their requests and call their methods.
 
-The two are one program, which has forked: calls are pickled.
+The other end is `controllers.runtime.pipe`. Both processes are forks of one program, so calls are pickled.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _Answering:
         self.wanted: asyncio.Future[None] | None = None
 
     def taken(self, size: int) -> None:
-        """The other end has read more."""
+        """Subtract the bytes that the other end has read, and resume a waiting writer."""
         self.unread -= size
         if self.wanted is not None and not self.wanted.done():
             self.wanted.set_result(None)
@@ -136,7 +135,7 @@ class Pipe(asyncio.Protocol):
     # Calls
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        """What the other end's method of that name gives. Raises what it raises, and PipeClosed."""
+        """Call the other end's method and return its result. Raise its exception, or PipeClosed."""
         if self._transport.is_closing():
             raise PipeClosed
         self._last_call += 1
@@ -152,7 +151,7 @@ class Pipe(asyncio.Protocol):
         call = self._calls.get(number)
         if call is None or call.done():
             return
-        made = pickle.loads(payload)  # noqa: S301 - from our own fork, through a pipe that nobody else has
+        made = pickle.loads(payload)  # noqa: S301 - from our own fork, through a private pipe
         if failed:
             call.set_exception(made)
         else:

@@ -1,4 +1,4 @@
-"""What a file tells admission plugins (--admission-control-config-file).
+"""The configuration file of admission plugins (--admission-control-config-file).
 
 Facts: apiserver, pkg/admission/config.go; pkg/admission/plugin/webhook/config, policy/config and manifest;
 pkg/util/webhook/authentication.go.
@@ -64,9 +64,11 @@ _POLICY_KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """What plugins are told. `limited` is what may only be used where a quota limits it; `event_limits` are those of
-    EventRateLimit; `credentials` are those for webhooks, by plugin, and `manifests` what it reads from files;
-    `unheeded` are plugins whose configuration is not followed.
+    """The configuration of plugins.
+
+    `limited` are the resources that need a quota to be used; `event_limits` are those of EventRateLimit. `credentials`
+    are those for webhooks, by plugin. `manifests` are the manifests of plugins, by name. `unheeded` are plugins whose
+    configuration is ignored.
     """
 
     pod_security: PodSecurityConfiguration = PodSecurityConfiguration()  # noqa: RUF009 - it never changes
@@ -77,7 +79,7 @@ class AdmissionSettings:
     unheeded: tuple[str, ...] = ()
 
     def plugins(self) -> dict[str, Make]:
-        """Return what makes the configured plugins."""
+        """Return the constructors of the configured plugins."""
         made: dict[str, Make] = {
             "PodSecurity": partial(PodSecurity, configuration=self.pod_security),
             "ResourceQuota": lambda registry: ResourceQuota(self.limited),
@@ -93,7 +95,7 @@ class AdmissionSettings:
 
 
 def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
-    """What a file says. Raises ValueError, in one line."""
+    """Parse the configuration file. Raise ValueError, in one line."""
     if path is None:
         return AdmissionSettings()
     flag = f"--admission-control-config-file {path}"
@@ -132,7 +134,7 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
 
 
 def _manifests(plugin: str, said: Json, features: Features) -> dict[str, Manifests]:
-    """What a plugin is told to read, by its name. Raises ValueError."""
+    """Return the manifests to read, by the plugin's name. Raise ValueError."""
     text = said.get("staticManifestsDir", "")
     if not text:
         return {}
@@ -155,7 +157,7 @@ def _manifests(plugin: str, said: Json, features: Features) -> dict[str, Manifes
 
 
 def _text(path: Path, plugin: Json) -> bytes:
-    """A plugin's configuration: what stands in the file, or a file beside it."""
+    """Return a plugin's configuration, inline or from another file."""
     if plugin.get("configuration") is not None:
         return orjson.dumps(plugin["configuration"])
     if not plugin.get("path"):

@@ -1,6 +1,4 @@
-"""Who asks: kube-apiserver's flags on client certificates, front proxies, anonymous requests and the tokens of service
-accounts, and what they say.
-"""
+"""kube-apiserver's flags for client certificates, front proxies, anonymous requests and service account tokens."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -> IdentitySettings:
-    """What the flags say. Raises ValueError, in one line that names the flag."""
+    """Parse the identity flags. Raise ValueError naming the bad flag, in one line."""
     values = values_of(given, _FLAGS)
     for name, found in values.items():
         if name.endswith("-file"):

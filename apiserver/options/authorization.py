@@ -1,5 +1,6 @@
-"""Who decides what users may do: kube-apiserver's flags on authorizers, and what they say. Facts:
-pkg/kubeapiserver/options/authorization.go.
+"""kube-apiserver's authorization flags.
+
+Facts: pkg/kubeapiserver/options/authorization.go.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_access(given: argparse.Namespace, features: Features) -> AccessSettings:
-    """What the flags say. Raises ValueError, in one line."""
+    """Parse the authorization flags. Raise ValueError, in one line."""
     values = values_of(given, _FLAGS)
     policies = _policies(values["authorization-policy-file"])
     file = values["authorization-config"]

@@ -1,4 +1,4 @@
-"""kube-apiserver's flags on how many requests are answered at once, and what they say."""
+"""kube-apiserver's flags for the number of concurrent requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ __all__ = ["TrafficSettings", "add_flags", "read_traffic"]
 
 @dataclass(frozen=True, slots=True)
 class TrafficSettings:
-    """`seats`: how many requests priority and fairness lets in at once, those aside that are exempt; 0 where it does
-    not count.
+    """Concurrency limits.
+
+    `seats` is the number of concurrent requests of priority and fairness, without exempt ones; 0 disables the limit.
     """
 
     seats: int = 600
@@ -30,7 +31,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_traffic(given: argparse.Namespace) -> TrafficSettings:
-    """What the flags say. Raises ValueError, in one line that names the flag."""
+    """Parse the concurrency flags. Raise ValueError naming the bad flag, in one line."""
     most = {
         "--max-requests-inflight": given.max_requests_inflight,
         "--max-mutating-requests-inflight": given.max_mutating_requests_inflight,

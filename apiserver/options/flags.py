@@ -40,8 +40,9 @@ see `kubedra status`, `kubedra logs` and `kubedra down`.
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line. A file without a name is none, as kube-apiserver's flags have it:
-    `--client-ca-file=`.
+    """An argument parser with one-line errors.
+
+    An empty file name means no file, as in kube-apiserver's flags: `--client-ca-file=`.
     """
 
     def parse_known_args(  # type: ignore[override]
@@ -65,7 +66,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _level(text: str) -> int:
-    """How much to log: a number, or (of -vv) as many as there are letters."""
+    """Parse the log level: a number, or the count of letters in -vv."""
     if text.strip("v") == "":
         return len(text) + 1
     try:
@@ -75,7 +76,7 @@ def _level(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The flags, in two groups: kube-apiserver's and our own."""
+    """Build the parser of the flags, in two groups: kube-apiserver's and our own."""
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
     flags = _Parser(
         prog=prog,
@@ -96,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_access_flags(kube: argparse._ArgumentGroup) -> None:
-    """What is served, who may ask for it, and what is admitted."""
+    """Add the flags for served APIs, access and admission."""
     kube.add_argument(
         "--emulated-version",
         default="1.36",
@@ -163,7 +164,7 @@ def _add_audit_flags(kube: argparse._ArgumentGroup) -> None:
 
 
 def _add_running_flags(kube: argparse._ArgumentGroup) -> None:
-    """Where and how to listen, what to forget and what to log."""
+    """Add the flags for listening, retention and logging."""
     kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve HTTPS with this certificate")
     kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its private key")
     tlsflags.add_flags(kube)
@@ -233,7 +234,7 @@ def _add_server_flags(own: argparse._ArgumentGroup) -> None:
 
 
 def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
-    """What runs beside the API server. `up`: as `kubedra up`, which gives some of them itself before the user's."""
+    """Add the flags for components beside the API server; `up` shows the defaults of `kubedra up`."""
     controllers, nodes = ("*", "2") if up else ("none; with --nodes the components that nodes need", "0")
     own.add_argument(
         "--controllers",
@@ -309,7 +310,7 @@ def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
 
 
 def _add_test_flags(own: argparse._ArgumentGroup) -> None:
-    """What tests and programs that start a server want of it."""
+    """Add the flags for tests and for programs that start a server."""
     own.add_argument(
         "--warn-dropped-fields",
         action="store_true",

@@ -1,4 +1,4 @@
-"""kube-apiserver's flags on kubelets that are reached over the network, and what they say."""
+"""kube-apiserver's flags for the connection to kubelets over the network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apiserver.http.kubelet.settings import ADDRESS_TYPES, KubeletSettings
 
 __all__ = ["add_flags", "read_kubelets"]
 
-#: Name, what it is for.
+# #: Flag name and purpose.
 _FILES: Final = (
     ("kubelet-certificate-authority", "CA of kubelet certificates (default: certificates are not verified)"),
     ("kubelet-client-certificate", "client certificate for kubelets"),
@@ -28,7 +28,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_kubelets(given: argparse.Namespace) -> KubeletSettings:
-    """What the flags say. Raises ValueError, in one line that names the flag."""
+    """Parse the kubelet flags. Raise ValueError naming the bad flag, in one line."""
     authority, certificate, key = (getattr(given, name.replace("-", "_")) for name, _ in _FILES)
     for (name, _), file in zip(_FILES, (authority, certificate, key), strict=True):
         if file is not None and not file.is_file():

@@ -11,7 +11,7 @@ _TEXT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 
 
 class OneLine(logging.Formatter):
-    """Text whose line ends are spelled out, a traceback's too: a record is a line."""
+    """A formatter that escapes line ends, so that a record with a traceback is one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         return super().format(record).replace("\n", "\\n")
@@ -34,7 +34,7 @@ class Json(logging.Formatter):
 
 
 def configure(form: str, verbosity: int) -> None:
-    """Log to stderr in this form: warnings, with -v what happens, with -vv everything."""
+    """Log to stderr in this format: warnings; with -v also info; with -vv everything."""
     handler = logging.StreamHandler()
     handler.setFormatter(Json() if form == "json" else OneLine(_TEXT))
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]

@@ -1,5 +1,6 @@
-"""Which metrics are shown: kube-apiserver's flags, and what they say. Facts: k8s.io/component-base, metrics/options.go
-and metrics/api/v1/config.go.
+"""kube-apiserver's flags for the metrics to show.
+
+Facts: k8s.io/component-base, metrics/options.go and metrics/api/v1/config.go.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_metrics(given: argparse.Namespace) -> MetricSettings:
-    """What the flags say. Raises ValueError, in one line that names the flag."""
+    """Parse the metrics flags. Raise ValueError naming the bad flag, in one line."""
     version = given.show_hidden_metrics_for_version
     if version not in ("", "1.35"):  # of the binary, whatever release it emulates
         raise ValueError(
@@ -70,7 +71,7 @@ def _checked(flag: str, mapping: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _of_flags(given: list[str]) -> Mapping[str, str]:
-    """Pairs of a key and its values, of which each holds commas: with several in one flag each is in quotes."""
+    """Parse pairs of a key and its comma-separated values. Several pairs in one flag are quoted each."""
     flag, found = "--allow-metric-labels", {}
     for text in given:
         one = text.count("=") == 1

@@ -1,4 +1,4 @@
-"""kube-apiserver's flags on the network of services, and what they say."""
+"""kube-apiserver's flags for the service network."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ _FOR_EVER = 315360000.0
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """`cidrs`: one range of addresses, or one of each family; `ports`: the first and the last node port; `advertise`:
-    where the Endpoints of the service `kubernetes` lead to; `proxy_client`: certificate and key that API servers behind
-    this one are shown; `transport_security`: the header Strict-Transport-Security of every answer, "" for none;
-    `watch_seconds`: how long watches last at least that say no time.
+    """Network settings.
+
+    `cidrs` is one address range, or one of each family. `ports` are the first and the last node port. `advertise` is
+    the address in the Endpoints of the service `kubernetes`. `proxy_client` are the certificate and the key presented
+    to aggregated API servers. `transport_security` is the Strict-Transport-Security header of every response, "" for
+    none. `watch_seconds` is the minimal duration of watches without a timeout.
     """
 
     cidrs: tuple[str, ...] = ("10.0.0.0/24",)
@@ -57,7 +59,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_network(given: argparse.Namespace) -> NetworkSettings:
-    """What the flags say. Raises ValueError, in one line that names the flag."""
+    """Parse the network flags. Raise ValueError naming the bad flag, in one line."""
     advertise = given.advertise_address
     if advertise:
         try:

@@ -1,7 +1,7 @@
-"""The server's settings, read from flags. kube-apiserver's flags keep their names and meaning; ours are listed after
-them.
+"""The server's settings, read from flags.
 
-Every mistake is a SettingsError in one line. Nothing here opens a file but the token file, or imports anything heavy.
+kube-apiserver's flags keep their names and meaning; ours are listed after them. Every mistake is a SettingsError in one
+line. This module opens only the files that flags name, and imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from kubedra import profiles
 if TYPE_CHECKING:
     from apiserver.http.audit.policy import Policy
 
-#: The admission plugin that gives pods what they show to a server who they are. Where access is open nobody asks for
-#: that, and pods should not have to wait for accounts.
+# #: The admission plugin that gives pods their tokens. With open access tokens are not used, and pods should not have
+# to wait for accounts.
 _NEEDS_TOKENS: Final = "ServiceAccount"
 #: Elsewhere a process that has forked may not use all libraries.
 _MAY_FORK: Final = sys.platform == "linux"
-#: What emulated nodes need: their kubelets, and what takes away the taint that a new node has.
+# #: The components of emulated nodes: their kubelets, and the controller that removes the taint of a new node.
 _NODE_COMPONENTS: Final = ("node-agent", "node-lifecycle-controller")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What one server is told. `warnings` are printed once at start."""
+    """The settings of one server. `warnings` are printed once at start."""
 
     features: Features
     runtime_config: Mapping[str, str]
@@ -76,7 +76,7 @@ class Settings:
     disable_plugins: tuple[str, ...]
     port: int
     bind_address: str
-    #: Hosts besides this machine's for which requests are taken while access is open.
+    # #: Further hosts accepted in requests while access is open.
     accept_hosts: tuple[str, ...]
     data_dir: Path
     storage: str
@@ -113,7 +113,7 @@ class Settings:
     request_log: str = ""
     #: All flags by name, as /flagz shows them.
     flags: Mapping[str, str] = field(default_factory=dict)
-    #: What of requests is written to the audit log; None for nothing.
+    # #: The audit policy; None disables the audit log.
     audit_policy: Policy | None = None
     audit_log: str = ""
     warnings: tuple[str, ...] = field(default=())
@@ -133,7 +133,7 @@ _CREDENTIALS: Final = re.compile(r"(?<=://)[^/?#\s]*@|(?<=[?&])(?:ssl)?password=
 
 
 def _shown(value: Any) -> str:
-    """A flag's value, as Go prints one of its kind. Who may read /flagz need not know a database's password."""
+    """Format a flag's value as Go prints it. Credentials are removed, since readers of /flagz may not see them."""
     if isinstance(value, list | tuple):
         return f"[{','.join(map(str, value))}]"
     if isinstance(value, bool):
@@ -142,7 +142,7 @@ def _shown(value: Any) -> str:
 
 
 def _audit_policy(file: Path | None) -> Policy | None:
-    """Raises SettingsError."""
+    """Read the audit policy. Raise SettingsError."""
     if file is None:
         return None
     from apiserver.http.audit.policy import PolicyError, read_policy
@@ -154,7 +154,7 @@ def _audit_policy(file: Path | None) -> Policy | None:
 
 
 def read(arguments: Sequence[str]) -> Settings:
-    """Settings from flags. Raises SettingsError; `--help` exits."""
+    """Parse the flags into settings. Raise SettingsError; `--help` exits."""
     given = parser().parse_args(arguments)
     try:
         features = Features(parse_release(given.emulated_version), parse_gates(",".join(given.feature_gates)))
@@ -179,7 +179,7 @@ def read(arguments: Sequence[str]) -> Settings:
     except ValueError as error:
         raise SettingsError(str(error)) from error
     if tokens is None and (identity.certificates or others.any):
-        tokens = {}  # who shows nothing of what counts is nobody
+        tokens = {}  # requests without valid credentials are anonymous
     _check(given, tokens)
     given.nodes = given.nodes or 0
     given.devices = "gpu.example.com" if given.devices is None else given.devices
@@ -253,7 +253,7 @@ def _controllers(given: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _apart(given: argparse.Namespace) -> bool:
-    """Virtual time is that of one loop, and what a seed makes repeatable is the order of what happens on it."""
+    """Return whether components get a child process: not with virtual time or a seed, which need one loop."""
     return given.components_apart == "true" and _MAY_FORK and given.clock == "real" and given.seed is None
 
 
@@ -271,7 +271,7 @@ def _clock(text: str) -> datetime | None:
 
 
 def _profile(said: str) -> str:
-    """What nodes are told of their hardware. Raises SettingsError."""
+    """Return the hardware profile of nodes. Raise SettingsError."""
     if not said:
         return ""
     try:
@@ -284,7 +284,7 @@ def _profile(said: str) -> str:
 
 
 def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
-    """What cannot stand together. Raises SettingsError."""
+    """Raise SettingsError for flags that contradict each other."""
     if not 0 <= given.port <= 65535:
         raise SettingsError(f"--port {given.port}: a port is between 0 and 65535")
     if given.registry_dir is not None and given.plugin_dir is None:
@@ -342,8 +342,9 @@ def _check_plugins(selected: Selected, both: Sequence[str], admission: Admission
 def _warnings(
     given: argparse.Namespace, features: Features, missing: Sequence[str], unheeded: Sequence[str]
 ) -> list[str]:
-    """Return a line about each flag that does nothing. `missing` are admission plugins that are not built, `unheeded`
-    those whose configuration is not followed.
+    """Return a warning for each flag without effect.
+
+    `missing` are admission plugins that are not built, `unheeded` those whose configuration is ignored.
     """
     found = [f"--feature-gates: {name} is unknown here and changes nothing" for name in features.unknown]
     if missing:

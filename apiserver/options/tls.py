@@ -1,8 +1,7 @@
-"""What https may be spoken with: kube-apiserver's flags on cipher suites, versions, curves and certificates for names,
-and what they say.
+"""kube-apiserver's TLS flags: cipher suites, versions, curves, and certificates by server name.
 
-Names and numbers are those of Go's crypto/tls, which the flags have; the library underneath is OpenSSL. Suites of TLS
-1.3 are always allowed where that version is, in Go as here. Facts: k8s.io/component-base, cli/flag.
+Names and numbers are those of Go's crypto/tls; the library underneath is OpenSSL. The suites of TLS 1.3 are always
+allowed with that version, in Go as here. Facts: k8s.io/component-base, cli/flag.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _VERSIONS: Final = {
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
 _NEWEST: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-#: What follows WITH in Go's names, and what OpenSSL calls it.
+# #: The part after WITH in Go's names, and OpenSSL's name for it.
 _ENCRYPTION: Final = {
     "AES_128_CBC_SHA": "AES128-SHA",
     "AES_256_CBC_SHA": "AES256-SHA",
@@ -36,7 +35,7 @@ _ENCRYPTION: Final = {
     "3DES_EDE_CBC_SHA": "DES-CBC3-SHA",
     "RC4_128_SHA": "RC4-SHA",
 }
-#: What stands before it, and what Go has with it.
+# #: The part before WITH, and Go's key exchange.
 _EXCHANGES: Final = {
     "TLS_RSA_WITH_": (
         "", frozenset(_ENCRYPTION) - {"CHACHA20_POLY1305", "CHACHA20_POLY1305_SHA256"},
@@ -54,7 +53,7 @@ _CURVES: Final = {
     4587: "SecP256r1MLKEM768",
     4589: "SecP384r1MLKEM1024",
 }
-#: What OpenSSL allows by itself, of what has a number here; those after 3.5 allow 4588 as well.
+# #: OpenSSL's default curves that have a number here; versions after 3.5 also allow 4588.
 _BY_ITSELF: Final = frozenset((23, 24, 25, 29))
 
 
@@ -81,7 +80,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
-    """What the flags say. Raises ValueError, in one line that names the flag."""
+    """Parse the TLS flags. Raise ValueError naming the bad flag, in one line."""
     names, curves = _listed(given.tls_cipher_suites), _listed(given.tls_curve_preferences)
     version = given.tls_min_version
     for flag, said in (
@@ -95,13 +94,13 @@ def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
     suites = tuple(filter(None, map(_suite, names)))
     minimum = _VERSIONS.get(version, ssl.TLSVersion.TLSv1_2)
     if names and not suites:
-        minimum = ssl.TLSVersion.TLSv1_3  # suites of TLS 1.3 alone
+        minimum = ssl.TLSVersion.TLSv1_3  # only suites of TLS 1.3
     named = tuple(map(_named, given.tls_sni_cert_key))
     return TlsSettings(suites, minimum, _curve(curves), any("RSA_WITH" in name for name in names), named)
 
 
 def _named(text: str) -> NamedPair:
-    """Raises ValueError."""
+    """Parse a certificate and its names. Raise ValueError."""
     flag = f"--tls-sni-cert-key {text}"
     files, colon, listed = text.partition(":")
     pair = [part.strip() for part in files.split(",")]
@@ -142,7 +141,10 @@ def _suite(name: str) -> str:
 
 
 def _curve(given: list[str]) -> str:
-    """The one curve to allow; "" for OpenSSL's own. Python sets one curve and no list of them. Raises ValueError."""
+    """Return the only allowed curve; "" for OpenSSL's defaults. Raise ValueError.
+
+    Python can set one curve, but no list of curves.
+    """
     flag, numbers = "--tls-curve-preferences", []
     for text in given:
         try:

@@ -1,5 +1,6 @@
-"""Whose tokens are taken besides those of --token-auth-file and of service accounts: kube-apiserver's flags, and what
-they say. Facts: pkg/kubeapiserver/options/authentication.go.
+"""kube-apiserver's flags for tokens from other sources than --token-auth-file and service accounts.
+
+Facts: pkg/kubeapiserver/options/authentication.go.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _YES: Final = ("true",)
 
 
 class TokenWebhook(NamedTuple):
-    """A webhook that knows tokens; its answers are remembered for `lasts` seconds."""
+    """A webhook that reviews tokens; its answers are cached for `lasts` seconds."""
 
     kubeconfig: Path
     version: str
@@ -51,7 +52,7 @@ class TokenWebhook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """`file` is what the issuers are read from, if that is one."""
+    """Sources of tokens. `file` is the configuration file of the issuers, if there is one."""
 
     file: Path | None = None
     authenticators: Authenticators | None = None
@@ -60,7 +61,7 @@ class TokenSettings:
 
     @property
     def any(self) -> bool:
-        """Whether there is anybody whose tokens are taken."""
+        """Return whether there is any source of tokens."""
         return bool(self.file or self.authenticators or self.webhook or self.bootstrap)
 
 
@@ -73,7 +74,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_token_settings(given: argparse.Namespace, features: Features, issuers: Collection[str]) -> TokenSettings:
-    """What the flags say; `issuers` are those of this server's own tokens. Raises ValueError, in one line."""
+    """Parse the token flags; `issuers` are those of this server's own tokens. Raise ValueError, in one line."""
     values = values_of(given, _FLAGS)
     file = values["authentication-config"][-1:]
     if file and not features.enabled(_GATE):
@@ -109,7 +110,7 @@ def _of_file(file: str, features: Features, issuers: Collection[str]) -> Authent
 
 
 def _of_flags(values: dict[str, list[str]], features: Features, issuers: Collection[str]) -> Authenticators:
-    """The one issuer of flags, as a configuration would name it."""
+    """Return the issuer of the flags as an authentication configuration."""
     from apiserver.authentication.oidc.configuration import take_over
     from apiserver.authentication.oidc.signatures import ALGORITHMS
 

@@ -1,4 +1,4 @@
-"""kube-apiserver's flags on traces of requests and on the way to other servers, and what they say.
+"""kube-apiserver's flags for traces of requests and for egress to other servers.
 
 Facts: component-base/tracing/api, apiserver/pkg/server/egressselector/config.go.
 """
@@ -26,8 +26,10 @@ _ALL: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """`endpoint` gets the spans: a host with a port, or the path of a unix socket; `per_million` of the requests whose
-    sender does not say whether they are sampled are.
+    """Tracing settings.
+
+    `endpoint` receives the spans: a host with a port, or the path of a unix socket. `per_million` is the sampling rate
+    of requests without a sampling decision of their sender.
     """
 
     endpoint: tuple[str, int] | str
@@ -46,7 +48,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def read_tracing(given: argparse.Namespace) -> TracingSettings | None:
-    """What the flags say. Raises ValueError, in one line that names the flag."""
+    """Parse the tracing flags. Raise ValueError naming the bad flag, in one line."""
     if given.egress_selector_config_file is not None:
         _check_egress(_read("--egress-selector-config-file", given.egress_selector_config_file, _EGRESS))
     if given.tracing_config_file is None:
@@ -75,7 +77,7 @@ def _read(flag: str, file: Path, kinds: Any) -> Any:
 
 
 def _endpoint(text: str, errors: list[FieldError]) -> tuple[str, int] | str:
-    """Where spans go. What is wrong with it becomes an error."""
+    """Parse the address for spans; append its mistakes to `errors`."""
     parts = urlsplit(text if "//" in text else f"dns://{text}")
     if parts.scheme == "unix":
         return parts.netloc + parts.path
@@ -88,7 +90,7 @@ def _endpoint(text: str, errors: list[FieldError]) -> tuple[str, int] | str:
         errors.append(invalid(Field("endpoint"), text, f"unsupported scheme: {parts.scheme}.  {options}"))
         return ""
     try:
-        # dns://SERVER/HOST:PORT names a name server, which is not asked here.
+        # dns://SERVER/HOST:PORT names a name server, but it is not used here.
         host = urlsplit(f"dns://{parts.path.strip('/')}") if parts.path.strip("/") else parts
         return host.hostname or "localhost", host.port or 443
     except ValueError as error:
@@ -97,7 +99,7 @@ def _endpoint(text: str, errors: list[FieldError]) -> tuple[str, int] | str:
 
 
 def _check_egress(found: Any) -> None:
-    """Raises ValueError for what is not built, or makes no sense."""
+    """Raise ValueError for unsupported or contradictory settings."""
     for each in found.get("egressSelections") or ():
         name, connection = each.get("name", ""), each.get("connection") or {}
         protocol = connection.get("proxyProtocol", "")

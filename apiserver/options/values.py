@@ -1,5 +1,6 @@
-"""What flags have in common: tables of flags that take texts, and how their values are read. Raises ValueError in one
-line that names the flag.
+"""Tables of flags with text values, and parsers of their values.
+
+Functions raise ValueError in one line naming the flag.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from apiserver.api.values.durations import parse_duration
 
 __all__ = ["FlagTable", "add_table", "listed", "seconds", "values_of"]
 
-#: Of each flag its name, what it takes, what it is for.
+# #: Name, metavar and help of each flag.
 FlagTable: TypeAlias = tuple[tuple[str, str, str], ...]
 
 
 def add_table(group: argparse._ArgumentGroup, table: FlagTable, *, repeated: bool) -> None:
-    """Flags whose values are texts; `repeated` ones give lists of what was said, in its order."""
+    """Add flags with text values; `repeated` ones give lists of values in order."""
     for name, metavar, text in table:
         if repeated:
             group.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=text)
@@ -26,17 +27,17 @@ def add_table(group: argparse._ArgumentGroup, table: FlagTable, *, repeated: boo
 
 
 def values_of(given: argparse.Namespace, table: FlagTable) -> dict[str, Any]:
-    """What was said of each flag of a table, by its name."""
+    """Return the values of a table's flags, by name."""
     return {name: getattr(given, name.replace("-", "_")) for name, _, _ in table}
 
 
 def listed(values: Iterable[str]) -> tuple[str, ...]:
-    """The names of values that hold several, with commas between."""
+    """Split comma-separated values into names."""
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
 def seconds(flag: str, text: str) -> float:
-    """A duration, as in `--event-ttl 1h`."""
+    """Parse a duration, as in `--event-ttl 1h`, into seconds."""
     try:
         return parse_duration(text).total_seconds()
     except ValueError as error:

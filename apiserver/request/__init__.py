@@ -1,1 +1,1 @@
-"""What a request is about, and the plain messages that handlers exchange."""
+"""Request info, and the plain messages that handlers exchange."""

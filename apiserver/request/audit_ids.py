@@ -1,4 +1,4 @@
-"""What tells requests apart: the Audit-Id of every answer, and of a request's events in the audit log."""
+"""Audit IDs: the Audit-Id of every response, and of a request's events in the audit log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST_BYTES: Final = _FIRST.encode()
 
 
 def audit_id(request: Request) -> str:
-    """The one that the client gave it, or one that is made."""
+    """Return the client's audit ID, or a new one."""
     made = request.audit_id
     if not made:
         made = request.audit_id = request.headers.get("audit-id") or f"{_FIRST}{next(_NUMBERS):012x}"

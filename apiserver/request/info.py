@@ -1,4 +1,4 @@
-"""What a request is about, read from its method, path and query. Splitting only; no pattern is matched one by one.
+"""Parse the method, path and query of a request into its resource and verb. Paths are split, not matched by patterns.
 
 /api/v1/...                           the core group
 /apis/GROUP/VERSION/...               every other
@@ -16,12 +16,12 @@ from urllib.parse import parse_qsl, unquote
 
 __all__ = ["LONG_RUNNING", "RequestInfo", "request_info"]
 
-#: Subresources whose requests may take as long as they like.
+# #: Subresources without a request timeout.
 LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
-#: What may follow /namespaces/NAME/ and belongs to the namespace itself.
+# #: Subresources of namespaces, after /namespaces/NAME/.
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
-#: A parameter named watch, or one whose name is encoded.
+# #: Matches a parameter named watch, or one with an encoded name.
 _MAY_WATCH: Final = re.compile("(?:^|&)(?:watch|[^=&]*%)")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 #: The verbs without a name in the path.
@@ -31,13 +31,14 @@ _WITHOUT_NAME: Final = {"get": "list", "delete": "deletecollection"}
 _COLLECTIONS: Final[dict[str, tuple[str, str, str, str]]] = {}
 _KEPT: Final = 2000
 _SHORT: Final = 300
-#: What may follow these in a path is not always the name of one of their objects.
+# #: The segment after one of these is not always an object's name.
 _AMBIGUOUS: Final = frozenset({"namespaces", "watch"})
 
 
 class RequestInfo:
-    """What a request is about. `resource` is "" for a path that names no resource (discovery, health); `verb` is then
-    the method in lower case.
+    """The resource, object and verb of a request.
+
+    `resource` is "" for a path that names no resource (discovery, health); `verb` is then the method in lower case.
     """
 
     __slots__ = ("group", "name", "namespace", "resource", "rest", "subresource", "verb", "version")
@@ -52,18 +53,18 @@ class RequestInfo:
         name: str = "",
         below: Sequence[str] = (),
     ) -> None:
-        """`below` is what stands in the path after the name."""
+        """Set the parts; `below` are the path segments after the name."""
         self.verb, self.group, self.version, self.resource = verb, group, version, resource
         self.namespace, self.name = namespace, name
         if below:
-            #: `rest` is what follows the subresource (a proxied path).
+            # #: `rest` is the path after the subresource (a proxied path).
             self.subresource, self.rest = below[0], tuple(below[1:])
         else:
             self.subresource, self.rest = "", ()
 
 
 def request_info(method: str, path: str, query: str = "") -> RequestInfo:
-    """The resource, object and verb of a request."""
+    """Return the resource, object and verb of a request."""
     collection = _COLLECTIONS.get(path)
     if collection is not None:
         verb = _VERBS.get(method, "")

@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl
 
 from apiserver.request.info import RequestInfo
 
-#: Bytes of a request's body that are accepted (413). What receives bodies keeps of a longer one only as much as shows
-#: that it is too long.
+# #: Maximal size of a request's body, in bytes (413). Of a longer body only enough is read to detect the excess.
 MAX_BODY: Final = 3 * 1024 * 1024
 
 
@@ -21,7 +20,7 @@ class ConnectionClosed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks. The anonymous user is `system:anonymous` in group `system:unauthenticated`."""
+    """The user of a request. The anonymous user is `system:anonymous` in group `system:unauthenticated`."""
 
     name: str
     uid: str = ""
@@ -31,9 +30,11 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Whom the certificate names that a client showed: a user, or a `proxy` that may ask for others; `ends` is when it
-    does, in seconds since 1970. `refused`: not everybody who verified it found it good, so that its client is nobody,
-    and not anonymous, where nothing else says who that is."""
+    """The identity in a client's certificate: a user, or a `proxy` that may act for others.
+
+    `ends` is the certificate's expiry, in seconds since 1970. `refused`: not every verifier accepted the certificate,
+    so that the request is unauthenticated (not anonymous) without other credentials.
+    """
 
     user: User | None
     proxy: bool = False
@@ -46,12 +47,12 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Request:
-    """One request. `headers` has lower-case names; `query` is the raw query string, `params` its parsed form (a name
-    maps to all its values in order).
+    """One request.
 
-    `user` is set by whoever knows it without credentials (clients in this process), else by authentication; `info` by
-    the chain of handlers; `warnings`, for Warning headers, and `annotations`, for the record of the request, by what
-    answers; `fault` is the injected one; `time` is when a resource's verb began.
+    `headers` has lower-case names; `query` is the raw query string, `params` its parsed form (a name maps to all its
+    values in order). `user` is set by clients in this process, else by authentication; `info` by the chain of handlers.
+    The handler of the request sets `warnings`, for Warning headers, and `annotations`, for the record of the request.
+    `fault` is the injected one; `time` is the start of a resource's verb.
     """
 
     __slots__ = (
@@ -81,18 +82,18 @@ class Request:
         self.method, self.path, self.query, self.headers = method, path, query, headers
         self.body, self.user = body, user
         self.info = _NOT_PARSED
-        #: who acts as the user, where that is somebody else.
+        # #: the impersonating user, if any
         self.impersonator: User | None = None
         #: the verb of constrained impersonation by which that was allowed.
         self.constraint = ""
-        #: annotations about the authorizer's decision, where the request had to wait for it.
+        # #: annotations of the authorizer's decision, if the request had to wait for it
         self.authorization: Mapping[str, str] = _NOTHING
-        #: who is at the other end of the connection, where it showed a certificate.
+        # #: the identity in the certificate of the connection, if there is one
         self.peer: Peer | None = None
         self.warnings: Sequence[str] = ()
         self.annotations: Mapping[str, str] = _NOTHING
         self.fault = ""
-        #: what tells it from others (`apiserver.request.audit_ids`); further header fields of its answer, as bytes.
+        # #: the audit ID (`apiserver.request.audit_ids`); further header fields of the response, as bytes
         self.audit_id, self.marks = "", b""
         self.time: datetime | None = None
         self._params: dict[str, list[str]] | None = None
@@ -119,11 +120,13 @@ class Response:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """An answer in chunks (a watch), which are set once it is made. `close` ends it; the server ends it by finishing
-    the iterator. `sent` counts the bytes of the chunks so far; each of `when_ended` is called once when there are no
-    more. `inside`: for a client in this process, which may have the events of a watch with `objects` instead of
-    `chunks`, as types and objects that nobody may change; None where there are none, or something was done to the
-    chunks. With status 101 it takes the connection over: `incoming` gets what the client sends from then on.
+    """A response in chunks (a watch).
+
+    `chunks` is set after the construction. `close` ends the stream; the server ends it by finishing the iterator.
+    `sent` counts the bytes of the chunks so far. Each callback of `when_ended` is called once after the last chunk.
+    `inside` marks a client in this process: it may read the events of a watch from `objects` instead of `chunks`, as
+    types and immutable objects. `objects` is None if there are none, or if the chunks were transformed. With status 101
+    the stream takes over the connection: `incoming` receives the bytes that the client sends from then on.
     """
 
     status: int
@@ -144,7 +147,7 @@ class Stream:
         self.finish()
 
     def finish(self) -> None:
-        """There are no more chunks. Whoever makes them calls this."""
+        """Call the callbacks after the last chunk. The producer of the chunks calls this."""
         calls, self.when_ended = self.when_ended, []
         for call in calls:
             call()

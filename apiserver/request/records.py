@@ -16,13 +16,13 @@ COMPLETE: Final = "ResponseComplete"
 
 
 class RequestRecord(NamedTuple):
-    """Who asked for what, and what the answer was.
+    """The user, the request and the outcome of a response.
 
-    `time` is when the server took up the request, in the record of a watch's end when it ended; `seconds` passed from
-    the request's coming to the stage; `code` 0 means that the connection was closed instead of an answer; `size` is
-    the answer's body in bytes, of a watch all its events; `annotations` are what rules noted of the request.
+    `time` is the start of the request, or the end of a watch in the record of its end. `seconds` is the time from the
+    arrival of the request to the stage. `code` 0 means that the connection was closed without a response. `size` is
+    the body's size in bytes, for a watch that of all its events. `annotations` are those that rules set.
 
-    Many are kept, so it holds little: what the request is about is read from its path again by whoever asks.
+    Many records are kept, so they hold little: readers parse the path again.
     """
 
     time: datetime
@@ -42,7 +42,7 @@ class RequestRecord(NamedTuple):
     def of(
         cls, request: Request, time: datetime, seconds: float, code: int, size: int, stage: str = COMPLETE
     ) -> RequestRecord:
-        """The record of a request that was answered so."""
+        """Build the record of an answered request."""
         user = request.user
         # As `cls(...)`, in half the time.
         return tuple.__new__(cls, (
@@ -53,11 +53,11 @@ class RequestRecord(NamedTuple):
 
     @property
     def info(self) -> RequestInfo:
-        """What the request was about."""
+        """Return the resource, object and verb of the request."""
         return request_info(self.method, self.path, self.query)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it. What the path does not name is left out."""
+        """Render the record for JSON. Parts missing in the path are left out."""
         info = self.info
         named = {
             "group": info.group,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Refused", "answer_of", "take_leave", "take_over"]
 
-#: Bytes that are passed on at once.
+# #: Size of the chunks that are passed on, in bytes.
 _PIECE: Final = 64 * 1024
 _SWITCHING: Final = 101
 #: Seconds that the other side has to close a connection, too.
@@ -34,8 +34,9 @@ class Refused(Exception):
 async def take_over(
     place: tuple[str, int], trust: ssl.SSLContext, name: str, method: str, target: bytes, headers: Pairs, body: bytes
 ) -> Response | Stream:
-    """The answer to a request whose headers ask for another protocol. `name` is what the server's certificate is for.
-    Raises OSError, ssl.SSLError and Refused.
+    """Forward a request for another protocol and return its response.
+
+    `name` is the server name in the certificate. Raise OSError, ssl.SSLError and Refused.
     """
     import h11
 
@@ -57,7 +58,7 @@ async def take_over(
 async def answer_of(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, target: bytes, headers: Pairs
 ) -> tuple[h11.Connection, h11.Response]:
-    """How a server begins to answer. Raises OSError and Refused; then the connection is closed."""
+    """Return the head of a server's response. Raise OSError and Refused; then the connection is closed."""
     import h11
 
     connection = h11.Connection(h11.CLIENT)
@@ -84,7 +85,7 @@ async def _asked(
     headers: Pairs,
     body: bytes,
 ) -> h11.Event:
-    """What comes first after a request."""
+    """Send a request and return the first event of the response."""
     import h11
 
     length = [(b"Content-Length", str(len(body)).encode())] if body else []
@@ -95,8 +96,10 @@ async def _asked(
 
 
 async def take_leave(writer: asyncio.StreamWriter) -> None:
-    """Closes a connection once all is sent. Whatever the other side does, nothing of it is left after a moment: TLS
-    would wait for its farewell, longer than this server may be there.
+    """Close a connection once all is sent.
+
+    The connection is aborted after a short time in any case: TLS would wait longer for the peer's close than this
+    server may run.
     """
     writer.close()
     try:
@@ -130,7 +133,7 @@ def _switched(
     stream = Stream(_SWITCHING, headers=_texts(answer))
     stream.incoming = writer.write
     stream.chunks = _pieces(connection.trailing_data[0], reader, writer, stream)
-    stream.when_ended.append(writer.transport.abort)  # of a stream that nobody begins to read
+    stream.when_ended.append(writer.transport.abort)  # for a stream that is never read
     return stream
 
 
@@ -153,7 +156,7 @@ async def _pieces(
 async def _whole(
     connection: h11.Connection, answer: h11.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> Response:
-    """An answer by which the other server has not agreed."""
+    """Return the whole response of a server that refused the upgrade."""
     import h11
 
     if not isinstance(answer, h11.Response):
