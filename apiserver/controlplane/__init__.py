@@ -1,3 +1,4 @@
-"""Objects and tasks that a server maintains by itself: system objects, leases, CRDs, flow schemas, event TTL,
-compaction.
+"""Objects and tasks that a server maintains by itself.
+
+They are system objects, leases, CRDs, flow schemas, event TTL and compaction.
 """

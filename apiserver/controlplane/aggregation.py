@@ -1,4 +1,4 @@
-"""The servers behind this one, put together: their client, who follows them, and the handler that passes on."""
+"""The aggregated API servers: their client, the task that follows them, and the proxying handler."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ __all__ = ["Aggregation"]
 
 
 class Aggregation:
-    """The servers behind this one. They join the chain as soon as, and as long as, there are any; `show` is called with
-    them whenever something about them changed.
+    """The aggregated API servers.
+
+    Their handler joins the chain while there are any. `show` is called with the servers after each change.
     """
 
     def __init__(

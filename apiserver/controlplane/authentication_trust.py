@@ -1,7 +1,7 @@
-"""What other servers need to know users as this one does: the ConfigMap extension-apiserver-authentication.
+"""The ConfigMap extension-apiserver-authentication, by which other servers authenticate users as this one does.
 
-Servers of one store may trust different authorities, and one that was replaced has signed certificates that still hold:
-what stands there is kept, ours is added, and certificates go when they end.
+Servers of one store may trust different authorities, and the certificates of a replaced authority are still valid. So
+stored certificates are kept, ours are added, and expired ones are removed.
 Facts: pkg/controlplane/controller/clusterauthenticationtrust.
 """
 
@@ -34,9 +34,9 @@ _SPACE: Final = "kube-system"
 _NAME: Final = "extension-apiserver-authentication"
 _CLIENTS: Final = "client-ca-file"
 _PROXY: Final = "requestheader-"
-#: How long a certificate that has ended stays.
+# #: Time that an expired certificate stays.
 _SLACK: Final = dt.timedelta(minutes=5)
-#: Seconds between two looks at what is stored.
+# #: Seconds between two reads of the stored object.
 _PAUSE: Final = 1.0
 
 
@@ -55,7 +55,7 @@ class AuthenticationInfo:
         self._good = ""
 
     async def follow(self) -> None:
-        """Whoever changes or deletes it, it is soon there again."""
+        """Restore the ConfigMap after changes and deletions, until cancelled."""
         while self._certificates is not None:
             with timers(Timer.MACHINE):
                 await asyncio.sleep(_PAUSE)
@@ -65,8 +65,9 @@ class AuthenticationInfo:
                 self._complain(error)
 
     async def ensure(self) -> None:
-        """Stores it unless it is there. Where that is refused, or what is there cannot be read, the log says so, once.
-        Raises StatusError of a failure (5xx) and StorageError.
+        """Store the ConfigMap unless it is up to date.
+
+        Log a refusal or an unreadable object, once. Raise StatusError for a failure (5xx) and StorageError.
         """
         if self._certificates is None:
             return
@@ -105,7 +106,7 @@ class AuthenticationInfo:
         self._failed = str(error)
 
     def _added(self, stored: dict[str, str]) -> dict[str, str]:
-        """What is stored, with what is ours. Raises ValueError."""
+        """Return the stored data with ours added. Raise ValueError."""
         assert self._certificates is not None
         clients = _bundle(stored.get(_CLIENTS, ""), self._certificates.clients)
         proxies = _bundle(stored.get(f"{_PROXY}{_CLIENTS}", ""), self._certificates.proxies)
@@ -136,7 +137,7 @@ def _joined(stored: str, ours: tuple[str, ...]) -> list[str]:
 
 
 def _bundle(stored: str, ours: list[Certificate]) -> str:
-    """The certificates of both that have not ended, each once, in PEM. Raises ValueError."""
+    """Return the unexpired certificates of both, each once, in PEM. Raise ValueError."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
 

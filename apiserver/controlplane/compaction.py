@@ -1,8 +1,8 @@
-"""History is kept for a while and then dropped: watches resume, pages continue and lists go back only so far.
+"""Regular compaction of the history. Watches resume, pages continue and lists go back only within the history.
 
-As kube-apiserver does with etcd: every interval, all that was history one interval ago goes, so that history reaches
-back between one and two intervals. A busy server also drops what is more than a number of revisions ago, so that a
-database does not grow without bound between two times; on a full disk all history goes.
+As kube-apiserver does with etcd: every interval, the history older than one interval is dropped, so that history covers
+between one and two intervals. A busy server also limits the number of revisions, so that a database does not grow
+without bound within an interval. On a full disk all history is dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Revisions that are kept at most, give or take a check.
 KEPT_REVISIONS: Final = 100_000
-#: How often the number is looked at, in seconds.
+# #: Seconds between two checks of the number of revisions.
 CHECK_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,9 @@ async def compact_regularly(
     check: float = CHECK_SECONDS,
     retire: Callable[[int], object] = lambda _: None,
 ) -> None:
-    """Until cancelled. A failure is logged and tried again at the next time. `retire` is told every interval what was
-    history one interval ago, to let go of it in memory.
+    """Compact until cancelled. Log a failure and retry at the next check.
+
+    `retire` is called every interval with the revision of one interval ago, to free it in memory.
     """
     loop = asyncio.get_running_loop()
     past, due = store.revision, loop.time() + interval
@@ -48,7 +49,7 @@ async def compact_regularly(
             retire(past)
             past, due = store.revision, loop.time() + interval
         if store.is_full:
-            bound = store.revision  # history makes way for what is to be kept
+            bound = store.revision  # history makes way for new writes
         if bound > store.compacted:
             try:
                 dropped = await store.compact(bound)

@@ -1,6 +1,6 @@
-"""How the parts of a control plane are, for ComponentStatuses: those in this process, and those that listen where
-Kubernetes' own do.
+"""Health of the control plane's components, for ComponentStatuses.
 
+Checked are the components in this process, and those that listen on the ports of Kubernetes' own.
 Facts: pkg/registry/core/rest/storage_core.go (names and ports), pkg/probe/http.
 """
 
@@ -22,13 +22,16 @@ _SECONDS: Final = 20.0
 
 
 class ComponentHealth:
-    """`running` names the components of this process, `stored` says what is wrong with the store ("" for nothing)."""
+    """A health check of components.
+
+    `running` returns the components of this process, `stored` the store's problem ("" for none).
+    """
 
     def __init__(self, running: Callable[[], Sequence[str]], stored: Callable[[], Awaitable[str]]) -> None:
         self._running, self._stored = running, stored
 
     async def __call__(self) -> list[tuple[str, bool, str]]:
-        """(name, whether it is well, what it says) of each."""
+        """Return (name, health, message) of each component."""
         running = set(self._running())
         here = {"scheduler": _SCHEDULER in running, "controller-manager": bool(running - {_SCHEDULER})}
         asked = await asyncio.gather(*(_well() if here[name] else _ask(port) for name, port in _PORTS.items()))
@@ -42,7 +45,7 @@ async def _well() -> tuple[bool, str]:
 
 
 async def _ask(port: int) -> tuple[bool, str]:
-    await asyncio.to_thread(import_module, "httpx")  # it takes a tenth of a second, which nobody else shall wait
+    await asyncio.to_thread(import_module, "httpx")  # the import takes 100 ms, and must not block other requests
     import httpx
 
     from apiserver.webhooks.failures import connection_text
@@ -51,7 +54,7 @@ async def _ask(port: int) -> tuple[bool, str]:
     url = f"https://{address}/healthz"
     try:
         with timers(Timer.MACHINE):
-            # Nobody signed the certificates of these ports; upstream does not check them either.
+            # The certificates of these ports are self-signed; upstream does not verify them either.
             async with httpx.AsyncClient(verify=False, trust_env=False, timeout=_SECONDS) as client:  # noqa: S501
                 answer = await client.get(url)
     except (httpx.HTTPError, OSError) as error:

@@ -1,10 +1,10 @@
-"""Follows the stored CustomResourceDefinitions: which names they get, whether they are established, what is served.
+"""Reconcile the stored CustomResourceDefinitions: accept their names, establish them and serve their resources.
 
     custom = CustomResources(registry, catalog)
-    await custom.start()        what is stored is served when this returns
+    await custom.start()        the stored definitions are served when this returns
     await custom.stop()
 
-Where several servers share a database each of them serves what is stored; whoever comes first writes the status.
+Where several servers share a database each of them serves the stored definitions; the first one writes the status.
 Facts: apiextensions-apiserver, pkg/controller and customresource_handler.go.
 """
 
@@ -48,14 +48,14 @@ __all__ = ["CustomResources"]
 _GROUP: Final = "apiextensions.k8s.io"
 _PLURAL: Final = "customresourcedefinitions"
 _LOG: Final = logging.getLogger(__name__)
-#: How long a finalizer's look at what is left of a kind's objects waits for the next one.
+# #: Seconds between two checks for remaining objects of a deleted definition.
 _POLL_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 1.0
 _WRONG_BUNDLE: Final = ("False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
 
 
 class _Served(NamedTuple):
-    """What is served for a definition: its uid, what its resource was made of, and under which names."""
+    """The served form of a definition: its uid, the inputs of its resource, and its names."""
 
     uid: str
     form: tuple[Any, ...]
@@ -69,7 +69,8 @@ class CustomResources:
     def __init__(self, registry: Registry, catalog: Catalog, webhooks: Webhooks, user: User) -> None:
         self._registry, self._catalog, self._webhooks, self._user = registry, catalog, webhooks, user
         self._served: dict[str, _Served] = {}
-        #: definitions whose objects are being deleted. Their resources stay as they are, so that watches see it.
+        # #: definitions whose objects are being deleted. Their resources stay unchanged, so that watches see the
+        # deletions.
         self._terminating: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._cleaning: dict[str, asyncio.Task[None]] = {}
@@ -79,7 +80,7 @@ class CustomResources:
         return self._registry.stores[_GROUP, _PLURAL]
 
     async def start(self) -> None:
-        """Serves what is stored, then follows what is written."""
+        """Serve the stored definitions, then follow changes."""
         since = self._store.cache.revision
         for definition in self._all():
             await self._serve(definition)
@@ -182,7 +183,7 @@ class CustomResources:
         return await self._write(name, change)
 
     async def _establish(self, name: str, definition: Hub) -> None:
-        """Says that a definition is served; one whose webhook nobody could trust is not."""
+        """Mark a definition as established, unless the CA bundle of its webhook is invalid."""
         if not bundle_problem(conversion_bundle(definition["spec"])):
             await self._serve(definition)
             await self._write(name, _establish)
@@ -198,7 +199,7 @@ class CustomResources:
             )
 
     async def _write(self, name: str, change: Callable[[Hub, str], None]) -> bool:
-        """Changes the status of a definition. Whether it was still there."""
+        """Change the status of a definition. Return whether the definition still exists."""
         ctx = self._store.context(user=self._user, version="v1", verb="update", name=name, subresource="status")
         ctx.manager = "kube-apiserver"
 
@@ -215,7 +216,7 @@ class CustomResources:
         return True
 
     async def _serve(self, definition: Any) -> None:
-        """Adds a definition's resource to the catalog, in its present form."""
+        """Add a definition's resource to the catalog, in its present form."""
         name, spec = definition["metadata"]["name"], definition["spec"]
         if not (is_true(definition, "NamesAccepted") or is_true(definition, "Established")):
             return
@@ -254,7 +255,7 @@ class CustomResources:
             self._catalog.remove(known.group, known.plural)
 
     def _clean(self, name: str, uid: str) -> None:
-        """Deletes a definition's objects beside everything else: their finalizers may take their time."""
+        """Delete a definition's objects in a task of its own: their finalizers may take long."""
         if name not in self._cleaning:
             task = self._cleaning[name] = asyncio.create_task(self._finalize(name, uid))
             task.add_done_callback(lambda _: self._cleaning.pop(name, None))
@@ -272,7 +273,7 @@ class CustomResources:
         if is_true(definition, "Established"):
             outcome = ("False", "InstanceDeletionCompleted", "removed all instances")
             if not await self._delete_objects(name):
-                return  # the server ends: whoever opens the database next goes on
+                return  # the server is stopping; the next server on the database continues
         else:
             outcome = ("False", "NeverEstablished", "resource was never established")
 
@@ -285,7 +286,7 @@ class CustomResources:
         await self._write(name, end)
 
     async def _delete_objects(self, name: str) -> bool:
-        """Returns when a definition has no objects any more; False where the server ends before that."""
+        """Delete a definition's objects. Return True once there are none, False if the server stops first."""
         asked: set[str] = set()
         while (known := self._served.get(name)) is not None:
             store = self._registry.stores[known.group, known.plural]

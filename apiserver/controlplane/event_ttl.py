@@ -40,8 +40,10 @@ class _Deadline(NamedTuple):
 
 
 class Expiry:
-    """Deletes the objects of a cache `seconds` after their last write. Where several servers share a database each of
-    them tries; one deletion is made. Made once the cache is loaded, in the same turn of the loop; ends with `run`.
+    """Deletes the objects of a cache `seconds` after their last write.
+
+    Where several servers share a database each of them tries; one deletion is made. Create it in the same iteration of
+    the loop that loads the cache; it ends with `run`.
     """
 
     def __init__(self, store: RevisionLog, cache: Cache, seconds: float) -> None:
@@ -70,7 +72,7 @@ class Expiry:
             self._end()
 
     async def _expire(self) -> float:
-        """Deletes what is due; gives the seconds until the next look."""
+        """Delete expired objects; return the seconds until the next check."""
         bound = self._loop.time()
         writes: list[tuple[str, _Deadline, Write]] = []
         first = list(islice(self._deadlines.items(), _AT_ONCE))
@@ -96,7 +98,7 @@ class Expiry:
         return 0.0 if len(first) == _AT_ONCE else PACE
 
     def _note(self, record: Record) -> None:
-        """A row of the cache: the object has another life, or none."""
+        """Update an object's deadline from a row of the cache."""
         if record.deleted:
             self._deadlines.pop(record.key, None)
         else:
@@ -114,7 +116,7 @@ class Expiry:
         self._tell()
 
     def _left(self, entry: Entry, moment: datetime) -> float:
-        """The seconds that an object has left, going by its last write."""
+        """Return the seconds until an object expires, by its last write."""
         age = (moment - _written(entry.obj["metadata"])).total_seconds()
         return min(max(self._seconds - age, 0.0), self._seconds)
 
@@ -126,7 +128,7 @@ class Expiry:
 
 
 def _written(metadata: dict[str, Any]) -> datetime:
-    """The newest time that the server noted in an object: of its making, or of a manager's last change."""
+    """Return the newest timestamp in an object: its creation, or a manager's last change."""
     times = [metadata.get("creationTimestamp"), *(entry.get("time") for entry in metadata.get("managedFields") or ())]
     known = [parse_time(text) for text in times if text]
     return max(known, default=datetime.min.replace(tzinfo=UTC))

@@ -1,5 +1,4 @@
-"""Tells of the FlowSchemas and PriorityLevelConfigurations that there are, and says of each schema whether the level
-that it names is there.
+"""Publish FlowSchemas and PriorityLevelConfigurations, and set each schema's condition Dangling.
 
 Facts: apiserver/pkg/util/flowcontrol (apf_controller.go).
 """
@@ -32,7 +31,7 @@ _SCHEMAS: Final = ("flowcontrol.apiserver.k8s.io", "flowschemas")
 _LEVELS: Final = ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations")
 _MANAGER: Final = "api-priority-and-fairness-config-consumer-v1"
 _TYPE: Final = "Dangling"
-#: How often the condition of one schema is written in a minute, at most.
+# #: Maximal writes of one schema's condition per minute.
 _WRITES: Final = 6
 _MINUTE: Final = 60.0
 
@@ -53,11 +52,11 @@ class DanglingSchemas:
         self._written: dict[str, deque[float]] = {}
 
     def tell(self) -> None:
-        """Gives them away as they are now."""
+        """Publish the present schemas and levels."""
         self._heed(self._registry.all_of(*_SCHEMAS), self._registry.all_of(*_LEVELS))
 
     async def follow(self) -> None:
-        """Keeps it up to date, for ever."""
+        """Publish changes and update conditions, until cancelled."""
         stores = self._registry.stores
         wakes = [
             asyncio.create_task(set_on_change(stores[each].cache, self._changed))
@@ -78,7 +77,7 @@ class DanglingSchemas:
                 wake.cancel()
 
     async def ensure(self) -> None:
-        """Writes it where it is something else."""
+        """Write the conditions that differ."""
         levels = {item["metadata"]["name"] for item in self._registry.all_of(*_LEVELS)}
         schemas = self._registry.all_of(*_SCHEMAS)
         names = {item["metadata"]["name"] for item in schemas}
@@ -95,7 +94,7 @@ class DanglingSchemas:
         loop = asyncio.get_running_loop()
         times = self._written.setdefault(name, deque(maxlen=_WRITES))
         if len(times) == _WRITES and loop.time() < times[0] + _MINUTE:
-            # Somebody else says the opposite: both would write for ever.
+            # Another server writes the opposite: both would write forever.
             loop.call_at(times[0] + _MINUTE, self._changed.set)
             return
         times.append(loop.time())

@@ -1,4 +1,4 @@
-"""Counts the certificates that were issued to requests which said how long they should last.
+"""Count the issued certificates of requests with a requested duration.
 
 Facts: pkg/registry/certificates/certificates/storage (metrics.go).
 """
@@ -23,12 +23,12 @@ __all__ = ["IssuedCertificates"]
 _REQUESTS: Final = ("certificates.k8s.io", "certificatesigningrequests")
 _NAME: Final = "apiserver_certificates_registry_csr"
 _KNOWN: Final = "kubernetes.io/"
-#: How much a certificate may differ from what was asked for: it may begin before it was made.
+# #: Tolerated difference to the requested duration: a certificate may begin before its creation.
 _BEFORE: Final = timedelta(minutes=5)
 
 
 class IssuedCertificates:
-    """Looks at what is written of requests for certificates."""
+    """A counter that watches certificate signing requests."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -40,7 +40,7 @@ class IssuedCertificates:
         return [self._honored, self._requested]
 
     async def follow(self) -> None:
-        """Counts, until the server ends."""
+        """Count until the server ends."""
         store = self._registry.stores.get(_REQUESTS)
         if store is None:
             return
@@ -70,7 +70,7 @@ def _certificate(obj: Json) -> str:
 
 
 def _lasts(encoded: str) -> timedelta | None:
-    """How long a certificate lasts, the first of those in PEM in base64; None where it cannot be read."""
+    """Return the duration of the first certificate, of PEM in base64; None if it cannot be parsed."""
     from base64 import b64decode
 
     from cryptography import x509

@@ -1,9 +1,8 @@
-"""Who leads: the server chooses among LeaseCandidates and writes the Lease that they hold on to (gate
-CoordinatedLeaderElection).
+"""Coordinated leader election: choose among LeaseCandidates and write their Lease (gate CoordinatedLeaderElection).
 
-Before an election each candidate that has not renewed lately is asked whether it is there (`pingTime`); who answers by
-renewing within five seconds may be chosen. A lease that holds is not taken away: its holder finds the better one in
-`preferredHolder`. All is read anew for each step, so servers of one store come to the same end.
+Before an election each candidate without a recent renewal is pinged (`pingTime`); candidates that renew within five
+seconds may be chosen. A valid lease is not reassigned: its holder finds the better candidate in `preferredHolder`. Each
+step reads all objects again, so servers of one store reach the same result.
 Facts: pkg/controlplane/controller/leaderelection.
 """
 
@@ -38,11 +37,11 @@ _LEASES: Final = ("coordination.k8s.io", "leases")
 _CANDIDATES: Final = ("coordination.k8s.io", "leasecandidates")
 _OLDEST: Final = "OldestEmulationVersion"
 _NOTHING: Final = Semver.parse("0.0.0")
-#: How long a candidate has to answer, and an answer counts; seconds between two looks, and those that a lease is for.
+# #: Time to answer a ping and validity of an answer; seconds between two steps, and a lease's duration in seconds.
 _ELECTION: Final = timedelta(seconds=5)
 _PAUSE: Final = 5.0
 _LASTS: Final = 5
-#: How long a candidate is one that does not renew; after half of it all are asked.
+# #: Time after which a candidate that does not renew is dropped; after half of it all candidates are pinged.
 _VALID: Final = timedelta(minutes=30)
 
 
@@ -56,7 +55,7 @@ class Elections:
         self._cleaned = registry.clock()
 
     async def follow(self) -> None:
-        """Holds elections for ever; none without the gate."""
+        """Hold elections until cancelled; none without the gate."""
         if not self._registry.features.enabled(_GATE):
             return
         stores = self._registry.stores
@@ -74,7 +73,7 @@ class Elections:
                 wake.cancel()
 
     async def step(self) -> None:
-        """Takes each election as far as it can go now. What fails is in the log, and is tried again."""
+        """Advance each election as far as possible. Failures are logged and retried."""
         found: dict[tuple[str, str], list[Json]] = {}
         now = self._registry.clock()
         for candidate in self._registry.all_of(*_CANDIDATES):
@@ -95,7 +94,7 @@ class Elections:
             await self._clean(now)
 
     async def _clean(self, now: datetime) -> None:
-        """Deletes candidates that are none any more."""
+        """Delete expired candidates."""
         for candidate in self._registry.all_of(*_CANDIDATES):
             metadata = candidate["metadata"]
             if _is_over(candidate, now):
@@ -103,7 +102,7 @@ class Elections:
                     await delete_own(self._registry, ADMIN, *_CANDIDATES, metadata["namespace"], metadata["name"])
 
     async def _elect(self, namespace: str, name: str, candidates: list[Json]) -> None:
-        """Raises StatusError, StorageError; ValueError where nobody can be chosen."""
+        """Advance one election. Raise StatusError and StorageError, and ValueError if no candidate can be chosen."""
         now = self._registry.clock()
         lease = self._registry.lookup(*_LEASES, namespace, name)
         if not _is_needed(lease, candidates, now):
@@ -138,7 +137,7 @@ class Elections:
         )
 
     async def _write(self, namespace: str, name: str, strategy: str, holder: str) -> None:
-        """Makes the lease for a holder ("" where another controller chooses), or has the one that is there say it."""
+        """Create or update the lease for a holder ("" if another controller chooses)."""
         now = self._registry.clock()
         spec: Json = {"strategy": strategy, "leaseDurationSeconds": _LASTS, "renewTime": _written(now)}
         spec |= {"holderIdentity": holder} if holder else {}
@@ -156,7 +155,7 @@ class Elections:
 
 
 def _after(spec: Json, strategy: str, holder: str, now: datetime) -> Json:
-    """What a lease says after an election."""
+    """Return the spec of a lease after an election."""
     before = spec.get("holderIdentity") or ""
     found = {**spec, "strategy": strategy}
     if holder and (not before or (_has_run_out(spec, now) and holder != before)):
@@ -169,7 +168,7 @@ def _after(spec: Json, strategy: str, holder: str, now: datetime) -> Json:
 
 
 def _is_needed(lease: Json | None, candidates: Sequence[Json], now: datetime) -> bool:
-    """Raises ValueError."""
+    """Return whether an election is needed. Raise ValueError."""
     spec = (lease or {}).get("spec") or {}
     holder = spec.get("holderIdentity")
     if not holder or _has_run_out(spec, now):
@@ -181,7 +180,7 @@ def _is_needed(lease: Json | None, candidates: Sequence[Json], now: datetime) ->
 
 
 def _strategy(candidates: Sequence[Json]) -> str:
-    """That of the newest program. Raises ValueError."""
+    """Return the strategy of the candidates with the newest binary. Raise ValueError if they differ."""
     newest = max(_version(each, "binaryVersion") for each in candidates)
     said = {each["metadata"]["name"]: each["spec"]["strategy"] for each in candidates
             if _version(each, "binaryVersion") == newest}  # fmt: skip
@@ -191,7 +190,7 @@ def _strategy(candidates: Sequence[Json]) -> str:
 
 
 def _best(candidates: Sequence[Json]) -> Json | None:
-    """Who emulates the oldest version; then the oldest program, then who came first."""
+    """Return the candidate with the oldest emulation version, then the oldest binary, then the earliest creation."""
     able = [each for each in candidates if each["spec"].get("emulationVersion")]
     return min(
         able,

@@ -27,25 +27,25 @@ __all__ = ["LocalApis"]
 
 _SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
 _MANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
-#: The value of that label on those of custom groups, which are followed.
+# #: The label's value on APIServices of custom groups, which are reconciled.
 _CUSTOM: Final = "true"
 
 Served = Sequence[tuple["Resource", "Version"]]
 
 
 class LocalApis:
-    """The APIServices of one server; `served` says what it serves."""
+    """The APIServices of one server; `served` returns the served resources."""
 
     def __init__(self, registry: Registry, served: Callable[[], Served]) -> None:
         self._registry, self._served = registry, served
         self._changed = asyncio.Event()
 
     def changed(self) -> None:
-        """What is served is different now."""
+        """Request a reconciliation after a change of the served resources."""
         self._changed.set()
 
     async def follow(self) -> None:
-        """Keeps them up to date, for ever. Those of this server's own groups are made at its start alone."""
+        """Reconcile until cancelled. APIServices of built-in groups are created only at the start."""
         cache = self._registry.stores[_SERVICES].cache
         wakes = asyncio.create_task(set_on_change(cache, self._changed))
         try:
@@ -60,7 +60,7 @@ class LocalApis:
             wakes.cancel()
 
     def kept(self) -> list[str]:
-        """The keys of those that are there as long as the server is."""
+        """Return the keys of the APIServices that stay as long as the server runs."""
         store = self._registry.stores[_SERVICES]
         return [
             store.key("", item["metadata"]["name"])
@@ -69,8 +69,9 @@ class LocalApis:
         ]
 
     async def ensure(self, *, starting: bool = True) -> None:
-        """Makes those that are missing, removes those of what is not served any more, and undoes changes of those of
-        custom groups.
+        """Create missing APIServices and delete those of unserved groups.
+
+        Changes to APIServices of custom groups are reverted.
         """
         wanted = self._wanted()
         there = {item["metadata"]["name"]: item for item in self._registry.all_of(*_SERVICES)}
@@ -118,6 +119,6 @@ class LocalApis:
 
 
 def _managed(item: Any) -> str:
-    """By whom an APIService is kept: "" where it is somebody else's."""
+    """Return the manager of an APIService; "" if the server does not manage it."""
     found: str = (item["metadata"].get("labels") or {}).get(_MANAGED, "")
     return found

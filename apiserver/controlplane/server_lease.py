@@ -1,5 +1,4 @@
-"""The lease by which others see that a server lives (kube-system, `apiserver-…`), and the end of those of servers that
-do not any more.
+"""The identity lease of a server (kube-system, `apiserver-…`), and the deletion of expired ones.
 
 Facts: pkg/controlplane/apiserver/server.go; pkg/controlplane/controller/apiserverleasegc.
 """
@@ -30,8 +29,8 @@ _NAMESPACE: Final = "kube-system"
 _LABEL: Final = "apiserver.kubernetes.io/identity"
 _NAME: Final = "kube-apiserver"
 _LASTS: Final = 3600
-#: Seconds between renewals. Upstream renews every ten seconds; a server at rest should write nothing, and nobody looks
-#: for less than the hour that a lease lasts.
+# #: Seconds between renewals. Upstream renews every 10 s. An idle server should write nothing, and a lease lasts an
+# hour.
 _PAUSE: Final = 600.0
 
 log = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ class IdentityLease:
                 log.warning("the lease of this server is not renewed: %s", error)
 
     async def renew(self) -> None:
-        """Makes the lease, or takes it over, from now on for an hour. Raises StatusError."""
+        """Create the lease, or take it over, for an hour from now. Raise StatusError."""
         moment = f"{self._registry.clock():%Y-%m-%dT%H:%M:%S.%fZ}"
         labels = {_LABEL: _NAME, "kubernetes.io/hostname": self._host}
         spec = {"holderIdentity": self._holder, "leaseDurationSeconds": _LASTS, "renewTime": moment}
@@ -77,7 +76,7 @@ class IdentityLease:
         )
 
     async def clean(self) -> None:
-        """Deletes leases of servers that have run out. Raises StatusError."""
+        """Delete expired leases of servers. Raise StatusError."""
         store, moment = self._registry.stores[_LEASES], self._registry.clock()
         for entry in store.cache.list(store.key(_NAMESPACE, "")).entries:
             labels = entry.obj["metadata"].get("labels") or {}
@@ -86,7 +85,7 @@ class IdentityLease:
 
 
 def _over(spec: Json, moment: datetime) -> bool:
-    """Whether a lease has run out; one that does not say when has."""
+    """Return whether a lease has expired; one without a time or a duration has."""
     if not spec.get("renewTime") or spec.get("leaseDurationSeconds") is None:
         return True
     return datetime.fromisoformat(spec["renewTime"]) + timedelta(seconds=spec["leaseDurationSeconds"]) < moment

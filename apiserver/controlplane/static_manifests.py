@@ -1,6 +1,6 @@
-"""Policies and webhooks in files are read again when the files change, and what is counted of that.
+"""Reload policies and webhooks from files when the files change, and count the reloads.
 
-Facts: apiserver, pkg/admission/plugin/manifest/metrics; a first reading counts as one that succeeded.
+Facts: apiserver, pkg/admission/plugin/manifest/metrics; the first load counts as a success.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _START: Final = "apiserver_manifest_admission_config_controller"
 
 
 class FollowedManifests(Followed):
-    """What one plugin reads; `server` is this server's name."""
+    """The manifests of one plugin; `server` is this server's name."""
 
     def __init__(self, manifests: Manifests, server: str) -> None:
         self._manifests, self._files = manifests, manifests.files
         super().__init__(
             f"{manifests.plugin} configuration", (manifests.directory,), lambda *_: manifests.take(self._files)
         )
-        # What was written between the first reading and now is seen with the first look.
+        # The first check sees changes between the first load and now.
         self._mark, self.texts = [], _texts(manifests.files)
         self._server = digest(server.encode())
         self._times: dict[tuple[str, ...], float] = {}
@@ -55,7 +55,10 @@ class FollowedManifests(Followed):
         self._times[status, self._manifests.plugin, self._server] = now().timestamp()
 
     async def _changed(self) -> bool:
-        """Asked in a thread: a directory may have so many files that requests would wait for it every second."""
+        """Return whether the files have changed.
+
+        Runs in a thread: a directory with many files would block requests every second.
+        """
         return await asyncio.to_thread(self._stat) != self._mark
 
     def _read(self) -> list[bytes]:

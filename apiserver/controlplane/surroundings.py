@@ -1,7 +1,7 @@
-"""What a process gives its server besides the settings: components, logs, and whether it has announced the server.
+"""The parts that a process gives its server besides the settings: components, logs, and the announcement.
 
-Components are clients of the server, and the server reports on them. So a server is made with its `Components`, and
-those start when it serves.
+Components are clients of the server, and the server reports on them. So a server is created with its `Components`, and
+they start when it serves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Running(Protocol):
         """Until cancelled; the first failure ends all, and is raised."""
 
     async def wait_ready(self) -> None:
-        """Returns once they have read what they work on."""
+        """Return once the components have read their objects."""
 
     async def begin_anew(self) -> None:
         """After the store was emptied."""
@@ -43,23 +43,25 @@ class Running(Protocol):
         ...
 
     async def look(self) -> Look:
-        """What they have to do."""
+        """Return the pending work."""
         ...
 
     async def counted(self) -> Sequence[Family]:
-        """What they count."""
+        """Return the metric families."""
         ...
 
 
 #: Explains a pod, claim or node (kind, namespace, name).
 Explain = Callable[[str, str, str], Awaitable[dict[str, Any]]]
-#: Makes components clients of the server with this chain, whose watches keep this pace. Raises SettingsError.
+# #: Makes components clients of the server with this chain; the rate limit applies to their watches. Raises
+# SettingsError.
 Connect: TypeAlias = "Callable[[HandlerChain, Pace], Awaitable[Running]]"
 
 
 class Components:
-    """The components of one server, none before `start` and none without `connect`. `unattended`, by group and
-    resource, returns the warnings of a new object on which none of them acts.
+    """The components of one server, none before `start` and none without `connect`.
+
+    `unattended`, by group and resource, returns the warnings of a new object on which no component acts.
     """
 
     def __init__(self, connect: Connect | None = None, unattended: Unattended = MappingProxyType({})) -> None:
@@ -93,8 +95,9 @@ class Components:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """By default those of a server without components, in a process that announces nothing. The server closes the
-    logs.
+    """The surroundings of a server; by default without components and without an announcement.
+
+    The server closes the logs.
     """
 
     components: Components = field(default_factory=Components)

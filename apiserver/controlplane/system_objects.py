@@ -1,6 +1,7 @@
-"""What every server has, and makes at its start where it is missing: namespaces, priority classes, roles, the range of
-services' addresses, and the service `kubernetes`, which leads to the server itself.
+"""The built-in objects of every server, created at its start if missing.
 
+They are namespaces, priority classes, roles, the service address range, and the service `kubernetes`, which leads to
+the server itself.
 Facts: pkg/controlplane (controller/kubernetesservice, controller/defaultservicecidr, reconcilers).
 """
 
@@ -41,10 +42,10 @@ _FLOW_CONTROL: Final = {"prioritylevelconfigurations": LEVELS, "flowschemas": SC
 _FLOW_MANAGER: Final = "api-priority-and-fairness-config-producer-v1"
 _OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
-#: An address that is nobody's (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
+# #: A reserved address (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
 _NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
 _GRACE: Final = timedelta(seconds=60)
-#: How often the service that another server makes is looked for, and seconds in between.
+# #: Attempts to find the service that another server creates, and seconds between them.
 _ATTEMPTS: Final = 60
 _PAUSE: Final = 0.05
 _LOG: Final = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ _ANY_PORT: Final = 443
 
 
 def _range_manager(condition: Json) -> Json:
-    """Who says that the range is ready, by an apply of its status."""
+    """Return the managedFields entry of the range's condition Ready, as of an apply of its status."""
     fields: Json = {".": {}} | {f"f:{name}": {} for name in sorted(condition) if condition[name]}
     return {
         "manager": "kubernetes-service-cidr-controller",
@@ -81,11 +82,11 @@ class BuiltIn:
         certificates: ClientCertificates | None = None,
     ) -> None:
         self._registry, self._settings, self._network = registry, settings, network
-        #: How users are known, for other servers.
+        # #: The authentication settings published for other servers.
         self.authentication = AuthenticationInfo(registry, settings.identity, certificates)
 
     async def ensure(self) -> None:
-        """Creates what is missing."""
+        """Create the missing objects."""
         for name in BUILT_IN:
             await self._ensure("", "namespaces", {"metadata": {"name": name}})
         for name, (value, about) in SYSTEM_CLASSES.items():
@@ -102,14 +103,16 @@ class BuiltIn:
         await self._kubernetes()
 
     async def _ensure(self, group: str, plural: str, obj: Json, manager: str = "") -> None:
-        """Creates an object if it is missing, and may be: where it is refused the server does without, and says so."""
+        """Create an object if it is missing. A refusal is logged."""
         refused = await self._refused(group, plural, obj, manager)
         if refused is not None:
             _LOG.warning("%s", refused)
 
     async def _refused(self, group: str, plural: str, obj: Json, manager: str = "") -> StatusError | None:
-        """Why an object that is missing cannot be made: what others configured or stored is against it. None: it is
-        there. Another server may be at it, too: one of them makes it. Raises StatusError of a failure (5xx).
+        """Create an object if it is missing; return the refusal, or None if the object exists.
+
+        A refusal comes from the configuration or from stored objects. Another server may create the object at the same
+        time. Raise StatusError for a failure (5xx).
         """
         metadata = obj["metadata"]
         if self._registry.lookup(group, plural, metadata.get("namespace", ""), metadata["name"]) is None:
@@ -122,7 +125,7 @@ class BuiltIn:
         return None
 
     def kept(self) -> list[str]:
-        """Keys of what a reset leaves as it is: namespaces, and what no test of a workload has to do with."""
+        """Return the keys that a reset keeps: namespaces, and objects without relation to workloads."""
         stores = self._registry.stores
         keys = [stores["", "namespaces"].key("", name) for name in BUILT_IN]
         for plural, objects in _FLOW_CONTROL.items():
@@ -130,7 +133,7 @@ class BuiltIn:
         return keys
 
     async def _flow_control(self) -> None:
-        """The schemas and levels that are missing, all at once, so that they share commits."""
+        """Create the missing schemas and levels concurrently, so that they share commits."""
         annotations = {AUTO_UPDATE: "true"}
         for plural, objects in _FLOW_CONTROL.items():
             made = (
@@ -140,15 +143,16 @@ class BuiltIn:
         await DanglingSchemas(self._registry).ensure()
 
     async def _config_maps(self) -> None:
-        """What kube-apiserver tells its clients in kube-system: since when it notes the use of old tokens, and by which
-        certificates and headers it knows users.
+        """Create kube-apiserver's ConfigMaps in kube-system.
+
+        They hold the start of the tracking of legacy tokens, and the certificates and headers that authenticate users.
         """
         day = self._registry.clock().date().isoformat()
         await self._ensure("", "configmaps", _config_map(_OLD_TOKENS, {"since": day}))
         await self.authentication.ensure()
 
     async def _range(self) -> None:
-        """The range that the flags name; a second family joins one that is there already."""
+        """Create the range of the flags; a second family joins an existing range."""
         cidrs = list(self._network.cidrs)
         await self._ensure(*_RANGES, {"metadata": {"name": _KUBERNETES}, "spec": {"cidrs": cidrs}})
         found = self._registry.lookup(*_RANGES, "", _KUBERNETES)
@@ -178,8 +182,9 @@ class BuiltIn:
         await rewrite_own(self._registry, ADMIN, *_RANGES, "", _KUBERNETES, mark)
 
     async def _repair(self) -> None:
-        """Each address of a service is held by an IPAddress, and none for nobody; a new one may be that of a
-        service which another server is about to store.
+        """Reconcile IPAddresses with the addresses of services.
+
+        A new IPAddress without a service is kept: another server may be about to store the service.
         """
         wanted: dict[str, tuple[str, str]] = {}
         for service in self._registry.all_of("", "services"):
@@ -213,8 +218,10 @@ class BuiltIn:
         await self._endpoints(self._address(), port)
 
     async def _service(self, obj: Json) -> None:
-        """The service. Another server that makes it has its address first: that is waited for, and taken from one that
-        never came to store the service.
+        """Create the service.
+
+        Another server that creates it holds its address first: wait for that server. If it never stores the service,
+        take the address over.
         """
         refused = await self._refused("", "services", obj)
         for _ in range(_ATTEMPTS):
@@ -237,7 +244,7 @@ class BuiltIn:
         return _NOBODY[address.version] if address.is_loopback or address.is_unspecified else told
 
     async def _endpoints(self, address: str, port: int) -> None:
-        """The addresses of all servers of a database, each of which adds its own."""
+        """Store the addresses of all servers of a database, each of which adds its own."""
         name = {"name": _KUBERNETES, "namespace": "default"}
         ports = [{"name": "https", "port": port, "protocol": "TCP"}]
         found: Any = self._registry.lookup("", "endpoints", "default", _KUBERNETES) or {}
@@ -265,7 +272,7 @@ class BuiltIn:
         await self._put("discovery.k8s.io", "endpointslices", slices, "addressType", "endpoints", "ports")
 
     async def _put(self, group: str, plural: str, obj: Json, *fields: str) -> None:
-        """Creates an object, or brings these of its fields up to date."""
+        """Create an object, or update these of its fields."""
         if self._registry.lookup(group, plural, "default", _KUBERNETES) is None:
             await self._ensure(group, plural, obj)
             return

@@ -1,12 +1,12 @@
 """Time: the running event loop is its only source.
 
-    now()                       UTC; `teller()` for who asks often
+    now()                       UTC; `teller()` for frequent callers
     loop.time(), loop.call_later, asyncio.sleep, asyncio.timeout      everything that waits
 
 A real loop follows the system's clock. The virtual one (`virtual_loop`) has a time of its own, which jumps from
-timer to timer; code that asks for time as above runs on both unchanged. What it has to say besides is what a timer
-is for, where that is not the work of the control plane (`Timer`), and when something outside the loop works for it
-(`outside`). On a real loop both mean nothing and cost nothing.
+timer to timer; code that uses the calls above runs on both unchanged. Code also declares the purpose of timers that
+are not work of the control plane (`Timer`), and waits for work outside the loop (`outside`). On a real loop both have
+no effect and no cost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Callback = TypeVar("_Callback", bound=Callable[..., Any])
 
 
 class Timer(Enum):
-    """What a timer is for."""
+    """The purpose of a timer."""
 
     WORK = auto()
     """Something happens when it falls due: a toleration ends, a failure is tried again."""
@@ -69,13 +69,13 @@ class VirtualTime(Protocol):
 
 #: In a thread that works for the server's loop (`apiserver.runtime.offload`): that loop.
 served: ContextVar[AbstractEventLoop | None] = ContextVar("served", default=None)
-#: The virtual loops of this process; almost always empty, so that `now` need not ask which loop runs.
+# #: The virtual loops of this process; almost always empty, so that `now` can skip the search for the running loop.
 virtual_loops: dict[object, VirtualTime] = {}
 _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
 
 
 def now() -> datetime:
-    """The time in UTC: of the virtual loop that runs, else the system's."""
+    """Return the time in UTC: of the running virtual loop, else of the system."""
     if virtual_loops:
         loop = virtual_loops.get(served.get() or _get_running_loop())
         if loop is not None:
@@ -84,7 +84,7 @@ def now() -> datetime:
 
 
 def teller() -> Callable[[], datetime]:
-    """What tells the time as `now` does wherever this loop runs or is served: for whoever asks often."""
+    """Return a function that returns the time as `now` does on this loop, for frequent callers."""
     loop = virtual_loops.get(_get_running_loop())
     return partial(datetime.now, UTC) if loop is None else loop.now
 
@@ -95,7 +95,7 @@ def is_virtual() -> bool:
 
 
 def purpose(timer: Timer) -> Callable[[_Callback], _Callback]:
-    """Decorates a function: timers that call it are for this."""
+    """Decorate a function: timers that call it have this purpose."""
 
     def mark(callback: _Callback) -> _Callback:
         callback.timer = timer  # type: ignore[attr-defined]
@@ -106,8 +106,7 @@ def purpose(timer: Timer) -> Callable[[_Callback], _Callback]:
 
 @contextmanager
 def timers(timer: Timer) -> Iterator[None]:
-    """Timers that the block makes (`asyncio.sleep`, `asyncio.timeout`) are for this, and those of tasks that it
-    starts."""
+    """Set the purpose of timers in the block (`asyncio.sleep`, `asyncio.timeout`) and in the tasks that it starts."""
     token = _purpose.set(timer)
     try:
         yield
@@ -116,15 +115,17 @@ def timers(timer: Timer) -> Iterator[None]:
 
 
 def purpose_of(callback: Callable[..., Any]) -> Timer:
-    """What a timer is for that is made now."""
+    """Return the purpose of a timer created now."""
     timer: Timer = getattr(callback, "timer", None) or _purpose.get()
     return timer
 
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """Something outside the loop (a database, a driver, a child process) works for the block: virtual time stands still
-    until it ends. Threads of executors are counted without this."""
+    """Stop virtual time while something outside the loop (a database, a driver, a child process) works for the block.
+
+    Threads of executors are counted without this.
+    """
     loop = virtual_loops.get(_get_running_loop())
     if loop is None:
         yield
@@ -138,7 +139,7 @@ def outside() -> Iterator[None]:
 
 @contextmanager
 def in_thread() -> Iterator[None]:
-    """Virtual time stands still while a thread works for the block. Threads of executors are counted without this."""
+    """Stop virtual time while a thread works for the block. Threads of executors are counted without this."""
     loop = virtual_loops.get(_get_running_loop())
     if loop is None:
         yield
@@ -152,7 +153,7 @@ def in_thread() -> Iterator[None]:
 
 @contextmanager
 def for_thread() -> Iterator[None]:
-    """Virtual time passes while a thread waits for the block."""
+    """Let virtual time pass while a thread waits for the block."""
     loop = virtual_loops.get(_get_running_loop())
     if loop is None:
         yield
@@ -165,7 +166,9 @@ def for_thread() -> Iterator[None]:
 
 
 def stopwatch() -> Callable[[], float]:
-    """A function that gives seconds which pass while the loop works: long work looks at it to let others have a turn.
-    While a virtual loop works no time passes, so that the order of what happens does not depend on the machine."""
+    """Return a function that returns seconds of work, for long tasks that yield to others.
+
+    While a virtual loop works no time passes, so that the order of events does not depend on the machine.
+    """
     loop = virtual_loops.get(_get_running_loop()) if virtual_loops else None
     return perf_counter if loop is None else loop.time

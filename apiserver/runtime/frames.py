@@ -1,7 +1,7 @@
-"""Frames: how a server and its components speak through a pipe (docs/adr/0033-components-apart.md).
+"""Frames: the protocol of a server and its components over a pipe (docs/adr/0033-components-apart.md).
 
-A frame is a head of nine bytes (the payload's length, the number of the request or call that it belongs to, its kind)
-and the payload. Where that has two parts, the first is a line of JSON and the second a body as it is.
+A frame is a head of nine bytes (the payload's length, the number of its request or call, its kind) and the payload. A
+payload of two parts is a line of JSON and a raw body.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["WINDOW", "Frames", "Sort", "frame", "parts", "two_parts"]
 
 
 class Sort(IntEnum):
-    """What a frame is.
+    """The kind of a frame.
 
-    From the components: REQUEST (method, path, query and headers; body), CANCEL (nobody wants its answer any more),
+    From the components: REQUEST (method, path, query and headers; body), CANCEL (its answer is not needed any more),
     TAKEN (so many bytes of its chunks were read) · from the server: ANSWER (status, headers; body), OPENED (status and
     headers of an answer in chunks), CHUNK, END (of the chunks), BROKEN (the connection closes instead of an answer, or
     of its end) · calls, from the server: CALL; and from the components: RESULT, FAILURE.
@@ -38,7 +38,7 @@ class Sort(IntEnum):
     FAILURE = 11
 
 
-#: Bytes of chunks of one answer that may be under way: who does not read them is sent no more.
+# #: Maximal unread bytes of one answer's chunks in the pipe; slow readers are sent no more.
 WINDOW: Final = 4 * 1024 * 1024
 _HEAD: Final = Struct("<IIB")
 _SIZE: Final = _HEAD.size
@@ -56,13 +56,13 @@ def two_parts(sort: Sort, number: int, first: Any, body: bytes) -> bytes:
 
 
 def parts(payload: bytes) -> tuple[Any, bytes]:
-    """The value and the body of a payload of two parts."""
+    """Split a payload of two parts into its value and its body."""
     end = payload.index(b"\n")
     return orjson.loads(payload[:end]), payload[end + 1 :]
 
 
 class Frames:
-    """Cuts what arrives, in pieces of any size, into frames."""
+    """A parser that splits received data, in pieces of any size, into frames."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -71,7 +71,7 @@ class Frames:
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
         """(sort, number, payload) of each frame that is complete now. To be exhausted before the next piece."""
         if self._held + len(data) < self._needed:
-            # A long frame comes in many pieces, which are joined once.
+            # A long frame arrives in many pieces, which are joined once.
             self._pieces.append(data)
             self._held += len(data)
             return

@@ -1,13 +1,13 @@
-"""Python's garbage collector in a process that serves or controls: small rounds, so that nobody waits for one.
+"""Python's garbage collector in a server or controller process: short collections, so that requests are not delayed.
 
-A round looks at every container of its generations, at a third to half a microsecond each, and holds all threads
-meanwhile; the oldest generation is everything that lives. Nearly all of that stays for good or is freed by its counts:
-entries, events, schemas, expressions. So whoever has lived through a round or two is set aside (`gc.freeze`) and is not
-looked at again, and rounds come often enough to be small. Every second round takes along who survived the one before:
-what was under way then has ended meanwhile.
+A collection visits every container of its generations, at 0.3 to 0.5 µs each, and blocks all threads meanwhile; the
+oldest generation is every live object. Nearly all of these stay for good or are freed by reference counts: entries,
+events, schemas, expressions. So objects that survive one or two collections are frozen (`gc.freeze`) and not visited
+again, and collections run often enough to be short. Every second collection includes the survivors of the one before:
+the work in progress at that time has ended meanwhile.
 
-Cycles that die after they were set aside stay until a round of everything, which a thread of its own holds once enough
-was added: while nothing else is done, or, where the process is never at rest, once twice as much was added.
+Cycles that die after they were frozen stay until a full collection. A thread of its own runs one once enough objects
+were added: while the process is idle, or, if it is never idle, once twice as many were added.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-#: Net new containers before a round of the youngest; how many such rounds may go by before one that takes the survivors
-#: along, after which these are set aside; and what is never reached, as the oldest generation is always empty.
+# #: Net new containers before a collection of the youngest generation; the number of these before one that includes
+# the survivors, which are then frozen; and a bound that is never reached, as the oldest generation is always empty.
 THRESHOLDS: Final = (10_000, 0, 1_000)
 #: Blocks of memory that are added before a round of everything: their number at the last one, but no fewer than this
 #: (some 100 MB). A server at work on a store that does not grow adds none.
 LEAST: Final = 1_000_000
-#: Seconds between looks at what was added.
+# #: Seconds between checks of the added blocks.
 INTERVAL: Final = 5.0
 #: A process that takes less than this part of a processor is at rest.
 AT_REST: Final = 0.02
 
 
 class Upkeep:
-    """When everything is looked at. `blocks`: how many blocks of memory are in use."""
+    """The schedule of full collections. `blocks` returns the number of memory blocks in use."""
 
     def __init__(self, blocks: Callable[[], int] = sys.getallocatedblocks) -> None:
         self._blocks = blocks
         self._last = blocks()
 
     def look(self, *, at_rest: bool) -> bool:
-        """Looks at everything if it is time; whether it was."""
+        """Run a full collection if it is due; return whether it was."""
         added = self._blocks() - self._last
         due = max(self._last, LEAST)
         if added < (due if at_rest else 2 * due):
             return False
         gc.unfreeze()
-        gc.collect()  # what survives is set aside at its end
+        gc.collect()  # the survivors are frozen at its end
         self._last = self._blocks()
         return True
 
 
 def wait() -> None:
-    """No rounds until `begin`: what a start makes, types and tables above all, stays."""
+    """Disable collections until `begin`: the objects of a start, above all types and tables, stay."""
     gc.disable()
 
 
 def begin() -> None:
-    """Sets aside what the start has made; from here on rounds are small."""
+    """Freeze the objects of the start; collections are short from here on."""
     gc.enable()
     gc.callbacks.append(_set_aside)
     gc.collect()
-    gc.collect()  # Python compares the next rounds with what this one finds: nothing
+    gc.collect()  # Python compares the next collections with the result of this one: nothing
     gc.set_threshold(*THRESHOLDS)
     threading.Thread(target=_watch, name="garbage", daemon=True).start()
 

@@ -12,8 +12,10 @@ _AT_REST, _LOOK = 0.005, 0.1
 
 
 def warm(*modules: str) -> None:
-    """Import these, but not while the process works: that would take turns with the first requests, which seldom need
-    them. What cannot be read now (no descriptors are left) is imported by the request that needs it.
+    """Import modules while the process is idle.
+
+    An import at work would delay the first requests, which seldom need them. A module that cannot be read now (out of
+    file descriptors) is imported by the request that needs it.
     """
     threading.Thread(target=_when_at_rest, args=(modules,), daemon=True).start()
 

@@ -1,7 +1,7 @@
-"""What a process counts, and the Prometheus text of it (format 0.0.4).
+"""Metric families of a process, and their Prometheus text (format 0.0.4).
 
 A family holds its samples by label values. Several families of one name (a queue's depth, one from each queue) are
-shown as one. A family that can be `limited` shows the values of some labels, and all others under one.
+rendered as one. A family that can be `limited` shows the allowed values of some labels, and all others under one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Counter:
         self._samples: dict[Labels, Count] = {} if self._labels else {(): Count()}
 
     def sample(self, *values: str) -> Count:
-        """The sample of these label values, to be counted up."""
+        """Return the sample of these label values, to be incremented."""
         found = self._samples.get(values)
         if found is None:
             found = self._samples[values] = Count()
@@ -63,7 +63,7 @@ class Counter:
         return found.value if found is not None else 0
 
     def limited(self, allowed: Allowed) -> tuple[Family, int]:
-        """The same with allowed values alone, and how often another one was counted."""
+        """Return a copy limited to allowed values, and the count of other ones."""
         limited, others = Counter(self.name, self.help, self._labels), 0
         for values, sample in tuple(self._samples.items()):
             shown = _shown(self._labels, values, allowed)
@@ -77,7 +77,7 @@ class Counter:
 
 
 class Gauge:
-    """Is asked when it is shown: `read` gives the value of each combination of label values."""
+    """A gauge that is read when it is rendered: `read` returns the value of each combination of label values."""
 
     kind = "gauge"
 
@@ -85,11 +85,11 @@ class Gauge:
         self.name, self.help, self._labels, self._read = name, help, tuple(labels), read
 
     def now(self) -> Gauge:
-        """The same with the values that it has now, which can be pickled."""
+        """Return a copy with the present values, which can be pickled."""
         return Gauge(self.name, self.help, self._labels, partial(dict, dict(self._read())))
 
     def limited(self, allowed: Allowed) -> tuple[Family, int]:
-        """The same with allowed values alone, and how many others there are. Of these one is shown."""
+        """Return a copy limited to allowed values, and the number of other ones. Only one of these is shown."""
         read = self._read()
         shown = {values: _shown(self._labels, values, allowed) for values in read}
         kept = {shown[values]: number for values, number in read.items()}
@@ -102,7 +102,7 @@ class Gauge:
 
 
 class Distribution:
-    """One sample of a histogram: how many values fell into each bucket, and their sum."""
+    """One sample of a histogram: the number of values in each bucket, and their sum."""
 
     __slots__ = ("_bounds", "counts", "sum")
 
@@ -115,7 +115,7 @@ class Distribution:
 
 
 class Histogram:
-    """How values (seconds) spread over buckets; `bounds` are their upper ends."""
+    """A distribution of values (seconds) over buckets; `bounds` are their upper ends."""
 
     kind = "histogram"
 
@@ -124,7 +124,7 @@ class Histogram:
         self._samples: dict[Labels, Distribution] = {} if self._labels else {(): Distribution(self._bounds)}
 
     def sample(self, *values: str) -> Distribution:
-        """The sample of these label values, to be given observations."""
+        """Return the sample of these label values, for observations."""
         found = self._samples.get(values)
         if found is None:
             found = self._samples[values] = Distribution(self._bounds)
@@ -139,7 +139,7 @@ class Histogram:
         return sum(found.counts) if found is not None else 0
 
     def limited(self, allowed: Allowed) -> tuple[Family, int]:
-        """The same with allowed values alone, and how many observations had another one."""
+        """Return a copy limited to allowed values, and the number of observations with other ones."""
         limited, others = Histogram(self.name, self.help, self._labels, self._bounds), 0
         for values, sample in tuple(self._samples.items()):
             shown = _shown(self._labels, values, allowed)
@@ -154,7 +154,7 @@ class Histogram:
         for values, sample in tuple(self._samples.items()):
             running = 0
             labels = labelled(self._labels, values)
-            # There are many buckets: what they have in common is written once.
+            # There are many buckets: their common prefix is rendered once.
             bucket = f"{self.name}_bucket{labels[:-1]}," if labels else f"{self.name}_bucket{{"
             for bound, number in zip(bounds, sample.counts, strict=True):
                 running += number
@@ -188,12 +188,12 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 def text(families: Iterable[Family]) -> str:
-    """The families as Prometheus reads them."""
+    """Render the families in Prometheus' format."""
     return "".join(f"{line}\n" for line in lines_of(families))
 
 
 def lines_of(families: Iterable[Family]) -> Iterator[str]:
-    """The lines of families, those of one name together, in the order of their first. More may be counted meanwhile."""
+    """Yield the lines of families, grouped by name in order of first appearance. Counts may change meanwhile."""
     by_name: dict[str, list[Family]] = {}
     for family in families:
         by_name.setdefault(family.name, []).append(family)

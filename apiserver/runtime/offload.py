@@ -1,4 +1,4 @@
-"""How work that takes long, or blocks, leaves the event loop to others.
+"""Offload long or blocking work, so that the event loop serves other requests.
 
     async for item in in_turns(items)    a break whenever a slice of time is used up
     await in_thread(coroutine)           on the event loop of the thread for long requests
@@ -6,11 +6,11 @@
     await waiting(function)              in a thread where `waited_for` may block
 
 The code of verbs and rules is the same in all of them. The server's event loop owns the log, its futures and iteration
-over caches; calls of those cross to it:
+over caches; their calls cross to it:
 
     @on_loop        a coroutine function: awaited from a thread, it runs on the server's loop
-    call_on_loop    the same for a function, which the thread blocks for
-    waited_for      the same for a coroutine, which the thread blocks for
+    call_on_loop    the same for a function; the thread blocks
+    waited_for      the same for a coroutine; the thread blocks
 
 `clock.served` is the server's loop in the context of such a thread, and None on the loop itself.
 """
@@ -38,13 +38,13 @@ P = ParamSpec("P")
 
 #: Seconds of work without a break.
 SLICE: Final = 0.003
-#: Bytes, of a body or of an object that is written in another form, from which on the work may take longer than others
-#: should wait: what costs most, items of lists that are all wrong, takes some milliseconds a kilobyte.
+# #: Size in bytes of a body or of a converted object from which on the work is offloaded. Worst case (lists of
+# invalid items): a few ms per KiB.
 LONG: Final = 16 * 1024
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items, with breaks."""
+    """Yield the items, with breaks."""
     elapsed = stopwatch()
     until = elapsed() + SLICE
     for item in items:
@@ -101,8 +101,9 @@ def is_on_loop() -> bool:
 
 
 def waited_for(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine on the server's loop, blocking the thread until then. Raise RuntimeError on the
-    loop itself, which would wait forever.
+    """Return the result of a coroutine on the server's loop, blocking the thread until then.
+
+    Raise RuntimeError on the loop itself, which would wait forever.
     """
     loop = served.get()
     if loop is None:
@@ -112,7 +113,7 @@ def waited_for(work: Coroutine[Any, Any, T]) -> T:
 
 
 class _LoopThread:
-    """A thread with an event loop, which starts with the first coroutine for it."""
+    """A thread with an event loop. The first coroutine starts it."""
 
     def __init__(self, name: str) -> None:
         self._name, self._lock = name, threading.Lock()
@@ -127,9 +128,9 @@ class _LoopThread:
             return self._loop
 
 
-#: All long requests share it: work that another request waits for leaves the interpreter every few milliseconds.
+# #: All long requests share it: waiting requests get the interpreter every few milliseconds.
 _LONG_REQUESTS: Final = _LoopThread("long requests")
-#: For requests that block for a server outside, which may take seconds.
+# #: For requests that block on an external server, possibly for seconds.
 _OWN: Final = ThreadPoolExecutor(64, thread_name_prefix="waiting requests")
 #: For functions that block. A request in a thread of its own may call them, so they have other threads.
 _BLOCKING: Final = ThreadPoolExecutor(16, thread_name_prefix="blocking rules")
@@ -152,11 +153,11 @@ async def in_thread(work: Coroutine[Any, Any, T]) -> T:
 
 @on_loop
 async def in_own_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine on an event loop in a thread of its own, which may block."""
+    """Run a coroutine on an event loop in a thread of its own, which may block; return its result."""
     return await asyncio.get_running_loop().run_in_executor(_OWN, _context().run, asyncio.run, work)
 
 
 @on_loop
 async def waiting(function: Callable[[], T]) -> T:
-    """Return the result of a function in a thread, which may block."""
+    """Run a function in a thread, which may block; return its result."""
     return await asyncio.get_running_loop().run_in_executor(_BLOCKING, _context().run, function)

@@ -1,6 +1,6 @@
-"""Files that are read again when they change, and what is counted of that.
+"""Reload files when they change, and count the reloads.
 
-Upstream is told of changes by the file system and looks every minute besides; here a look every second does for both.
+Upstream uses file system notifications and a check every minute; here a check every second replaces both.
 Facts: apiserver, pkg/server/options/authorizationconfig/metrics and authenticationconfig/metrics,
 pkg/server/dynamiccertificates.
 """
@@ -25,23 +25,24 @@ _PAUSE: Final = 1.0
 
 
 class Followed:
-    """Files that hold one thing together, as a certificate and its key: `load` takes over their texts when one of them
-    changes. For texts that are of no use it raises ValueError or OSError; then what held before holds on, and a line
-    of the log says so; with the traceback where it fails otherwise.
+    """Files that are loaded together, as a certificate and its key.
+
+    `load` is called with their texts when one of them changes. It raises ValueError or OSError for unusable texts; then
+    the previous state stays and the error is logged. Other errors are logged with the traceback.
     """
 
     def __init__(self, what: str, paths: Sequence[Path], load: Callable[..., object]) -> None:
-        """Reads the files; `texts` is what they say. Raises OSError."""
+        """Read the files; `texts` are their contents. Raise OSError."""
         self._what, self._paths, self._load = what, paths, load
         self._mark = self._stat()
         self.texts = self._read()
 
     def families(self) -> Iterable[Family]:
-        """What is counted of it."""
+        """Return the metric families of the reloads."""
         return ()
 
     async def follow(self) -> None:
-        """Looks at the files again and again."""
+        """Check the files for changes until cancelled."""
         while True:
             with timers(Timer.MACHINE):
                 await asyncio.sleep(_PAUSE)
@@ -52,7 +53,7 @@ class Followed:
         return self._stat() != self._mark
 
     def look(self) -> None:
-        """Takes over what the files say now, if that can be used."""
+        """Load the present contents, if usable."""
         self._mark = self._stat()
         where = ", ".join(map(str, self._paths))
         try:
@@ -70,7 +71,7 @@ class Followed:
         self._note("success")
 
     def _note(self, status: str) -> None:
-        """Counts a change that was taken over (success) or not (failure)."""
+        """Count a successful or failed reload."""
 
     def _read(self) -> list[bytes]:
         return [path.read_bytes() for path in self._paths]
@@ -80,7 +81,7 @@ class Followed:
 
 
 class Reloaded(Followed):
-    """A file of `subject` (authorization), whose changes are counted."""
+    """A file of `subject` (authorization) whose reloads are counted."""
 
     def __init__(self, subject: str, path: Path, server: str, load: Callable[[bytes], object]) -> None:
         super().__init__(f"{subject} configuration", (path,), load)
@@ -111,7 +112,7 @@ class Reloaded(Followed):
 
 
 def stamp(path: Path) -> tuple[int, int, int]:
-    """What differs when a file was written or replaced; the same for all that are not there."""
+    """Return a value that changes when a file is written or replaced; the same for all missing files."""
     try:
         found = path.stat()
     except OSError:
@@ -120,5 +121,5 @@ def stamp(path: Path) -> tuple[int, int, int]:
 
 
 def digest(data: bytes) -> str:
-    """How metrics show what may be long, or nobody's business."""
+    """Return a label value for long or confidential data."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -1,17 +1,17 @@
-"""An event loop whose time is its own: it stands still while there is work, and jumps from timer to timer.
+"""An event loop with a time of its own: it stands still while there is work, and jumps from timer to timer.
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:       time passes by itself: when nothing is left to do,
-        runner.run(main())                                         the next timer fires
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:       time passes by itself: the next timer fires when
+        runner.run(main())                                         there is no work left
 
-    loop = VirtualLoop(standing=True)          time stands still until somebody moves it:
-    await loop.advance(300)                    each timer due within five minutes fires, in the order of time and then
-    await loop.run_until_idle(3600)            of making, and all that it causes comes to rest before the next
+    loop = VirtualLoop(standing=True)          time stands still until a caller advances it:
+    await loop.advance(300)                    each timer due within five minutes fires, in order of time and then
+    await loop.run_until_idle(3600)            of creation; all its effects complete before the next one
 
-The loop is at rest when no callback is ready, nothing that arrived on a socket is unread and nothing outside works for
-it (executor jobs, `clock.outside`). While callbacks are ready sockets are not read: what a request causes inside the
-process has come to rest before the next request is taken up, so that the same requests in the same order have the same
-effects. Sockets, threads, child processes and signals work as on every loop; the timers that watch over them
-(`Timer.MACHINE`) follow the system's clock.
+The loop is idle when no callback is ready, no received data of a socket is unread and nothing outside works for it
+(executor jobs, `clock.outside`). While callbacks are ready sockets are not read: all effects of a request inside the
+process complete before the next request is read, so that the same requests in the same order have the same effects.
+Sockets, threads, child processes and signals work as on every loop; their timers (`Timer.MACHINE`) follow the system's
+clock.
 
 Time is counted in whole microseconds; a delay is rounded up.
 """
@@ -37,10 +37,10 @@ __all__ = ["START", "Moved", "VirtualLoop"]
 #: When virtual time begins.
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _MICRO = 1_000_000
-#: Turns of the loop after which sockets are looked at although work is left: so many only ever follow each other where
-#: something waits for a socket by asking again and again.
+# #: Iterations of the loop after which sockets are polled despite pending work: only code that polls for a socket in
+# a busy loop causes so many.
 _TURNS = 10_000
-#: What an advance waits for comes after every timer of the same moment.
+# #: The end of an advance comes after every timer of the same moment.
 _LAST = 1 << 62
 
 
@@ -59,7 +59,7 @@ class _VirtualTimer(asyncio.TimerHandle):
 
 
 class _Selector(selectors.DefaultSelector):
-    """The loop's selector, which asks the loop what to do when it would wait."""
+    """The loop's selector. It calls the loop instead of waiting."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
@@ -71,14 +71,14 @@ class _Selector(selectors.DefaultSelector):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What moving time did: how many timers fired, and whether no work is left but upkeep."""
+    """The result of advancing time: the number of fired timers, and whether only upkeep is left."""
 
     fired: int
     idle: bool
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`standing`: time moves by `advance` and `run_until_idle` alone."""
+    """An event loop in virtual time; with `standing` only `advance` and `run_until_idle` move it."""
 
     def __init__(self, start: datetime = START, *, standing: bool = False) -> None:
         self._start, self._standing = start, standing
@@ -110,15 +110,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._start + timedelta(microseconds=self._micros)
 
     async def advance(self, seconds: float, pause: float = 0.0) -> Moved:
-        """Moves time on. Returns when all that fell due has fired and what it caused is at rest; with 0, when the loop
-        is at rest. `pause`: real seconds without a word from a socket that pass before each timer, so that clients
-        outside can react to what happened before."""
+        """Advance time; return once all due timers have fired and their effects are complete.
+
+        With 0 seconds, return when the loop is idle. `pause` is the real time in seconds without data from a socket
+        before each timer, so that external clients can react to earlier events.
+        """
         before = self.fired
         await self._reach(self._micros + _micros(max(0.0, seconds)), pause)
         return Moved(self.fired - before, idle=self._next(Timer.WORK) is None)
 
     async def step(self, limit: float, pause: float = 0.0) -> Moved:
-        """Moves time on to the next timer, of whatever purpose, by `limit` seconds at most."""
+        """Advance time to the next timer of any purpose, by at most `limit` seconds."""
         before, end = self.fired, self._micros + _micros(limit)
         await self._reach(self._micros, pause)
         due = self._next()
@@ -126,7 +128,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return Moved(self.fired - before, idle=self._next(Timer.WORK) is None)
 
     async def run_until_idle(self, limit: float = 3600.0, pause: float = 0.0) -> Moved:
-        """Moves time on, timer by timer, until none is left but those of upkeep; by `limit` seconds at most."""
+        """Advance time, timer by timer, until only upkeep is left, by at most `limit` seconds."""
         before, end = self.fired, self._micros + _micros(limit)
         await self._reach(self._micros, pause)
         while (due := self._next(Timer.WORK)) is not None:
@@ -149,7 +151,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._pauses.remove(pause)
 
     def pending(self) -> list[tuple[datetime, Timer, str]]:
-        """The timers of virtual time, in order: when each is due, what it is for, and what it calls."""
+        """Return the timers of virtual time, in order: due time, purpose and callback."""
         waiting = sorted(timer for timer in self._timers if not timer.cancelled() and timer.order < _LAST)
         return [(self._start + timedelta(microseconds=t.due), t.purpose, _name(t)) for t in waiting]
 
@@ -167,7 +169,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._made += 1
         due = _micros(when)
         if due <= self._micros and when > self.time():
-            # What is less than a microsecond away is not now: whoever waits for it again and again would wait for ever.
+            # A delay below a microsecond must not be due now: a caller that waits for it repeatedly would never get
+            # there.
             due = self._micros + 1
         return self._add(due, self._made, callback, args, context, purpose_of(callback))
 
@@ -190,7 +193,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers stay in their heap until they are many."""
+        """Count a cancelled timer; remove cancelled timers from their heaps once they are many."""
         if not handle._scheduled:  # type: ignore[attr-defined]
             return
         self._cancelled += 1
@@ -201,7 +204,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             heapq.heapify(self._machine)
             self._cancelled = 0
 
-    # What is outside
+    # Outside work
 
     def outside_began(self) -> None:
         self._outside += 1
@@ -226,7 +229,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     # The turns of the loop
 
     def _wait(self, timeout: float | None, poll: Callable[[float | None], list[Any]]) -> list[Any]:
-        """The selector's part of a turn: what is ready on sockets, else the next timer's callback made ready."""
+        """Return the ready sockets' events, or make the next timer's callback ready. The selector calls this."""
         if timeout is not None and timeout <= 0:
             self._turns += 1
             return [] if self._turns % _TURNS and not self._stopping else poll(0)  # type: ignore[attr-defined]
@@ -276,7 +279,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._make_ready(timer)
 
     def _make_ready(self, timer: _VirtualTimer) -> bool:
-        """A timer that has left its heap is called in this turn, unless it was cancelled."""
+        """Call a timer that has left its heap in this iteration. Return False if it was cancelled."""
         timer._scheduled = False  # type: ignore[attr-defined]
         if timer.cancelled():
             self._cancelled -= 1
@@ -286,7 +289,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def _micros(seconds: float) -> int:
-    """Whole microseconds, rounded up; what floating point adds to a whole number does not count."""
+    """Convert to whole microseconds, rounded up; floating point noise is ignored."""
     return math.ceil(seconds * _MICRO - 0.01)
 
 
@@ -296,7 +299,7 @@ def _resolve(reached: asyncio.Future[None]) -> None:
 
 
 def _name(timer: asyncio.TimerHandle) -> str:
-    """What a timer calls, for people; of one that a task waits for, the task's name, or its function."""
+    """Return a readable name of a timer's callback: of the waiting task if there is one, else of the function."""
     callback: Any = timer._callback  # type: ignore[attr-defined]
     args: Sequence[Any] = timer._args
     waited = next((arg for arg in args if isinstance(arg, asyncio.Future)), None)
