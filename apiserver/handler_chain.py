@@ -36,13 +36,13 @@ class ChainConfig:
     dispatch: Dispatch
     routes: Routes
     kinds: Kinds
-    # #: Writes an event of the audit log.
+    #: Writes an event of the audit log.
     audit: Write
-    # #: Receives the spans of traced requests; None if tracing is off.
+    #: Receives the spans of traced requests; None if tracing is off.
     exporter: Exporter | None
-    # #: Counts every response.
+    #: Counts every response.
     count: Count
-    # #: Receive the record of each request.
+    #: Receive the record of each request.
     sinks: Sequence[Sink]
 
 

@@ -41,7 +41,7 @@ __all__ = ["Access", "open_keys"]
 
 log = logging.getLogger(__name__)
 
-# #: Names of the stored keys for service account tokens: the signing pair, and its predecessor.
+#: Names of the stored keys for service account tokens: the signing pair, and its predecessor.
 _KEPT_PAIR: Final = "service-account-key-pair"
 _KEPT_BEFORE: Final = "service-account-key"
 _OF_KEYS: Final = "StructuredAuthenticationConfigurationJWKSMetrics"

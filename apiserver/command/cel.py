@@ -28,7 +28,7 @@ from kubedra.kubeconfig.reader import KubeconfigError, default_files, read_kubec
 if TYPE_CHECKING:
     import httpx
 
-# #: Page size for listing slices.
+#: Page size for listing slices.
 _PAGE = 500
 _SLICES = "/apis/resource.k8s.io/{version}/resourceslices"
 _VERSIONS = ("v1", "v1beta2", "v1beta1")

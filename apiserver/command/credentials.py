@@ -27,7 +27,7 @@ from apiserver.command import kubeconfig
 from apiserver.tls.self_signed import own_certificate
 from kubedra.runtime import private_files as private
 
-# #: The users of the tokens: user name and uid. Both have all permissions.
+#: The users of the tokens: user name and uid. Both have all permissions.
 USERS = {"admin": "kubernetes-admin", "controllers": "kubedra-controllers"}
 
 

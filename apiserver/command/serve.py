@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from apiserver.http.server.web import Web
     from apiserver.http.sinks.jsonlines import JsonLines
 
-# #: The credential in the kubeconfig for clients that require one although access is open.
+#: The credential in the kubeconfig for clients that require one although access is open.
 _OPEN_CREDENTIAL = "open-access"
 #: Seconds of virtual time that a start may take.
 _START_LIMIT = 60.0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Apart", "ComponentsEnded", "fork"]
 
-# #: Size of the kernel's socket buffers, in bytes.
+#: Size of the kernel's socket buffers, in bytes.
 _BUFFER: Final = 1024 * 1024
 #: Seconds that the other process has to end.
 _PATIENCE: Final = 4.0

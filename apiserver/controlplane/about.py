@@ -16,7 +16,7 @@ from apiserver.runtime.clock import now
 
 __all__ = ["about_of", "address_of", "keys_address", "own_release", "pages_of", "version_info"]
 
-# #: The pages for people, by feature gate.
+#: The pages for people, by feature gate.
 _GATES: Final = {"ComponentStatusz": "statusz", "ComponentFlagz": "flagz"}
 
 

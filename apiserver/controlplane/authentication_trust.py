@@ -34,9 +34,9 @@ _SPACE: Final = "kube-system"
 _NAME: Final = "extension-apiserver-authentication"
 _CLIENTS: Final = "client-ca-file"
 _PROXY: Final = "requestheader-"
-# #: Time that an expired certificate stays.
+#: Time that an expired certificate stays.
 _SLACK: Final = dt.timedelta(minutes=5)
-# #: Seconds between two reads of the stored object.
+#: Seconds between two reads of the stored object.
 _PAUSE: Final = 1.0
 
 

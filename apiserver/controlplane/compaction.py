@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Revisions that are kept at most, give or take a check.
 KEPT_REVISIONS: Final = 100_000
-# #: Seconds between two checks of the number of revisions.
+#: Seconds between two checks of the number of revisions.
 CHECK_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)

@@ -48,7 +48,7 @@ __all__ = ["CustomResources"]
 _GROUP: Final = "apiextensions.k8s.io"
 _PLURAL: Final = "customresourcedefinitions"
 _LOG: Final = logging.getLogger(__name__)
-# #: Seconds between two checks for remaining objects of a deleted definition.
+#: Seconds between two checks for remaining objects of a deleted definition.
 _POLL_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 1.0
 _WRONG_BUNDLE: Final = ("False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
@@ -69,8 +69,8 @@ class CustomResources:
     def __init__(self, registry: Registry, catalog: Catalog, webhooks: Webhooks, user: User) -> None:
         self._registry, self._catalog, self._webhooks, self._user = registry, catalog, webhooks, user
         self._served: dict[str, _Served] = {}
-        # #: definitions whose objects are being deleted. Their resources stay unchanged, so that watches see the
-        # deletions.
+        #: definitions whose objects are being deleted. Their resources stay unchanged, so that watches see the
+        #: deletions.
         self._terminating: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._cleaning: dict[str, asyncio.Task[None]] = {}

@@ -31,7 +31,7 @@ _SCHEMAS: Final = ("flowcontrol.apiserver.k8s.io", "flowschemas")
 _LEVELS: Final = ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations")
 _MANAGER: Final = "api-priority-and-fairness-config-consumer-v1"
 _TYPE: Final = "Dangling"
-# #: Maximal writes of one schema's condition per minute.
+#: Maximal writes of one schema's condition per minute.
 _WRITES: Final = 6
 _MINUTE: Final = 60.0
 

@@ -23,7 +23,7 @@ __all__ = ["IssuedCertificates"]
 _REQUESTS: Final = ("certificates.k8s.io", "certificatesigningrequests")
 _NAME: Final = "apiserver_certificates_registry_csr"
 _KNOWN: Final = "kubernetes.io/"
-# #: Tolerated difference to the requested duration: a certificate may begin before its creation.
+#: Tolerated difference to the requested duration: a certificate may begin before its creation.
 _BEFORE: Final = timedelta(minutes=5)
 
 

@@ -37,11 +37,11 @@ _LEASES: Final = ("coordination.k8s.io", "leases")
 _CANDIDATES: Final = ("coordination.k8s.io", "leasecandidates")
 _OLDEST: Final = "OldestEmulationVersion"
 _NOTHING: Final = Semver.parse("0.0.0")
-# #: Time to answer a ping and validity of an answer; seconds between two steps, and a lease's duration in seconds.
+#: Time to answer a ping and validity of an answer; seconds between two steps, and a lease's duration in seconds.
 _ELECTION: Final = timedelta(seconds=5)
 _PAUSE: Final = 5.0
 _LASTS: Final = 5
-# #: Time after which a candidate that does not renew is dropped; after half of it all candidates are pinged.
+#: Time after which a candidate that does not renew is dropped; after half of it all candidates are pinged.
 _VALID: Final = timedelta(minutes=30)
 
 

@@ -27,7 +27,7 @@ __all__ = ["LocalApis"]
 
 _SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
 _MANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
-# #: The label's value on APIServices of custom groups, which are reconciled.
+#: The label's value on APIServices of custom groups, which are reconciled.
 _CUSTOM: Final = "true"
 
 Served = Sequence[tuple["Resource", "Version"]]

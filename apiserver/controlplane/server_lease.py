@@ -29,8 +29,8 @@ _NAMESPACE: Final = "kube-system"
 _LABEL: Final = "apiserver.kubernetes.io/identity"
 _NAME: Final = "kube-apiserver"
 _LASTS: Final = 3600
-# #: Seconds between renewals. Upstream renews every 10 s. An idle server should write nothing, and a lease lasts an
-# hour.
+#: Seconds between renewals. Upstream renews every 10 s. An idle server should write nothing, and a lease lasts an
+#: hour.
 _PAUSE: Final = 600.0
 
 log = logging.getLogger(__name__)

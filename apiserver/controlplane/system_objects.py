@@ -42,10 +42,10 @@ _FLOW_CONTROL: Final = {"prioritylevelconfigurations": LEVELS, "flowschemas": SC
 _FLOW_MANAGER: Final = "api-priority-and-fairness-config-producer-v1"
 _OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
-# #: A reserved address (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
+#: A reserved address (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
 _NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
 _GRACE: Final = timedelta(seconds=60)
-# #: Attempts to find the service that another server creates, and seconds between them.
+#: Attempts to find the service that another server creates, and seconds between them.
 _ATTEMPTS: Final = 60
 _PAUSE: Final = 0.05
 _LOG: Final = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class BuiltIn:
         certificates: ClientCertificates | None = None,
     ) -> None:
         self._registry, self._settings, self._network = registry, settings, network
-        # #: The authentication settings published for other servers.
+        #: The authentication settings published for other servers.
         self.authentication = AuthenticationInfo(registry, settings.identity, certificates)
 
     async def ensure(self) -> None:

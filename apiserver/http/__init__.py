@@ -1,3 +1,5 @@
-"""HTTP, in packages: `server` (sockets and the protocol), `handlers` (the way of a request), `formats` (the bytes of
-answers), `documents` (discovery, OpenAPI, health), `sinks` (records of requests), `admin` (routes under `/-/`).
+"""HTTP, by package.
+
+`server` has sockets and the protocol, `handlers` the chain of handlers, `formats` the encodings of responses,
+`documents` discovery, OpenAPI and health, `sinks` records of requests, `admin` the routes under `/-/`.
 """

@@ -10,7 +10,7 @@ from apiserver.http.kubelet.settings import ADDRESS_TYPES, KubeletSettings
 
 __all__ = ["add_flags", "read_kubelets"]
 
-# #: Flag name and purpose.
+#: Flag name and purpose.
 _FILES: Final = (
     ("kubelet-certificate-authority", "CA of kubelet certificates (default: certificates are not verified)"),
     ("kubelet-client-certificate", "client certificate for kubelets"),

@@ -46,12 +46,12 @@ from kubedra import profiles
 if TYPE_CHECKING:
     from apiserver.http.audit.policy import Policy
 
-# #: The admission plugin that gives pods their tokens. With open access tokens are not used, and pods should not have
-# to wait for accounts.
+#: The admission plugin that gives pods their tokens. With open access tokens are not used, and pods should not have
+#: to wait for accounts.
 _NEEDS_TOKENS: Final = "ServiceAccount"
 #: Elsewhere a process that has forked may not use all libraries.
 _MAY_FORK: Final = sys.platform == "linux"
-# #: The components of emulated nodes: their kubelets, and the controller that removes the taint of a new node.
+#: The components of emulated nodes: their kubelets, and the controller that removes the taint of a new node.
 _NODE_COMPONENTS: Final = ("node-agent", "node-lifecycle-controller")
 
 
@@ -76,7 +76,7 @@ class Settings:
     disable_plugins: tuple[str, ...]
     port: int
     bind_address: str
-    # #: Further hosts accepted in requests while access is open.
+    #: Further hosts accepted in requests while access is open.
     accept_hosts: tuple[str, ...]
     data_dir: Path
     storage: str
@@ -113,7 +113,7 @@ class Settings:
     request_log: str = ""
     #: All flags by name, as /flagz shows them.
     flags: Mapping[str, str] = field(default_factory=dict)
-    # #: The audit policy; None disables the audit log.
+    #: The audit policy; None disables the audit log.
     audit_policy: Policy | None = None
     audit_log: str = ""
     warnings: tuple[str, ...] = field(default=())

@@ -23,7 +23,7 @@ _VERSIONS: Final = {
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
 _NEWEST: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-# #: The part after WITH in Go's names, and OpenSSL's name for it.
+#: The part after WITH in Go's names, and OpenSSL's name for it.
 _ENCRYPTION: Final = {
     "AES_128_CBC_SHA": "AES128-SHA",
     "AES_256_CBC_SHA": "AES256-SHA",
@@ -35,7 +35,7 @@ _ENCRYPTION: Final = {
     "3DES_EDE_CBC_SHA": "DES-CBC3-SHA",
     "RC4_128_SHA": "RC4-SHA",
 }
-# #: The part before WITH, and Go's key exchange.
+#: The part before WITH, and Go's key exchange.
 _EXCHANGES: Final = {
     "TLS_RSA_WITH_": (
         "", frozenset(_ENCRYPTION) - {"CHACHA20_POLY1305", "CHACHA20_POLY1305_SHA256"},
@@ -53,7 +53,7 @@ _CURVES: Final = {
     4587: "SecP256r1MLKEM768",
     4589: "SecP384r1MLKEM1024",
 }
-# #: OpenSSL's default curves that have a number here; versions after 3.5 also allow 4588.
+#: OpenSSL's default curves that have a number here; versions after 3.5 also allow 4588.
 _BY_ITSELF: Final = frozenset((23, 24, 25, 29))
 
 

@@ -13,7 +13,7 @@ from apiserver.api.values.durations import parse_duration
 
 __all__ = ["FlagTable", "add_table", "listed", "seconds", "values_of"]
 
-# #: Name, metavar and help of each flag.
+#: Name, metavar and help of each flag.
 FlagTable: TypeAlias = tuple[tuple[str, str, str], ...]
 
 

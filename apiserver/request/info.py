@@ -16,12 +16,12 @@ from urllib.parse import parse_qsl, unquote
 
 __all__ = ["LONG_RUNNING", "RequestInfo", "request_info"]
 
-# #: Subresources without a request timeout.
+#: Subresources without a request timeout.
 LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
-# #: Subresources of namespaces, after /namespaces/NAME/.
+#: Subresources of namespaces, after /namespaces/NAME/.
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
-# #: Matches a parameter named watch, or one with an encoded name.
+#: Matches a parameter named watch, or one with an encoded name.
 _MAY_WATCH: Final = re.compile("(?:^|&)(?:watch|[^=&]*%)")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 #: The verbs without a name in the path.
@@ -31,7 +31,7 @@ _WITHOUT_NAME: Final = {"get": "list", "delete": "deletecollection"}
 _COLLECTIONS: Final[dict[str, tuple[str, str, str, str]]] = {}
 _KEPT: Final = 2000
 _SHORT: Final = 300
-# #: The segment after one of these is not always an object's name.
+#: The segment after one of these is not always an object's name.
 _AMBIGUOUS: Final = frozenset({"namespaces", "watch"})
 
 
@@ -57,7 +57,7 @@ class RequestInfo:
         self.verb, self.group, self.version, self.resource = verb, group, version, resource
         self.namespace, self.name = namespace, name
         if below:
-            # #: `rest` is the path after the subresource (a proxied path).
+            #: `rest` is the path after the subresource (a proxied path).
             self.subresource, self.rest = below[0], tuple(below[1:])
         else:
             self.subresource, self.rest = "", ()

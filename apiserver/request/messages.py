@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from apiserver.request.info import RequestInfo
 
-# #: Maximal size of a request's body, in bytes (413). Of a longer body only enough is read to detect the excess.
+#: Maximal size of a request's body, in bytes (413). Of a longer body only enough is read to detect the excess.
 MAX_BODY: Final = 3 * 1024 * 1024
 
 
@@ -82,18 +82,18 @@ class Request:
         self.method, self.path, self.query, self.headers = method, path, query, headers
         self.body, self.user = body, user
         self.info = _NOT_PARSED
-        # #: the impersonating user, if any
+        #: the impersonating user, if any
         self.impersonator: User | None = None
         #: the verb of constrained impersonation by which that was allowed.
         self.constraint = ""
-        # #: annotations of the authorizer's decision, if the request had to wait for it
+        #: annotations of the authorizer's decision, if the request had to wait for it
         self.authorization: Mapping[str, str] = _NOTHING
-        # #: the identity in the certificate of the connection, if there is one
+        #: the identity in the certificate of the connection, if there is one
         self.peer: Peer | None = None
         self.warnings: Sequence[str] = ()
         self.annotations: Mapping[str, str] = _NOTHING
         self.fault = ""
-        # #: the audit ID (`apiserver.request.audit_ids`); further header fields of the response, as bytes
+        #: the audit ID (`apiserver.request.audit_ids`); further header fields of the response, as bytes
         self.audit_id, self.marks = "", b""
         self.time: datetime | None = None
         self._params: dict[str, list[str]] | None = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Refused", "answer_of", "take_leave", "take_over"]
 
-# #: Size of the chunks that are passed on, in bytes.
+#: Size of the chunks that are passed on, in bytes.
 _PIECE: Final = 64 * 1024
 _SWITCHING: Final = 101
 #: Seconds that the other side has to close a connection, too.

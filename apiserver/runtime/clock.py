@@ -43,12 +43,11 @@ class Timer(Enum):
     """The purpose of a timer."""
 
     WORK = auto()
-    """Something happens when it falls due: a toleration ends, a failure is tried again."""
+    """The timer causes work: a toleration ends, a failure is retried."""
     UPKEEP = auto()
-    """It comes back as long as the process runs (resync, renewal of a lease, bookmark): whoever waits until nothing is
-    left to do does not wait for it."""
+    """The timer recurs while the process runs (resync, renewal of a lease, bookmark). Idleness does not wait for it."""
     MACHINE = auto()
-    """It watches over a client, a connection or a database, and follows the system's clock on every loop."""
+    """The timer supervises a client, a connection or a database, and follows the system's clock on every loop."""
 
 
 class VirtualTime(Protocol):
@@ -69,7 +68,7 @@ class VirtualTime(Protocol):
 
 #: In a thread that works for the server's loop (`apiserver.runtime.offload`): that loop.
 served: ContextVar[AbstractEventLoop | None] = ContextVar("served", default=None)
-# #: The virtual loops of this process; almost always empty, so that `now` can skip the search for the running loop.
+#: The virtual loops of this process; almost always empty, so that `now` can skip the search for the running loop.
 virtual_loops: dict[object, VirtualTime] = {}
 _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
 

@@ -38,7 +38,7 @@ class Sort(IntEnum):
     FAILURE = 11
 
 
-# #: Maximal unread bytes of one answer's chunks in the pipe; slow readers are sent no more.
+#: Maximal unread bytes of one answer's chunks in the pipe; slow readers are sent no more.
 WINDOW: Final = 4 * 1024 * 1024
 _HEAD: Final = Struct("<IIB")
 _SIZE: Final = _HEAD.size

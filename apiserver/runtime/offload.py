@@ -38,8 +38,8 @@ P = ParamSpec("P")
 
 #: Seconds of work without a break.
 SLICE: Final = 0.003
-# #: Size in bytes of a body or of a converted object from which on the work is offloaded. Worst case (lists of
-# invalid items): a few ms per KiB.
+#: Size in bytes of a body or of a converted object from which on the work is offloaded. Worst case (lists of
+#: invalid items): a few ms per KiB.
 LONG: Final = 16 * 1024
 
 
@@ -128,9 +128,9 @@ class _LoopThread:
             return self._loop
 
 
-# #: All long requests share it: waiting requests get the interpreter every few milliseconds.
+#: All long requests share it: waiting requests get the interpreter every few milliseconds.
 _LONG_REQUESTS: Final = _LoopThread("long requests")
-# #: For requests that block on an external server, possibly for seconds.
+#: For requests that block on an external server, possibly for seconds.
 _OWN: Final = ThreadPoolExecutor(64, thread_name_prefix="waiting requests")
 #: For functions that block. A request in a thread of its own may call them, so they have other threads.
 _BLOCKING: Final = ThreadPoolExecutor(16, thread_name_prefix="blocking rules")

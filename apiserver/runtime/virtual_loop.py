@@ -37,10 +37,10 @@ __all__ = ["START", "Moved", "VirtualLoop"]
 #: When virtual time begins.
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _MICRO = 1_000_000
-# #: Iterations of the loop after which sockets are polled despite pending work: only code that polls for a socket in
-# a busy loop causes so many.
+#: Iterations of the loop after which sockets are polled despite pending work: only code that polls for a socket in
+#: a busy loop causes so many.
 _TURNS = 10_000
-# #: The end of an advance comes after every timer of the same moment.
+#: The end of an advance comes after every timer of the same moment.
 _LAST = 1 << 62
 
 

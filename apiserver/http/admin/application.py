@@ -10,7 +10,7 @@ from apiserver.http.admin.routers import ROUTERS
 
 
 def create_admin(operations: Operations) -> FastAPI:
-    """The application. Every route is for whoever may do everything; others get 401 or 403."""
+    """Build the application. Every route requires all permissions; other users get 401 or 403."""
     app = FastAPI(
         title="kubedra",
         version=operations.version,

@@ -1,5 +1,6 @@
-"""`/openapi.json`, and `/docs`: the same as a page for people, one file without scripts that needs no internet; and the
-list of paths at `/-/`.
+"""`/openapi.json`, its HTML form `/docs`, and the list of paths at `/-/`.
+
+The page is one file without scripts and needs no internet.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _POLICY: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'uns
 
 
 def create(app: FastAPI) -> APIRouter:
-    """The routes that describe all others of `app`. The first to ask waits for the document, which is made in a thread:
-    it takes a tenth of a second.
+    """Build the routes that describe all others of `app`.
+
+    The first request waits for the document. A thread builds it, in about 100 ms.
     """
     router = APIRouter(include_in_schema=False)
 
@@ -50,7 +52,7 @@ def create(app: FastAPI) -> APIRouter:
 
 
 def page(document: Json) -> str:
-    """An OpenAPI document as HTML."""
+    """Render an OpenAPI document as HTML."""
     info = document["info"]
     title = escape(f"{info['title']} {info['version']}")
     body = "".join(_operations(document)) + "".join(_models(document))
@@ -106,7 +108,7 @@ def _cell(value: Any) -> str:
 
 
 def _type(schema: Json) -> _Html:
-    """What a schema's values are: a link where they are a model."""
+    """Render the type of a schema; a model is a link."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         return _Html(f'<a href="#{name}">{name}</a>')

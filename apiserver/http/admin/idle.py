@@ -1,6 +1,6 @@
-"""Whether the control plane is at rest: nothing in it has anything to do, and when the next timer falls due.
+"""Whether the control plane is idle: no component has work, and the next timer's due time (`/-/rest`).
 
-What waits for an object to change can end when nothing is left that would change it (`/-/rest`).
+A client that waits for a change can stop once nothing is left that would cause it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from apiserver.request.records import RequestRecord
 
 __all__ = ["Components", "Look", "Rest", "Resting"]
 
-#: How watches of clients begin their user agent that only wait, and act on nothing.
+#: Prefix of the user agent of watches that only wait, and act on nothing.
 WAITING: Final = "kubedra-wait"
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-#: What is written while nothing happens: signs of life, and reports.
+#: Resources that are written without other activity: heartbeats and reports.
 _UPKEEP: Final = frozenset({"leases", "events"})
-#: Looks at the components, and the seconds between them: what one has written reaches the others meanwhile.
+#: Polls of the components, and the seconds between them, in which writes of one reach the others.
 _LOOKS: Final = 4
 _BETWEEN: Final = 0.01
 
 
-#: Which components have something to do now; and whose timer falls due next, in how many seconds, upkeep aside.
+#: The busy components; and the component of the next timer with the seconds until then, upkeep excluded.
 Look = tuple[Collection[str], tuple[str, float] | None]
 
 
@@ -43,7 +43,7 @@ class Components(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """What was found. `quiet`: seconds since somebody last wrote something; None where nobody has."""
+    """The result of a poll. `quiet` is the time since the last write in seconds; None if there was none."""
 
     components: Sequence[str]
     busy: Collection[str]
@@ -84,7 +84,7 @@ class Rest:
         return Resting(running.names, sorted(busy), next_timer, self._watches(), quiet)
 
     def _watches(self) -> int:
-        """Watches from outside, whose clients may act on what happens."""
+        """Count the watches of external clients that may act on events."""
         return sum(
             not stream.inside and not request.headers.get("user-agent", "").startswith(WAITING)
             for stream, request in self._streams().items()

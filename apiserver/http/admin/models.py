@@ -1,4 +1,4 @@
-"""What the models of all routes have in common."""
+"""The base of the models of all routes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from pydantic.alias_generators import to_camel
 
 
 class Model(BaseModel):
-    """A model whose fields are spelled in camel case on the wire, as Kubernetes spells its own. Unknown fields are
-    refused.
-    """
+    """A model with fields in camel case on the wire, as Kubernetes has them. Unknown fields are rejected."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
@@ -22,8 +20,9 @@ Body = TypeVar("Body", bound=Model)
 
 
 def body_of(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
-    """A dependency that reads a JSON body whatever it says that it is: `kubectl create --raw` says nothing, `curl -d`
-    says that it is a form. A body that does not fit is a 400 with one line.
+    """Return a dependency that parses a JSON body regardless of its Content-Type.
+
+    `kubectl create --raw` sends no type, `curl -d` that of a form. An invalid body is a 400 with one line.
     """
 
     async def read(request: Request) -> Body:
@@ -38,5 +37,5 @@ def body_of(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
 
 
 def documented(model: type[Model]) -> dict[str, Any]:
-    """What a route with such a body says of it in the OpenAPI document."""
+    """Return the OpenAPI description of a route with such a body."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}

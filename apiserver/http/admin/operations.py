@@ -1,4 +1,4 @@
-"""What the routes under `/-/` need of the server."""
+"""The server's operations for the routes under `/-/`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """The server, as its routes see it. A router that needs more adds a field.
+    """The operations of the server that its routes use. A router that needs more adds a field.
 
     version     the release of kubedra
-    allowed     (request) "" where its sender, or whoever it impersonates, may use the routes, else why not
-    info        what `/-/info` shows besides the version
-    reset       empties the store; (objects gone, version now)
+    allowed     (request) "" if its user, also an impersonated one, may use the routes, else the reason
+    info        the fields of `/-/info` besides the version
+    reset       empties the store; (deleted objects, new revision)
     dropped     (kind, namespace, name) the fields that feature gates dropped
-    rest        looks whether anything is left to happen
-    explain     what explains pods, claims and nodes (kind, namespace, name); None where no components run here
+    rest        polls the components for pending work
+    explain     explains pods, claims and nodes (kind, namespace, name); None if no components run here
     requests    the latest requests
     faults      the faults to inject
     """

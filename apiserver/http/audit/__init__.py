@@ -1,6 +1,6 @@
-"""The audit log: who asked for what, how much of it is written down as a policy says. Facts: audit.k8s.io/v1.
+"""The audit log: requests and responses, in the detail that a policy sets. Facts: audit.k8s.io/v1.
 
-policy.py    the policy's file, and what it says of a request
+policy.py    the policy's file and its rules
 events.py    the event of a request, stage by stage
-handler.py   the handlers of the chain that make them
+handler.py   the handlers of the chain that write events
 """

@@ -19,20 +19,20 @@ from apiserver.runtime.clock import now
 __all__ = ["Event", "Write"]
 
 
-#: How notes on what webhooks changed begin.
+#: Prefix of annotations with the patches of webhooks.
 _PATCHES: Final = "patch.webhook.admission.k8s.io/"
 #: Takes an event as JSON shows it.
 Write = Callable[[Json], None]
 
 _LONGEST_AGENT: Final = 1024
-#: Verbs whose body is an object, or makes one.
+#: Verbs with an object or options in the body.
 _WITH_BODY: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-#: What answers begin with that come from the user's own addresses.
+#: Headers with the user's own addresses.
 _FORWARDED: Final = ("x-forwarded-for", "x-real-ip")
 
 
 class Event:
-    """What is known of a request so far."""
+    """The audit event of a request, as far as its fields are known."""
 
     def __init__(self, request: Request, audited: Audited, kinds: Kinds, write: Write) -> None:
         self._request, self._audited, self._kinds, self._write = request, audited, kinds, write
@@ -60,16 +60,16 @@ class Event:
 
     @property
     def id(self) -> str:
-        """What tells the event from others."""
+        """The audit ID of the event."""
         made: str = self._known["auditID"]
         return made
 
     def give(self, stage: str) -> None:
-        """Gives away what is known at a stage, unless the policy omits it."""
+        """Write the event of a stage, unless the policy omits it."""
         if stage in self._audited.omitted:
             return
         notes = self._request.annotations
-        if self._audited.level < Level.REQUEST:  # what a webhook changed is part of what was asked
+        if self._audited.level < Level.REQUEST:  # patches of webhooks are part of the request's content
             notes = {name: value for name, value in notes.items() if not name.startswith(_PATCHES)}
         self._write(
             self._known
@@ -78,7 +78,7 @@ class Event:
         )
 
     def note_request(self) -> None:
-        """Notes what was sent, and whom the user acts as."""
+        """Record the request's body and the impersonated user."""
         request, known = self._request, self._known
         if request.impersonator is not None:
             known["impersonatedUser"] = _user(request.user)
@@ -97,7 +97,7 @@ class Event:
             known["requestObject"] = self._shown(sent)
 
     def note_answer(self, answer: Response, error: Exception | None) -> None:
-        """Notes how a request was answered."""
+        """Record the response."""
         known = self._known
         if isinstance(error, StatusError):
             known["responseStatus"] = {key: part for key, part in error.to_dict().items() if key not in _TYPE}
@@ -109,11 +109,11 @@ class Event:
                 known["responseObject"] = self._shown(made)
 
     def note_code(self, code: int, message: str = "") -> None:
-        """As `note_answer`, where there is no more to say."""
+        """Record only a response's status code and message."""
         self._known["responseStatus"] = {"metadata": {}, **({"message": message} if message else {}), "code": code}
 
     def _parsed(self, body: bytes, content_type: str) -> Any:
-        """What stands in a body; None where it cannot be read, or is no object."""
+        """Parse a body; return None if it cannot be decoded, or is no object."""
         media = media_type(content_type)
         try:
             if media == PROTOBUF:
@@ -168,7 +168,7 @@ def _user(user: User | None) -> Json:
 
 
 def _addresses(headers: Mapping[str, str]) -> list[str]:
-    """Where a request came from, as proxies say: the client first."""
+    """Return the source addresses of a request from the headers of proxies: the client first."""
     found = [text.strip() for name in _FORWARDED for text in headers.get(name, "").split(",")]
     return list(dict.fromkeys(text for text in found if text))
 

@@ -1,5 +1,7 @@
-"""The handlers that write the audit log. `Audit` stands behind authentication, so that it knows who asks, and before
-authorization, so that it sees what is refused; `AuditOfStrangers` before authentication, for those whom nobody knows.
+"""The handlers that write the audit log.
+
+`Audit` runs after authentication, so that the user is known, and before authorization, so that it covers refusals.
+`AuditOfStrangers` runs before authentication, for unauthenticated requests.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _NO_CREDENTIALS: Final = "Authentication failed, no credentials provided"
 
 
 class Audit:
-    """Writes the events of requests whose users are known."""
+    """Writes the events of authenticated requests."""
 
     next: Handler
 
@@ -75,7 +77,7 @@ class Audit:
 
 
 class AuditOfStrangers:
-    """Writes an event of each request whose credentials are not taken, or who may not act as somebody else."""
+    """Writes an event of each request with invalid credentials or a forbidden impersonation."""
 
     next: Handler
 
@@ -98,7 +100,7 @@ class AuditOfStrangers:
         if audited.level is Level.NONE:
             return
         event, answer = Event(request, audited, self._kinds, self._write), error_response(request, error)
-        if request.impersonator is not None:  # who may not act as somebody else is known
+        if request.impersonator is not None:  # forbidden impersonation: the user is known
             event.give("RequestReceived")
             event.note_answer(answer, error)
             event.give("ResponseComplete")
@@ -108,7 +110,7 @@ class AuditOfStrangers:
 
 
 def _attempted(request: Request) -> str:
-    """How somebody tried to say who they are."""
+    """Describe the attempted ways of authentication."""
     kind = request.headers.get("authorization", "").strip().partition(" ")[0].lower()
     ways = [kind] if kind in ("basic", "bearer") else []
     if "access_token" in request.params:

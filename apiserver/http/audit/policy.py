@@ -1,4 +1,4 @@
-"""An audit policy (audit.k8s.io/v1): the first rule that fits a request says how much of it is noted."""
+"""An audit policy (audit.k8s.io/v1): the first matching rule sets the level of a request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PolicyError(ValueError):
 
 
 class Level(IntEnum):
-    """How much of a request is noted; each level has all that is in those before it."""
+    """The detail that is recorded of a request; each level includes those before it."""
 
     NONE = 0
     METADATA = 1
@@ -113,7 +113,7 @@ def _fits_path(path: str, patterns: Iterable[str]) -> bool:
 
 
 class Audited(NamedTuple):
-    """What is noted of a request."""
+    """The level and the options for the event of a request."""
 
     level: Level
     omitted: frozenset[str] = frozenset()
@@ -131,7 +131,7 @@ class Policy(_Model):
     omit_managed_fields: bool = False
 
     def of(self, user: User | None, info: RequestInfo, path: str) -> Audited:
-        """What is noted of a request; of one that no rule fits nothing is."""
+        """Return the level and options of a request; without a matching rule nothing is recorded."""
         for rule in self.rules:
             if rule.fits(user, info, path):
                 without = self.omit_managed_fields if rule.omit_managed_fields is None else rule.omit_managed_fields
@@ -141,7 +141,7 @@ class Policy(_Model):
 
 
 def read_policy(file: Path) -> Policy:
-    """The policy of a file of YAML or JSON. Raises PolicyError."""
+    """Read the policy from a file of YAML or JSON. Raise PolicyError."""
     try:
         return Policy.model_validate(yaml.safe_load(file.read_bytes()))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What is served: legacy and aggregated discovery, as functions of the catalog."""
+"""Legacy and aggregated discovery, as functions of the catalog."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from apiserver.aggregation.servers import Server
 
 
-#: What follows the media type of aggregated discovery.
+#: Parameters of the media type of aggregated discovery.
 AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 Served = Sequence[tuple[Resource, Version]]
 
 
 class Discovery:
-    """The documents of one server that emulates a release. `served` holds each resource with each version in which it
-    is served.
+    """The discovery documents of one server that emulates a release.
+
+    `served` holds each resource with each served version.
     """
 
     def __init__(self, served: Iterable[tuple[Resource, Version]], release: Release, address: str) -> None:
@@ -41,7 +42,7 @@ class Discovery:
                 found.sort(key=lambda item: item[0].plural)
 
     def show_remote(self, servers: Iterable[Server]) -> None:
-        """Describe what these servers behind this one serve, too."""
+        """Add the APIs of aggregated servers to the documents."""
         self._remote = {}
         for server in servers:
             self._remote.setdefault(server.remote.group, {})[server.remote.version] = server
@@ -52,15 +53,13 @@ class Discovery:
         return sorted({group for group in (*self._by_version, *self._remote) if group}, key=self._place)
 
     def _place(self, group: str) -> tuple[bool, int, str]:
-        """Where a group stands: the group of API services first, the others by the highest priority that an API
-        service gives them.
-        """
+        """Return a group's sort key: API services first, others by the highest priority of their API services."""
         found = [group_priority(group)] if group in self._by_version else []
         found += [server.remote.group_priority for server in self._remote.get(group, {}).values()]
         return group != FIRST, -max(found), group
 
     def versions(self, group: str) -> list[str]:
-        """A group's served versions, the preferred one first; none of a group that is not served."""
+        """Return a group's served versions, the preferred one first; none if the group is not served."""
         known, remote = self._by_version.get(group, {}), self._remote.get(group, {})
 
         def place(version: str) -> tuple[int, Any]:
@@ -76,7 +75,7 @@ class Discovery:
         return all(resource.custom for found in versions for resource, _ in found)
 
     def core(self) -> Json:
-        """/api"""
+        """Build the document of /api."""
         return {
             "kind": "APIVersions",
             "versions": self.versions(""),
@@ -84,7 +83,7 @@ class Discovery:
         }
 
     def group_list(self) -> Json:
-        """/apis"""
+        """Build the document of /apis."""
         groups = []
         for name in self.groups:
             group = self.group(name)
@@ -92,7 +91,7 @@ class Discovery:
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def group(self, name: str) -> Json:
-        """/apis/GROUP"""
+        """Build the document of /apis/GROUP."""
         versions = [{"groupVersion": api_version(name, version), "version": version} for version in self.versions(name)]
         return {
             "kind": "APIGroup",
@@ -103,17 +102,17 @@ class Discovery:
         }
 
     def resource_list(self, group: str, version: str) -> Json:
-        """/api/v1 and /apis/GROUP/VERSION"""
+        """Build the document of /api/v1 or /apis/GROUP/VERSION."""
         entries: list[Json] = []
         for resource, _ in self._by_version[group][version]:
             entries.append(_entry(resource, self._release))
             entries += [_sub_entry(resource, sub) for sub in _ordered(resource)]
-        # The list of the core group is as old as that group, and says no version of its own.
+        # The list of the core group is as old as that group, and has no version of its own.
         head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
         return {**head, "groupVersion": api_version(group, version), "resources": entries}
 
     def aggregated(self, *, core: bool) -> Json:
-        """/api or /apis as an APIGroupDiscoveryList"""
+        """Build the document of /api or /apis as an APIGroupDiscoveryList."""
         items = []
         for group in [""] if core else self.groups:
             versions = [self._version(group, version) for version in self.versions(group)]
@@ -121,7 +120,7 @@ class Discovery:
         return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
     def _version(self, group: str, version: str) -> Json:
-        """A version of a group as aggregated discovery has it."""
+        """Return a group's version for aggregated discovery."""
         server = self._remote.get(group, {}).get(version)
         if server is None:
             resources = [_aggregated(resource, form) for resource, form in self._by_version[group][version]]
@@ -130,7 +129,7 @@ class Discovery:
         return {"version": version, **told, "freshness": "Current" if server.fresh else "Stale"}
 
     def paths(self) -> list[str]:
-        """What `/` lists of the API."""
+        """Return the API paths for the list at `/`."""
         found = ["/api", *(f"/api/{version}" for version in self.versions("")), "/apis"]
         for group in sorted(self.groups):
             found += [
@@ -177,7 +176,7 @@ def _sub_entry(resource: Resource, sub: Any) -> Json:
 def _aggregated(resource: Resource, version: Version) -> Json:
     entry: Json = {
         "resource": resource.plural,
-        # Group and version are told only where they are others than the resource's: clients fill them in.
+        # Group and version are set only if they differ from the resource's: clients fill them in.
         "responseKind": {"group": "", "version": "", "kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,

@@ -1,4 +1,4 @@
-"""/healthz, /livez and /readyz, as a whole and check by check, and /metrics/slis, which counts what they found."""
+"""/healthz, /livez and /readyz, as a whole and by check, and /metrics/slis, which counts their results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from apiserver.api.errors.status import PlainError
 from apiserver.request.messages import Request, Response
 from apiserver.runtime.metrics import Counter, Gauge, text
 
-#: Gives "" when all is well, else what is wrong.
+#: Returns "" if all is well, else the problem.
 Check = Callable[[], Awaitable[str]]
 HEALTH: Final = ("healthz", "livez", "readyz")
 _TEXT: Final = "text/plain; charset=utf-8"
 _NO_SNIFF: Final = (("X-Content-Type-Options", "nosniff"),)
-#: What a server must be that is sent requests, and need not be to live.
+#: Checks of readiness only.
 _ONLY_READY: Final = frozenset({"etcd-readiness", "informer-sync", "kubeconfig", "shutdown"})
-#: What a server needs to live, and not to be sent requests.
+#: Checks of liveness only.
 _ONLY_ALIVE: Final = frozenset({"loopback-serving-certificate"})
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Health:
         )  # fmt: skip
 
     def indicators(self) -> str:
-        """/metrics/slis: how checks that were asked for as a whole went, the last time and altogether."""
+        """Render /metrics/slis: the last results and the counts of checks, from requests for all checks."""
         return text((self._results, self._counts))
 
     def paths(self) -> list[str]:
@@ -51,7 +51,10 @@ class Health:
         return {name: check for name, check in self._checks.items() if name not in without}
 
     async def answer(self, request: Request, kind: str, rest: list[str]) -> Response:
-        """Health as a whole or of one check. Reasons are for the log: whoever asks may be anybody. Raises 404."""
+        """Return the health as a whole or of one check. Raise 404.
+
+        Reasons of failures are logged, since any client may read the response.
+        """
         checks = self._of(kind)
         if not rest:
             return await self._all(request, kind, checks)

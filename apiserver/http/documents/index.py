@@ -35,8 +35,9 @@ def _names_version(parts: Sequence[str]) -> bool:
 
 
 class Documents:
-    """Answers for everything but resources. `openapi` and `metrics` are asked when needed; `pages` are those of
-    /statusz and /flagz that are on.
+    """Responses for all paths except resources.
+
+    `openapi` and `metrics` are called when needed; `pages` are the enabled ones of /statusz and /flagz.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Documents:
         self._aggregated.clear()
 
     async def answer(self, request: Request) -> Response:
-        """The document at a path. Raises the 404 and 405 that upstream gives."""
+        """Return the document at a path. Raise upstream's 404 and 405."""
         parts = request.path.strip("/").split("/")
         head = parts[0]
         if "//" in request.path:
@@ -116,7 +117,7 @@ class Documents:
         return self._negotiated(request, body)
 
     def _root(self, request: Request, *, core: bool) -> Response:
-        """/api or /apis: the aggregated form where it is asked for first."""
+        """Return /api or /apis, in the aggregated form if the client prefers it."""
         for clause in clauses(request.headers.get("accept", "")):
             if clause.params.get("as") == "APIGroupDiscoveryList":
                 if (
@@ -132,8 +133,9 @@ class Documents:
         return self._negotiated(request, self._discovery.core() if core else self._discovery.group_list())
 
     def _tagged(self, request: Request, media: str, *, core: bool) -> Response:
-        """The aggregated form, which a client that has it already need not get again. The tag is that of the JSON in
-        all media types.
+        """Return the aggregated form, or 304 if the client has it.
+
+        The ETag is that of the JSON in all media types.
         """
         made = self._aggregated.get((core, media))
         if made is None:
@@ -153,6 +155,6 @@ class Documents:
 
 
 def _check_method(request: Request, *, any_method: bool) -> None:
-    """Upstream's documents of groups look at no method; the others are for GET alone. Raises 405."""
+    """Raise 405 for methods other than GET. Upstream's documents of groups accept any method."""
     if request.method != "GET" and not any_method:
         raise method_not_allowed()

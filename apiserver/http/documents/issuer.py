@@ -1,5 +1,6 @@
-"""What others need to check tokens of service accounts: who issues them, and the public keys. Facts: pkg/serviceaccount
-(openidmetadata.go), pkg/routes/openidmetadata.go.
+"""OpenID metadata for verifying service account tokens: the issuer and the public keys.
+
+Facts: pkg/serviceaccount (openidmetadata.go), pkg/routes/openidmetadata.go.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _KEYS_TYPE: Final = "application/jwk-set+json"
 
 
 class Issuer:
-    """`keys` gives the public keys, `fresh` for how many seconds they may be kept."""
+    """The metadata of one issuer.
+
+    `keys` returns the public keys, `fresh` the seconds for which clients may cache them.
+    """
 
     def __init__(
         self, issuer: str, address: str, keys: Callable[[], Awaitable[list[Json]]], fresh: Callable[[], int]
@@ -29,7 +33,7 @@ class Issuer:
         self._issuer, self._address, self._keys, self._fresh = issuer, address, keys, fresh
 
     async def answer(self, request: Request, path: str) -> Response:
-        """Raises 406."""
+        """Return the keys or the configuration. Raise 406."""
         wanted = _KEYS_TYPE if path == _KEYS else "application/json"
         check_produced(request.headers.get("accept", ""), wanted)
         body = {"keys": await self._keys()} if path == _KEYS else await self._configuration()

@@ -1,9 +1,8 @@
-"""/openapi/v2 and /openapi/v3: the documents written by `python -m apiserver.openapi`, cut down to what this server
-serves.
+"""/openapi/v2 and /openapi/v3: the documents written by `python -m apiserver.openapi`, reduced to the served APIs.
 
-Nothing is read at start. Each document is read, cut and hashed when it is first asked for, and kept as bytes; most
-servers serve everything that the files hold, then the bytes are the file's. Version 2 is also given in protobuf
-(kubectl asks for nothing else), where cutting means leaving out entries, not decoding them.
+Nothing is read at start. Each document is read, reduced and hashed on its first request, and kept as bytes. Most
+servers serve everything in the files; then the bytes are those of the file. Version 2 is also served in protobuf (the
+only form that kubectl requests). There entries are left out without decoding them.
 """
 
 from __future__ import annotations
@@ -44,8 +43,10 @@ _VERSION_2: Final = ("v2.json", "v2.pb")
 
 
 class OpenApi:
-    """The documents of one server that emulates a release. `served` holds each resource with each version in which it
-    is served, `written` the resources that the files describe: documents of others are made here.
+    """The documents of one server that emulates a release.
+
+    `served` holds each resource with each served version, `written` the resources in the files. The documents of other
+    resources are built here.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class OpenApi:
         written = [each for each in served if self._written.get((each[0].group, each[0].plural)) == each[0]]
         self._served = frozenset((resource.group, version.name, resource.plural) for resource, version in written)
         self._versions = frozenset((resource.group, version.name) for resource, version in served)
-        # As upstream has it, documents say of groups of custom resources alone what their versions serve, no more.
+        # As upstream: documents list groups of custom resources only with the served versions.
         self._groups = frozenset(resource.group for resource, _ in served if not resource.custom)
         self._others = [each for each in served if (each[0].group, each[1].name, each[0].plural) not in self._served]
         self._made: dict[str, bytes] | None = None
@@ -76,8 +77,9 @@ class OpenApi:
         self._index: tuple[bytes, str] | None = None
 
     def show_remote(self, servers: Iterable[Server]) -> None:
-        """Describe what other servers serve too: their documents of version 3 are listed with their addresses, those of
-        version 2 are a part of this server's.
+        """Add the APIs of aggregated servers.
+
+        Their documents of version 3 are listed with their addresses. Those of version 2 are merged into this server's.
         """
         servers = _by_priority(servers)
         self._remote = {
@@ -93,7 +95,7 @@ class OpenApi:
                 self._documents.pop(name, None)
 
     async def answer(self, request: Request) -> Response | None:
-        """The answer to a path below /openapi, None where there is nothing."""
+        """Return the response to a path below /openapi, or None for an unknown path."""
         path = request.path.rstrip("/")
         if path == "/openapi/v2":
             return self._version_2(request)
@@ -135,7 +137,7 @@ class OpenApi:
         return _answer(request, body, etag, JSON, (("Cache-Control", "public, immutable"), ("Expires", expires)))
 
     def _v3_index(self) -> tuple[bytes, str]:
-        """The list of version 3 documents, each with its hash, so that clients may keep them."""
+        """Return the list of version 3 documents, each with its hash for caching."""
         if self._index is None:
             paths = {name: {"serverRelativeURL": _url(name, self._document(_file(name))[1])} for name in self._names()}
             paths |= {name: {"serverRelativeURL": address} for name, address in self._remote.items()}
@@ -144,13 +146,13 @@ class OpenApi:
         return self._index
 
     def _names(self) -> list[str]:
-        """`api/v1`, `apis/resource.k8s.io` … of what is served."""
+        """Return the names of the served documents: `api/v1`, `apis/resource.k8s.io` …."""
         groups = {f"apis/{group}" for group in self._groups if group}
         versions = {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in self._versions}
         return sorted({"api", "apis", "version", *PATHS} | groups | versions)
 
     def _document(self, name: str) -> tuple[bytes, str]:
-        """A file's bytes, cut to what is served, and its hash."""
+        """Return a file's bytes, reduced to the served APIs, and their hash."""
         known = self._documents.get(name)
         if known is None:
             body = self._read(name)
@@ -165,7 +167,7 @@ class OpenApi:
         return known
 
     def _released(self, name: str, body: bytes) -> bytes:
-        """A document that says which release is served."""
+        """Set the served release in a document."""
         if name != "v2.pb":
             return body.replace(_UNVERSIONED, _UNVERSIONED.replace(b"unversioned", self._release.encode()), 1)
         from apiserver.openapi.gnostic import about
@@ -174,7 +176,7 @@ class OpenApi:
         return body + about({"title": "Kubernetes", "version": self._release})
 
     def _read(self, name: str) -> bytes | None:
-        """What a file says of what is served; None where there is none."""
+        """Read a file and reduce it to the served APIs; return None if there is no file."""
         try:
             body = (self._directory / name).read_bytes()
         except OSError:
@@ -184,7 +186,7 @@ class OpenApi:
         return self._cut(body) if name == "v2.json" or "__v" in name else body
 
     def _with_others(self, name: str, body: bytes | None) -> bytes | None:
-        """A document with the resources that no file describes."""
+        """Add the resources without a file to a document."""
         if self._made is None:
             from apiserver.openapi.documents import build
 
@@ -207,7 +209,7 @@ class OpenApi:
         return body + encode_document(more)
 
     def _with_remotes(self, name: str, body: bytes) -> bytes:
-        """A document of version 2 with what other servers serve."""
+        """Add the APIs of aggregated servers to a document of version 2."""
         from apiserver.openapi.merging import merge_documents
 
         if name == "v2.json":
@@ -247,13 +249,13 @@ class OpenApi:
         return orjson.dumps(document)
 
     def _cut_protobuf(self, body: bytes) -> bytes:
-        """Keeps the entries that the JSON form kept."""
+        """Keep the entries that the reduced JSON document has."""
         document: Json = orjson.loads(self._cut((self._directory / "v2.json").read_bytes()))
         return _kept(body, lambda number, name: name in document["paths" if number == _PATHS else "definitions"])
 
 
 def _kept(body: bytes, keep: Callable[[int, str], bool]) -> bytes:
-    """A document in protobuf with those of its paths and definitions that are to stay."""
+    """Filter the paths and definitions of a document in protobuf."""
     from apiserver.openapi.gnostic import entries, field
 
     out = []
@@ -276,7 +278,7 @@ def _by_priority(servers: Iterable[Server]) -> list[Server]:
 
 
 def _joined(body: bytes, other: bytes) -> bytes:
-    """A document with the paths and definitions of another."""
+    """Merge the paths and definitions of two documents."""
     document, more = orjson.loads(body), orjson.loads(other)
     owner, added, name = (
         (document, more, "definitions")
@@ -290,7 +292,7 @@ def _joined(body: bytes, other: bytes) -> bytes:
 
 
 def _needed(text: bytes, definitions: Json) -> Json:
-    """The definitions that a text refers to, and those that these refer to."""
+    """Return the definitions that a text refers to, transitively."""
     found: set[str] = set()
     todo = {name.decode() for name in _REFERENCE.findall(text)}
     while todo:

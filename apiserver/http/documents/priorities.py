@@ -1,4 +1,4 @@
-"""Where the groups and versions that this server itself serves stand in lists, the highest first.
+"""The order of the groups and versions that this server itself serves, the highest priority first.
 
 Facts: pkg/controlplane/apiserver (aggregator.go), and for custom ones pkg/controlplane/controller/crdregistration.
 """
@@ -9,9 +9,9 @@ from typing import Final
 
 __all__ = ["FIRST", "builtin", "group_priority", "version_priority"]
 
-#: The group of API services, which stands before all others.
+#: The group of API services, listed before all others.
 FIRST: Final = "apiregistration.k8s.io"
-#: Where groups and their versions stand in lists, the highest first.
+#: Priorities of groups and their versions, the highest first.
 _PRIORITIES: Final[dict[str, tuple[int, dict[str, int]]]] = {
     "": (18000, {"v1": 1}),
     "apps": (17800, {"v1": 15}),

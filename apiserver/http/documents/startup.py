@@ -1,5 +1,7 @@
-"""What /healthz, /livez and /readyz look at, by upstream's names. Most of these name what kube-apiserver does after it
-has begun to listen: here all of it is done, or needs no doing, before anybody is answered.
+"""The checks of /healthz, /livez and /readyz, by upstream's names.
+
+Most of these are startup tasks that kube-apiserver finishes after it has begun to listen. Here all of them are
+finished, or not needed, before the first response.
 
 Source: the answers of kube-apiserver 1.36.2, in their order.
 """
@@ -58,8 +60,10 @@ async def _fine() -> str:
 def checks_of(
     storage: Check, announced: Callable[[], bool], stopping: Callable[[], bool], *, roles: bool
 ) -> dict[str, Check]:
-    """The checks of a server, in upstream's order. `storage` says what is wrong with its store, `announced` whether
-    those who wait for it have been told of it; `roles`: it has those of RBAC.
+    """Return the checks of a server, in upstream's order.
+
+    `storage` returns the problem of its store, `announced` whether the server has been announced; `roles`: the server
+    has those of RBAC.
     """
 
     async def kubeconfig() -> str:
@@ -71,7 +75,7 @@ def checks_of(
     checks = {
         "ping": _fine,
         "log": _fine,
-        "loopback-serving-certificate": _fine,  # who is in the process needs none
+        "loopback-serving-certificate": _fine,  # clients in this process need none
         "etcd": storage,
         "etcd-readiness": storage,
         "informer-sync": _fine,

@@ -1,5 +1,7 @@
-"""/statusz and /flagz: what a server is and what it was told, for people; as JSON or YAML for whoever asks for the kind
-(`application/json;g=config.k8s.io;v=v1beta1;as=Statusz`). Facts: KEP-4827, KEP-4828.
+"""/statusz and /flagz: the state and the flags of a server, for people, or as JSON or YAML.
+
+JSON and YAML need the kind in Accept (`application/json;g=config.k8s.io;v=v1beta1;as=Statusz`).
+Facts: KEP-4827, KEP-4828.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ _HEAD: Final = """
 Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
 debugging purposes only.
 """
-#: Pages of kubedra's own, of which upstream's document does not know.
+#: Pages of kubedra's own, which upstream does not have.
 _OWN: Final = frozenset({"-", "docs", "openapi.json"})
 #: Paths of APIs, which are no pages for people.
 _APIS: Final = frozenset({"api", "apis", "openid", "openapi", ".well-known"})
 
 
 class About(NamedTuple):
-    """What a server knows of itself: `language` is what runs it."""
+    """Facts about the running server; `language` is its runtime."""
 
     started: datetime
     language: str
@@ -44,14 +46,14 @@ class About(NamedTuple):
 
 
 class ZPages:
-    """Answers for the pages that are on; `paths` lists what the server has."""
+    """Responses for the enabled pages; `paths` returns the server's paths."""
 
     def __init__(self, pages: Sequence[str], about: About, paths: Callable[[], list[str]]) -> None:
         self.pages = tuple(pages)
         self._about, self._paths = about, paths
 
     def answer(self, request: Request, page: str) -> Response:
-        """Raises 406."""
+        """Render a page. Raise 406."""
         kind = page.capitalize()
         accept = request.headers.get("accept", "")
         for clause in clauses(accept) if accept.strip() else (Clause("text/plain", {}),):
@@ -105,7 +107,7 @@ class ZPages:
 
 
 def _version(clause: Clause, kind: str) -> str:
-    """The version of the kind that a client asks for; "" where it asks for something else."""
+    """Return the requested version of the kind; "" if the client requests another kind."""
     asked = clause.params
     wanted = asked.get("as") == kind and asked.get("g") == _GROUP and clause.media in (JSON, YAML)
     return asked["v"] if wanted and asked.get("v") in _VERSIONS else ""

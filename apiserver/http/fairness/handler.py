@@ -1,7 +1,7 @@
-"""The handler that lets requests in by priority and fairness. It stands behind authentication, before authorization.
+"""The handler that admits requests by priority and fairness. It runs after authentication, before authorization.
 
-Each request belongs to a FlowSchema. Schemas are asked in the order of their precedence, and what was found is kept: of
-two requests that a rule could not tell apart only the first is compared with the rules.
+Each request belongs to a FlowSchema. Schemas are matched in the order of their precedence, and results are cached: of
+two requests that no rule can distinguish only the first is matched.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _NAME: Final = "apiserver_flowcontrol"
 _OF_FLOW: Final = ("priority_level", "flow_schema")
 _SECONDS: Final = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
 _LENGTHS: Final = (0, 10, 25, 50, 100, 250, 500, 1000)
-#: Seconds that a request may take which does not say it; a fourth of it may pass in a queue, but no more than a minute.
+#: Default request timeout in seconds. At most a quarter of it may be spent queued, but no more than a minute.
 _DEADLINE: Final = 60.0
 _LONGEST: Final = 60.0
-#: Flows whose schemas are gone and whose counts are kept; users, and kinds of requests of one user, whose flows are.
+#: Maximal number of kept flows without schemas, of cached users, and of cached kinds of requests per user.
 _KEPT: Final = 1000
 _ALL: Final = "*"
 _ACCOUNT: Final = "system:serviceaccount:"
@@ -39,8 +39,9 @@ _PARTS: Final = ("verbs", "apiGroups", "resources", "namespaces")
 
 
 class Flow:
-    """The requests that one schema assigns to a level. `marks` are the header fields of their answers; `dispatched` and
-    `executing` count them.
+    """The requests that one schema assigns to a level.
+
+    `marks` are the header fields of their responses; `dispatched` and `executing` are their counts.
     """
 
     __slots__ = ("dispatched", "distinguish", "executing", "level", "marks", "name")
@@ -49,23 +50,23 @@ class Flow:
         metadata: Json = schema["metadata"]
         self.name: str = metadata["name"]
         self.level = level
-        #: What tells the flows of the schema apart: "", ByUser or ByNamespace.
+        #: The distinguisher of the schema's flows: "", ByUser or ByNamespace.
         self.distinguish: str = (schema["spec"].get("distinguisherMethod") or {}).get("type", "")
-        # The names could tell a client more of the configuration than it may know: answers have uids.
+        # Names could disclose confidential configuration to a client, so the headers have uids.
         self.marks = (
             f"x-kubernetes-pf-flowschema-uid: {metadata['uid']}\r\nx-kubernetes-pf-prioritylevel-uid: {level.uid}\r\n"
         ).encode()
         self.dispatched = self.executing = 0
 
     def key(self, request: Request) -> tuple[str, str]:
-        """Requests of one key wait in the same queues."""
+        """Return the key of the queues for a request."""
         if self.distinguish == "ByUser":
             return self.name, request.user.name if request.user is not None else ""
         return self.name, request.info.namespace if self.distinguish == "ByNamespace" else ""
 
 
 class _OfUser:
-    """What is known of one user: the rules that count, in their order, and what was found by them."""
+    """The cache of one user: the applicable rules in order, and their results."""
 
     __slots__ = ("always", "found", "rules")
 
@@ -82,7 +83,11 @@ class _OfUser:
 
 
 class Flows:
-    """`schemas` with the flow of each, those of the lowest precedence first. `last` is for what none of them covers."""
+    """FlowSchemas in order of precedence.
+
+    `schemas` has the flow of each, those of the lowest precedence value first. `last` is the flow of requests without
+    a matching schema.
+    """
 
     def __init__(self, schemas: Sequence[tuple[Json, Flow]] = (), last: Flow | None = None) -> None:
         self._schemas, self._last = schemas, last
@@ -140,7 +145,7 @@ def _is_subject(user: User, subject: Json) -> bool:
 
 
 def _has(listed: Sequence[str], wanted: str) -> bool:
-    """Whether it is among them. A `*` that is not alone stands for itself."""
+    """Return whether a name is listed. Only a single `*` is a wildcard."""
     return wanted in listed or (len(listed) == 1 and listed[0] == _ALL)
 
 
@@ -178,7 +183,7 @@ def _covers_all(rule: Json) -> bool:
 
 
 class Fairness:
-    """`seats`: how many requests the server answers at once, those aside that are exempt."""
+    """The link of the chain; `seats` is the number of concurrent requests, exempt ones excluded."""
 
     next: Handler
 
@@ -186,7 +191,7 @@ class Fairness:
         self._seats = seats
         self._levels: dict[str, Level] = {}
         self._flows = Flows()
-        #: Flows by name, with their counts, also those whose schemas are gone.
+        #: Flows by name, with their counts, including flows whose schemas are gone.
         self._known: dict[tuple[str, str], Flow] = {}
         self._rejected = Counter(f"{_NAME}_rejected_requests_total", "Requests refused.", (*_OF_FLOW, "reason"))
         self._waited = Histogram(
@@ -202,7 +207,7 @@ class Fairness:
         )  # fmt: skip
 
     def configure(self, schemas: Iterable[Json], levels: Iterable[Json]) -> None:
-        """Takes the FlowSchemas and PriorityLevelConfigurations that there are. Requests that wait keep their place."""
+        """Apply the FlowSchemas and PriorityLevelConfigurations. Queued requests keep their position."""
         found: dict[str, Level] = {}
         for each in levels:
             name: str = each["metadata"]["name"]
@@ -216,7 +221,7 @@ class Fairness:
         ruled = []
         for schema in order:
             level = found.get(schema["spec"]["priorityLevelConfiguration"]["name"])
-            if level is not None:  # a schema whose level is not there does not count
+            if level is not None:  # a schema without its level is ignored
                 ruled.append((schema["spec"], self._flow(schema, level)))
         if len(self._known) > _KEPT:
             present = {flow for _, flow in ruled}
@@ -227,7 +232,7 @@ class Fairness:
     def _flow(self, schema: Json, level: Level) -> Flow:
         flow = Flow(schema, level)
         before = self._known.get((level.name, flow.name))
-        if before is not None:  # who is under way counts in the one that was there
+        if before is not None:  # running requests stay counted in the previous flow
             before.level, before.distinguish, before.marks = level, flow.distinguish, flow.marks
             return before
         self._known[level.name, flow.name] = flow
@@ -286,7 +291,7 @@ class Fairness:
             level.leave(started)
 
     async def _wait(self, request: Request, flow: Flow) -> None:
-        """Raises 429."""
+        """Wait for a seat. Raise 429."""
         level, since = flow.level, perf_counter()
         try:
             seconds, length = await level.wait(flow.key(request), _patience(request))
@@ -298,7 +303,7 @@ class Fairness:
         self._lengths.observe(length, level.name, flow.name)
 
     def families(self) -> list[Family]:
-        """What is counted of flows and levels."""
+        """Return the metric families of flows and levels."""
         dispatched = Counter(f"{_NAME}_dispatched_requests_total", "Requests let in.", _OF_FLOW)
         for (level, schema), flow in self._known.items():
             dispatched.sample(level, schema).value = flow.dispatched

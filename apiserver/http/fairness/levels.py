@@ -1,8 +1,8 @@
-"""A priority level: how many of its requests are answered at once, and how the others wait.
+"""A priority level: limit its concurrent requests and queue the others.
 
-A request takes a *seat* while it is answered, a watch until it is open, and for two milliseconds at least: that is what
-the quickest request takes of a kube-apiserver, for which limits are chosen. What this server answers without waiting
-would never meet another request otherwise, and who sends most would be answered most.
+A request occupies a *seat* until it is answered, a watch until it is open, and for at least 2 ms: the shortest time in
+a kube-apiserver, for which limits are chosen. Without that minimum, requests that this server answers without waiting
+would never compete, and the client with the most requests would be served most.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class Waiting:
 
 
 class Level:
-    """One PriorityLevelConfiguration. `seats` are its own; it may have up to `most`, where other levels lend theirs
-    (`share_seats`), and lends itself all but `least`.
+    """One PriorityLevelConfiguration.
+
+    `seats` are its own. It may borrow up to `most` from other levels (`share_seats`), and lends all but `least`.
     """
 
     def __init__(self, name: str) -> None:
@@ -56,14 +57,14 @@ class Level:
         self._due: deque[float] = deque()
         self._queuing: Json | None = None
         self._queues: dict[int, deque[Waiting]] = {}
-        #: Queues in which somebody waits, in the order in which it is their turn.
+        #: Non-empty queues in round-robin order.
         self._turns: deque[int] = deque()
         self._hands: dict[tuple[str, str], list[int]] = {}
-        #: All levels of the server: who may lend.
+        #: All levels of the server, as possible lenders.
         self._lenders: Mapping[str, Level] = {}
 
     def configure(self, level: Json) -> None:
-        """Takes what the object says."""
+        """Apply the object's spec."""
         spec: Json = level["spec"]
         self.uid, self.exempt = level["metadata"]["uid"], spec["type"] == "Exempt"
         limits: Json = spec.get("exempt" if self.exempt else "limited") or {}
@@ -74,7 +75,10 @@ class Level:
         self._hands.clear()
 
     def allot(self, server: int, shares: int, total: int, levels: Mapping[str, Level]) -> None:
-        """Take its part of all seats of the server. `total` is the sum of the seats of all `levels`, which may lend."""
+        """Take the level's share of all seats of the server.
+
+        `total` is the sum of the seats of all `levels`, which may lend.
+        """
         self.seats = _own(server, self.shares, shares)
         self.least = self.seats - round(self.seats * self._lent / 100)
         more = total if self._borrowed is None else round(self.seats * self._borrowed / 100)
@@ -86,14 +90,14 @@ class Level:
         return [each for queue in self._queues.values() for each in queue]
 
     def take(self) -> bool:
-        """A seat, where there is one and nobody waits for it."""
+        """Take a free seat, unless requests are queued; return whether it was taken."""
         if self._turns or (self.executing >= self.seats and not self._may_borrow()):
             return False
         self.executing += 1
         return True
 
     def _may_borrow(self) -> bool:
-        """Whether others have seats that they lend and that nobody uses."""
+        """Return whether other levels have lendable, unused seats."""
         if self.executing >= self.most:
             return False
         limited = [level for level in self._lenders.values() if not level.exempt]
@@ -101,7 +105,7 @@ class Level:
         return self.executing + kept < sum(level.seats for level in limited)
 
     def leave(self, since: float) -> None:
-        """Gives a seat back that was taken at a time (`perf_counter`)."""
+        """Release a seat that was taken at a time (`perf_counter`), after the minimal duration."""
         left = since + _SHORTEST - perf_counter()
         if left <= 0:
             self.give_back()
@@ -120,13 +124,13 @@ class Level:
             asyncio.get_running_loop().call_later(self._due[0] - now, self._give_back_due)
 
     def give_back(self) -> None:
-        """Gives a seat back now; who waits gets it."""
+        """Release a seat now; queued requests get it."""
         self.executing -= 1
         while self._turns and (self.executing < self.seats or self._may_borrow()):
             self._admit_one()
 
     def _admit_one(self) -> None:
-        """The next one of the queue whose turn it is: queues have equal parts, however many wait in them."""
+        """Admit the next request, round robin over the queues: they have equal shares whatever their length."""
         turn = self._turns.popleft()
         queue = self._queues[turn]
         first = queue.popleft()
@@ -138,12 +142,13 @@ class Level:
         first.admitted.set_result(None)
 
     async def wait(self, key: tuple[str, str], seconds: float) -> tuple[float, int]:
-        """Wait for a seat. `key` is the name of the flow and what tells its requests apart. Return the seconds that it
-        took and the length of the queue then. Raise Rejected.
+        """Wait for a seat; return the seconds spent and the initial length of the queue. Raise Rejected.
+
+        `key` is the name of the flow and the distinguisher of its requests.
         """
         turn = min(self._hand(key), key=lambda each: len(self._queues.get(each, ())))
         queue = self._queues.setdefault(turn, deque())
-        # Whoever waits for a seat whose request is answered would not wait upstream: it is not counted.
+        # A request that waits for the seat of an answered request would not wait upstream: it is not counted.
         room = self._queuing.get("queueLengthLimit", 50) if self._queuing is not None else 0
         if len(queue) >= room + len(self._due):
             if not queue:
@@ -166,7 +171,7 @@ class Level:
         return perf_counter() - waiting.since, length
 
     def _forget(self, turn: int, waiting: Waiting) -> None:
-        """It does not wait any longer; a seat that it got just now is the next one's."""
+        """Remove a waiting request; a seat that it just got goes to the next one."""
         queue = self._queues.get(turn, deque())
         if waiting in queue:
             queue.remove(waiting)
@@ -177,7 +182,7 @@ class Level:
             self.give_back()
 
     def _hand(self, key: tuple[str, str]) -> list[int]:
-        """The queues that a flow may use: a few of all, so that it hardly meets another one in each of them."""
+        """Return the queues of a flow: a few of all, so that two flows seldom share every queue."""
         if self._queuing is None:
             return [0]
         hand = self._hands.get(key)

@@ -1,1 +1,1 @@
-"""The bytes of answers: which format a client wants, and objects, lists and watch events in it."""
+"""Content negotiation, and the encoding of objects, lists and watch events."""

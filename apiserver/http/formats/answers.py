@@ -24,7 +24,7 @@ from apiserver.storage.watchcache.entry import Entry
 async def list_response(
     request: Request, chosen: ResponseFormat, view: View, listing: Listing, now: datetime
 ) -> Response:
-    """An answer with a list. Raises 400, 406."""
+    """Build the response with a list. Raise 400 and 406."""
     if chosen is PLAIN and view.stored:
         return Response(200, view.list(listing))
     body = await render_list(view, chosen, listing, now, included(request, chosen))
@@ -32,7 +32,7 @@ async def list_response(
 
 
 def json_response(chosen: ResponseFormat, kinds: Kinds, body: dict[str, Any], code: int) -> Response:
-    """An answer with an object that is not stored: a Status, which has one form, or a review. Raises 406."""
+    """Build the response with an object that is not stored: a Status, which has one form, or a review. Raise 406."""
     schema = None
     if chosen.shape and body.get("kind") != "Status":
         if chosen.shape != PARTIAL:
@@ -45,7 +45,7 @@ def json_response(chosen: ResponseFormat, kinds: Kinds, body: dict[str, Any], co
 
 
 def render_object(view: View, chosen: ResponseFormat, entry: Entry, now: datetime, include: str = "") -> bytes:
-    """One object in the form that was asked for. `include` is a Table's includeObject."""
+    """Render one object in the requested form. `include` is a Table's includeObject."""
     if chosen.media == PROTOBUF:
         from apiserver.http.formats import protobuf
 
@@ -62,7 +62,7 @@ def render_object(view: View, chosen: ResponseFormat, entry: Entry, now: datetim
         return encode(chosen.media, table(view, chosen, [entry], meta, now, include), pretty=chosen.pretty)
     if chosen.shape == PARTIAL:
         return encode(chosen.media, partial(entry.obj, chosen.version), pretty=chosen.pretty)
-    if view.resource.custom:  # of which upstream knows no more than that
+    if view.resource.custom:  # upstream has only generic columns for them
         raise StatusError(500, "", "content is not a list")
     raise _no_list(chosen.shape, view.resource.go_type)
 
@@ -73,7 +73,7 @@ def _no_list(shape: str, go_type: str) -> StatusError:
 
 
 async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now: datetime, include: str = "") -> bytes:
-    """A list in the form that was asked for. Others get their turn while a long one is made."""
+    """Render a list in the requested form. Long lists yield to other requests."""
     entries, meta = listing.entries, list_meta(listing)
     if chosen.media == PROTOBUF:
         from apiserver.http.formats import protobuf

@@ -15,8 +15,9 @@ _SHARED_BYTES: Final = 1024 * 1024
 
 
 def join_batch(events: Sequence[WatchEvent], key: Hashable, make: Callable[[WatchEvent], bytes]) -> bytes:
-    """Return the lines or frames of the events, joined. Each is encoded once, and so is a whole batch that several
-    watchers get.
+    """Return the lines or frames of the events, joined.
+
+    Each event is encoded once; a whole batch for several watchers is joined once.
     """
     forms = events.forms if isinstance(events, Batch) else {}
     whole: bytes | None = forms.get(key)

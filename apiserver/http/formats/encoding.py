@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 def encode(media: str, obj: Any, *, pretty: bool = False, schema: Struct | None = None) -> bytes:
-    """An object's bytes in a media type: JSON as a line, or indented and without an end of line. Protobuf needs the
-    schema of what is neither a status nor discovery."""
+    """Encode an object in a media type: JSON as a line, or indented and without an end of line.
+
+    Protobuf needs the schema, except for a status and discovery.
+    """
     if media == PROTOBUF:
         from apiserver.http.formats.protobuf import document
 
@@ -41,8 +43,10 @@ def to_yaml(obj: Any) -> bytes:
 
 @lru_cache(maxsize=1)
 def _dumper() -> type[yaml.Dumper]:
-    """Strings of several lines as blocks, strings that would be read as something else in double quotes, all others as
-    they are; numbers as Go writes them.
+    """Return a YAML dumper with Go's style.
+
+    Strings of several lines are blocks, ambiguous strings are in double quotes, all others are plain; numbers as Go
+    writes them.
     """
     import yaml
 
@@ -50,11 +54,11 @@ def _dumper() -> type[yaml.Dumper]:
     from apiserver.api.patch.goformat import go_format
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        # What a text looks like is ours to say: to the library all that has no quotes is text.
+        # The style of a string is chosen here: the library treats every unquoted scalar as text.
         yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
         def ignore_aliases(self, data: object) -> bool:
-            """A value that occurs twice is written twice."""
+            """Write a value that occurs twice twice."""
             return True
 
     def plain(write: Callable[[Any], str]) -> Callable[[yaml.Dumper, Any], yaml.ScalarNode]:

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def error_response(request: Request, error: Exception) -> Response:
-    """What a client gets where this was raised. An exception that nobody foresaw is logged, and answered with a 500."""
+    """Build the response for an exception. An unexpected exception is logged and answered with a 500."""
     if isinstance(error, StatusError):
         return status_response(request, error)
     if isinstance(error, StorageUnavailable):
@@ -35,7 +35,7 @@ def _is_about_depth(error: Exception) -> bool:
 
 
 def status_response(request: Request, error: StatusError) -> Response:
-    """A Status in the format that the client reads."""
+    """Encode a Status in the client's format."""
     chosen = error_format(request.headers.get("accept", ""))
     headers = error.headers
     after = (error.details or {}).get("retryAfterSeconds")

@@ -24,7 +24,7 @@ _INDENT: Final = b"\n    "
 async def gather(
     media: str, whole: dict[str, Any], key: str, items: Sequence[T], make: Callable[[T], Any], *, pretty: bool = False
 ) -> bytes:
-    """The encoding of `{**whole, key: [make(item), …]}`. `key` comes last in JSON; YAML is sorted."""
+    """Encode `{**whole, key: [make(item), …]}`. `key` comes last in JSON; YAML is sorted."""
     if not items:
         return encode(media, {**whole, key: []}, pretty=pretty)
     if media == YAML:

@@ -1,6 +1,6 @@
-"""In which format an answer is written: media type, Table or metadata only, pretty or not.
+"""Content negotiation: the media type, shape (Table, metadata only) and indentation of a response.
 
-Tables have no protobuf: a client that asks for one gets the next format that it accepts, or 406.
+Tables have no protobuf: a client that requests one gets the next format that it accepts, or 406.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from apiserver.request.messages import Request
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-#: What upstream says that it accepts; messages are wire facts.
+#: The accepted media types in upstream's messages.
 ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 STREAMED: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 _PRODUCED: Final = frozenset({JSON, YAML, PROTOBUF, "*/*"})
@@ -34,8 +34,9 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class ResponseFormat(NamedTuple):
-    """How an answer is written. `shape` is "" for the object itself, `version` that of meta.k8s.io in which a shape is
-    wanted; `pretty` JSON is indented.
+    """The format of a response.
+
+    `shape` is "" for the object itself, `version` is that of meta.k8s.io for a shape; `pretty` JSON is indented.
     """
 
     media: str = JSON
@@ -52,7 +53,7 @@ _CACHE: Final[dict[str, ResponseFormat | None]] = {
     "application/json, */*": PLAIN,
 }
 _CACHED: Final = 512
-#: Characters of a header that is remembered for good; nobody sends a longer one twice.
+#: Maximal length of a cached header; longer ones are not repeated.
 _SHORT: Final = 1024
 
 
@@ -66,12 +67,10 @@ def not_acceptable(accepted: str = ACCEPTED) -> StatusError:
 
 
 def check_routed(verb: str, headers: Mapping[str, str], *, text: bool = False) -> None:
-    """What upstream's router says of media types before any handler looks: a body that no patch has (415), an answer
-    that nobody makes (406).
+    """Check media types as upstream's router does: 415 for a bad patch type, 406 for an unknown Accept.
 
-    It reads both headers literally: media types without their parameters, whose case counts; of wildcards it knows
-    `*/*`. An answer of plain `text` is found there too, and then has to be asked for as an object all the same. Raises
-    StatusError.
+    The router reads both headers literally: media types without parameters, case-sensitive; the only wildcard is `*/*`.
+    It also accepts plain `text`, but then the handler needs an object's media type all the same. Raise StatusError.
     """
     if verb == "patch" and not _is_listed(headers.get("content-type", ""), _PATCHES):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -84,7 +83,7 @@ def check_routed(verb: str, headers: Mapping[str, str], *, text: bool = False) -
 
 
 def check_produced(accept: str, media: str) -> None:
-    """What upstream's router says where a document has one form alone. Raises StatusError."""
+    """Raise upstream's StatusError if a client does not accept a document's only media type."""
     if accept and not _is_listed(accept, frozenset({media, "*/*"})):
         raise _not_produced(media)
 
@@ -99,7 +98,7 @@ def _is_listed(header: str, wanted: frozenset[str]) -> bool:
 
 
 def clauses(accept: str) -> list[Clause]:
-    """The alternatives of an Accept header, best first."""
+    """Parse the alternatives of an Accept header, best first."""
     found = []
     for number, text in enumerate(accept.split(",")):
         media, *rest = (part.strip() for part in text.split(";"))
@@ -114,7 +113,7 @@ def clauses(accept: str) -> list[Clause]:
 
 
 def negotiate(accept: str) -> ResponseFormat:
-    """The first alternative that can be given. Raises 406."""
+    """Return the first available alternative. Raise 406."""
     try:
         chosen = _CACHE[accept]
     except KeyError:
@@ -125,8 +124,9 @@ def negotiate(accept: str) -> ResponseFormat:
 
 
 def response_format(request: Request, *, tables: bool = True, bare: bool = False) -> ResponseFormat:
-    """How the answer to a request is written. `tables`: whether there is anything that makes them; `bare`: objects are
-    plain JSON, which no message holds. Raises 406.
+    """Return the format of the response to a request. Raise 406.
+
+    `tables`: the resource has Tables. `bare`: objects are plain JSON without a protobuf message.
     """
     accept, agent = request.headers.get("accept", ""), request.headers.get("user-agent", "")
     chosen = _CACHE.get(accept) or negotiate(accept)
@@ -141,7 +141,7 @@ def response_format(request: Request, *, tables: bool = True, bare: bool = False
 
 
 def negotiate_stream(accept: str) -> ResponseFormat:
-    """The format of a watch's events: no YAML. Raises 406."""
+    """Return the format of a watch's events: no YAML. Raise 406."""
     chosen = negotiate(accept)
     if chosen.media == YAML:
         raise not_acceptable(STREAMED)
@@ -149,7 +149,7 @@ def negotiate_stream(accept: str) -> ResponseFormat:
 
 
 def negotiate_plain(accept: str) -> ResponseFormat:
-    """The first alternative that asks for no shape. Raises 406."""
+    """Return the first alternative without a shape. Raise 406."""
     chosen = negotiate(accept)
     return _first(accept, lambda other: not other.shape) if chosen.shape else chosen
 
@@ -174,9 +174,7 @@ def _remember(accept: str) -> ResponseFormat | None:
 
 
 def error_format(accept: str) -> ResponseFormat:
-    """Errors take no shape; where nothing that is asked for can be given they come indented, as upstream's last resort
-    does.
-    """
+    """Return the format of errors: no shape, and indented JSON as upstream's fallback."""
     try:
         return negotiate_plain(accept)
     except StatusError:
@@ -202,9 +200,7 @@ def _format_of(clause: Clause) -> ResponseFormat | None:
 
 
 def is_pretty(request: Request, chosen: ResponseFormat) -> bool:
-    """Whether JSON is indented: the Accept header says so, or `?pretty` does; without it browsers, curl and wget are
-    people.
-    """
+    """Return whether JSON is indented: by the Accept header or `?pretty`; by default for browsers, curl and wget."""
     if chosen.pretty:
         return True
     if request.query and "pretty" in request.query:

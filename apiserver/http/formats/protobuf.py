@@ -1,7 +1,7 @@
-"""Answers in protobuf: objects, lists, watch events, statuses and discovery documents.
+"""Protobuf responses: objects, lists, watch events, statuses and discovery documents.
 
-An entry's message is made once and shared by whoever reads it, in lists and events as well; an event's frame is made
-once for all watchers.
+An entry's message is encoded once and shared by all readers, also in lists and events; an event's frame is encoded once
+for all watchers.
 """
 
 from __future__ import annotations
@@ -44,16 +44,14 @@ _SHAPED_EVENTS: Final = 100
 
 
 def document(obj: dict[str, Any], schema: Struct | None = None) -> bytes | None:
-    """An object of the kind that it says: a status, a discovery document, or one of the given schema. None where the
-    kind has no message.
-    """
+    """Encode an object of its own kind or of the given schema; return None if the kind has no message."""
     kind = obj.get("kind", "")
     schema = schema or _DOCUMENTS.get(kind)
     return None if schema is None else wrap(obj.get("apiVersion", ""), kind, protobuf.encode(schema, obj))
 
 
 def message(view: View, entry: Entry) -> bytes:
-    """The message of an entry in a version."""
+    """Return the message of an entry in a version."""
     key = view.protobuf_key
     made: bytes | None = entry.encodings.get(key)
     if made is None:
@@ -64,7 +62,7 @@ def message(view: View, entry: Entry) -> bytes:
 
 
 def metadata(entry: Entry) -> bytes:
-    """The message of an entry's metadata alone, the same in all versions."""
+    """Return the message of only an entry's metadata, the same in all versions."""
     made: bytes | None = entry.encodings.get(_METADATA_KEY)
     if made is None:
         made = entry.encodings[_METADATA_KEY] = protobuf.encode(meta.PartialObjectMetadata, read(entry))
@@ -72,7 +70,7 @@ def metadata(entry: Entry) -> bytes:
 
 
 def render(view: View, chosen: ResponseFormat, entry: Entry) -> bytes | None:
-    """One object in the form that was asked for, None where it has none."""
+    """Render one object in the requested form; return None if it has none."""
     if not chosen.shape:
         return wrap(view.api_version, view.resource.kind, message(view, entry))
     return wrap(_meta_version(chosen), _PARTIAL, metadata(entry)) if chosen.shape == _PARTIAL else None
@@ -81,7 +79,7 @@ def render(view: View, chosen: ResponseFormat, entry: Entry) -> bytes | None:
 async def render_list(
     view: View, chosen: ResponseFormat, entries: Sequence[Entry], list_meta: dict[str, Any]
 ) -> bytes | None:
-    """A list in the form that was asked for, None where it has none."""
+    """Render a list in the requested form; return None if it has none."""
     make: Callable[[Entry], bytes]
     if not chosen.shape:
         api_version, kind, make = view.api_version, view.resource.list_kind, lambda entry: message(view, entry)
@@ -105,7 +103,7 @@ def _meta_version(chosen: ResponseFormat) -> str:
 
 
 def error_frame(event: WatchEvent) -> bytes:
-    """The frame of an ERROR event."""
+    """Return the frame of an ERROR event."""
     return frame(event.type, _status(event))
 
 
@@ -120,11 +118,11 @@ class Frames:
         self._view, self._format = view, chosen
         self._key = (*view.protobuf_key, chosen.shape, chosen.version)
         self.possible = chosen.shape in ("", _PARTIAL)
-        #: How many events may be turned into frames without a break.
+        #: Maximal number of events to encode without a break.
         self.most = _SHAPED_EVENTS
 
     def lines(self, events: Sequence[WatchEvent], _now: datetime) -> bytes:
-        """A batch as one chunk."""
+        """Encode a batch as one chunk."""
         return join_batch(events, self._key, lambda event: frame(event.type, self._object(event)))
 
     def _object(self, event: WatchEvent) -> bytes:

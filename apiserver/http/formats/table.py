@@ -1,4 +1,4 @@
-"""Tables: what kubectl shows of objects."""
+"""Tables: the columns that kubectl prints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apiserver.storage.watchcache.entry import Entry
 
 
 def included(request: Request, chosen: ResponseFormat) -> str:
-    """What a Table's rows show of their objects: "Metadata", "Object", "None", or "". Raises 400."""
+    """Return the content of a Table's rows: "Metadata", "Object", "None", or "". Raise 400."""
     if not request.query or chosen.shape != "Table":
         return ""
     include = request.params.get("includeObject", ("",))[0]
@@ -26,13 +26,13 @@ def included(request: Request, chosen: ResponseFormat) -> str:
 
 
 def in_rows(view: View, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The entries of a list in the order of its Table's rows."""
+    """Sort the entries of a list in the order of its Table's rows."""
     order = view.resource.row_order
     return entries if order is None else sorted(entries, key=lambda entry: order(entry.obj))
 
 
 def row(view: View, chosen: ResponseFormat, entry: Entry, now: datetime, include: str) -> dict[str, Any]:
-    """An entry as a row of a Table."""
+    """Render an entry as a row of a Table."""
     resource, version = view.resource, view.version
     shown = version.from_hub if resource.custom and not view.stored else None
     made = row_of_entry(resource, entry, now, version.name, shown)

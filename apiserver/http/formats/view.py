@@ -25,8 +25,9 @@ _TYPED: Final = frozenset({"kind", "apiVersion"})
 
 
 class View:
-    """One version of one resource as clients see it. Made once for each, at start. `hides`: stored objects may have
-    fields that the version does not show, so that none is shown as it is stored.
+    """One version of one resource as clients see it, created at start.
+
+    `hides`: stored objects may have fields that the version hides, so that the stored bytes cannot be sent.
     """
 
     def __init__(self, resource: Resource, version: Version, *, hides: bool = False) -> None:
@@ -41,14 +42,14 @@ class View:
             self.api_version.encode(),
         )
         self.stored = version.from_hub is same_form and not hides
-        #: Items of a list say what they are where their objects are bare JSON.
+        #: Items of custom resources have their kind and apiVersion.
         self.item_opening = self.opening if resource.custom else _OPENING
         self._next = b"," + self.item_opening
         self._key = (resource.group, resource.plural, version.name)
         self.protobuf_key = (*self._key, "protobuf")
 
     def bookmark(self, event: WatchEvent) -> Json:
-        """The object of a bookmark: a revision and nothing else."""
+        """Build the object of a bookmark: only a revision."""
         meta: Json = {"resourceVersion": str(event.revision)}
         if event.initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -61,7 +62,7 @@ class View:
         }
 
     def tail(self, entry: Entry) -> bytes:
-        """What follows the opening of the metadata: the stored bytes, or those of the converted object, made once."""
+        """Return the bytes after the opening of the metadata: stored, or converted once."""
         if self.stored:
             return entry.tail
         made: bytes | None = entry.encodings.get(self._key)
@@ -74,25 +75,25 @@ class View:
         return made
 
     def object(self, entry: Entry) -> bytes:
-        """The object with kind and apiVersion, as JSON."""
+        """Return the object with kind and apiVersion, as JSON."""
         return self.opening + self.tail(entry)
 
     def line(self, entry: Entry) -> bytes:
-        """The object as a whole answer: with an end of line."""
+        """Return the object as a whole response: with an end of line."""
         return b"".join((self.opening, self.tail(entry), b"\n"))
 
     def item(self, entry: Entry) -> dict[str, Any]:
-        """The object as an item of a list: without kind and apiVersion, unless it is custom."""
+        """Return the object as an item of a list: without kind and apiVersion, unless it is custom."""
         obj: dict[str, Any] = orjson.loads(self.item_opening + self.tail(entry))
         return obj
 
     def dict(self, entry: Entry) -> dict[str, Any]:
-        """The object as a dict of its own."""
+        """Return the object as a new dict."""
         obj: dict[str, Any] = orjson.loads(self.object(entry))
         return obj
 
     def shared(self, event: WatchEvent) -> Json:
-        """A watch event's object as a dict whose parts belong to all who read: nobody may change them."""
+        """Return a watch event's object as a dict whose parts are shared with other readers and must not be changed."""
         entry = event.entry
         if entry is None:
             return event.status or self.bookmark(event)
@@ -101,7 +102,7 @@ class View:
         return self.dict(entry)
 
     def list(self, listing: Listing) -> bytes:
-        """The whole list as JSON, put together in one copy."""
+        """Render the whole list as JSON, assembled in one copy."""
         head = self.list_opening + orjson.dumps(self.list_meta(listing)) + b',"items":['
         if not listing.entries:
             return head + b"]}\n"
@@ -115,7 +116,7 @@ class View:
         return self._next.join(parts)
 
     def list_meta(self, listing: Listing) -> Json:
-        """A list's metadata, which of custom objects always says that there is no next page."""
+        """Return a list's metadata; lists of custom objects always have `continue`."""
         meta = list_meta(listing)
         return {"continue": "", **meta} if self.resource.custom else meta
 
@@ -127,7 +128,7 @@ def hides_of(version: Version, cache: Cache) -> bool:
 
 
 def list_meta(listing: Listing) -> dict[str, Any]:
-    """A list's metadata."""
+    """Build a list's metadata."""
     meta: dict[str, Any] = {"resourceVersion": str(listing.revision)} if listing.revision else {}
     if listing.continue_token:
         meta["continue"] = listing.continue_token
@@ -139,5 +140,5 @@ def list_meta(listing: Listing) -> dict[str, Any]:
 
 
 def partial(obj: dict[str, Any], version: str) -> dict[str, Any]:
-    """An object's metadata alone."""
+    """Return only an object's metadata."""
     return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}

@@ -14,7 +14,7 @@ _ITEM: Final = 256
 
 
 def warning_headers(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The headers. Beyond the total every text is cut; a text with control characters cannot be said in a header."""
+    """Build the headers. Texts with control characters are dropped; every text is cut if the total is too long."""
     wanted = [text for text in dict.fromkeys(texts) if text and not any(category(letter) == "Cc" for letter in text)]
     if sum(map(len, wanted)) > _TOTAL:
         wanted = _cut(wanted)

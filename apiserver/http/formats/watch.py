@@ -1,6 +1,6 @@
 """A watch's events as chunks: lines of JSON, or frames of protobuf (`protobuf.Frames`).
 
-What is made of an event is made once for all watchers that see the same.
+Each event is encoded once for all watchers with the same view.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _OBJECTS: Final = 64
 
 
 class Encoder(Protocol):
-    """Makes a chunk of a batch. `possible`: whether the format knows events at all; `most`: how many are encoded
-    without a break.
+    """An encoder of batches.
+
+    `possible`: the format can represent events; `most`: the maximal number of events to encode without a break.
     """
 
     possible: bool
@@ -40,7 +41,7 @@ class Encoder(Protocol):
 
 
 def event_encoder(request: Request, chosen: ResponseFormat, view: View) -> tuple[Encoder, str]:
-    """What encodes the events of a watch, and the content type. Raises 400."""
+    """Return the encoder of a watch's events and the content type. Raise 400."""
     if chosen.media == PROTOBUF:
         from apiserver.http.formats.protobuf import Frames
 
@@ -49,7 +50,7 @@ def event_encoder(request: Request, chosen: ResponseFormat, view: View) -> tuple
 
 
 def error_event(accept: str, error: StatusError) -> bytes:
-    """The event that ends a watch. Raises 406."""
+    """Encode the event that ends a watch. Raise 406."""
     event = WatchEvent("ERROR", status=error.to_dict())
     if negotiate_stream(accept).media == PROTOBUF:
         from apiserver.http.formats.protobuf import error_frame
@@ -61,7 +62,7 @@ def error_event(accept: str, error: StatusError) -> bytes:
 async def chunks(
     stream: Stream, events: AsyncIterator[list[WatchEvent]], encoder: Encoder, clock: Callable[[], datetime]
 ) -> AsyncIterator[bytes]:
-    """The chunks of a stream: one a batch, of a long one several. Whoever closes this closes the watch."""
+    """Yield the chunks of a stream: one per batch, several of a long one. Closing this iterator closes the watch."""
     try:
         async for batch in events:
             if not encoder.possible:
@@ -86,8 +87,10 @@ async def chunks(
 async def objects(
     stream: Stream, events: AsyncIterator[list[WatchEvent]], view: View, cache: Cache
 ) -> AsyncGenerator[list[tuple[str, Json]], None]:
-    """The same as types and objects, for a client in this process: nothing is encoded for it. The objects are those of
-    the cache, which nobody may change. Not many at a time, as a reader may want to let others have their turn.
+    """Yield the events as types and objects, without encoding, for a client in this process.
+
+    The objects are those of the cache and must not be changed. Lists are short, so that the reader can yield to other
+    tasks.
     """
     cache.followers += 1
     try:
@@ -105,16 +108,16 @@ async def objects(
 
 
 def _size(view: View, event: WatchEvent) -> int:
-    """Bytes of the event's line; those of a bookmark or an error, of which there are few, are not counted."""
+    """Return the size of the event's line in bytes; 0 for bookmarks and errors, since they are few."""
     if event.entry is None:
         return 0
     return len('{"type":"","object":}\n') + len(event.type) + len(view.opening) + len(view.tail(event.entry))
 
 
 class EventLines:
-    """A watch's events as lines of JSON. `include` as for a Table, whose columns only the first event carries.
+    """A watch's events as lines of JSON. `include` is that of a Table; only the first event has the columns.
 
-    A list of metadata cannot be made of one event: such a watch opens, and ends with its first event (`possible`).
+    A list of metadata cannot be built of one event: such a watch opens, and ends with its first event (`possible`).
     """
 
     def __init__(self, view: View, chosen: ResponseFormat, include: str = "") -> None:
@@ -128,11 +131,11 @@ class EventLines:
         )
         self._columns = True
         self.possible = chosen.shape != PARTIAL + "List"
-        #: How many events may be turned into lines without a break.
+        #: Maximal number of events to encode without a break.
         self.most = _SHAPED_EVENTS if chosen.shape else _PLAIN_EVENTS
 
     def lines(self, events: Sequence[WatchEvent], now: datetime) -> bytes:
-        """A batch as one chunk."""
+        """Encode a batch as one chunk."""
         if self._format.shape == "Table":
             return b"".join(self._table_line(event, now) for event in events)
         return join_batch(events, self._key, self._partial_line if self._format.shape else self._object_line)

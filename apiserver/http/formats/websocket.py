@@ -1,7 +1,7 @@
-"""A watch as a websocket (RFC 6455): a frame for each event, which programs in web pages ask for.
+"""A watch as a websocket (RFC 6455), for programs in web pages: one frame per event.
 
-Events in JSON are text, in protobuf binary. What the client sends is not read, but for its wish to end. Facts:
-apiserver, pkg/endpoints/handlers/watch.go; golang.org/x/net/websocket (a client has to say where it comes from).
+Events in JSON are text, in protobuf binary. Data from the client is ignored, except a close frame. Facts: apiserver,
+pkg/endpoints/handlers/watch.go; golang.org/x/net/websocket (a client must send Origin).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def asks_for_websocket(headers: Mapping[str, str]) -> bool:
 
 
 def over_websocket(stream: Stream, headers: Mapping[str, str], *, binary: bool) -> Stream:
-    """The stream of a watch as one that takes the connection over. Raises 400, 403."""
+    """Return the stream of a watch as one that takes the connection over. Raise 400 and 403."""
     key, protocol = headers.get("sec-websocket-key", ""), headers.get("sec-websocket-protocol", "")
     if not key or headers.get("sec-websocket-version") != "13":
         raise bad_request("a websocket has a Sec-WebSocket-Key and version 13")
@@ -70,12 +70,12 @@ async def _frames(opened: Stream, stream: Stream, listener: _Listener, *, binary
 
 
 def _lines(chunk: bytes) -> Iterator[bytes]:
-    """The events of a chunk of JSON: a line each."""
+    """Yield the events of a chunk of JSON: one per line."""
     return iter(chunk.splitlines(keepends=True))
 
 
 def _messages(chunk: bytes) -> Iterator[bytes]:
-    """The events of a chunk of protobuf, without their lengths."""
+    """Yield the events of a chunk of protobuf, without their lengths."""
     at = 0
     while at < len(chunk):
         end = at + 4 + int.from_bytes(chunk[at : at + 4], "big")
@@ -84,7 +84,7 @@ def _messages(chunk: bytes) -> Iterator[bytes]:
 
 
 def _frame(kind: int, payload: bytes) -> bytes:
-    """A frame of a server, which is whole and not masked."""
+    """Build a server's frame: unfragmented and not masked."""
     size = len(payload)
     if size < 126:
         length = bytes((size,))
@@ -96,13 +96,13 @@ def _frame(kind: int, payload: bytes) -> bytes:
 
 
 class _Listener:
-    """Waits for the client's wish to end."""
+    """Waits for the client's close frame."""
 
     def __init__(self) -> None:
         self.ended, self._data, self._skip = asyncio.Event(), b"", 0
 
     def feed(self, data: bytes) -> None:
-        """What the client has sent: frames that are masked, in pieces of any size."""
+        """Parse the client's masked frames, in pieces of any size."""
         self._data += data
         while self._data:
             skipped = min(self._skip, len(self._data))

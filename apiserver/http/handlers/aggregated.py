@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Aggregated"]
 
-#: What is about one connection, and what only this server may say.
+#: Headers of one connection, and headers that only this server may set.
 _OWN: Final = frozenset(
     {
         "host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "te", "trailer", "upgrade",
@@ -33,19 +33,19 @@ _OWN: Final = frozenset(
         "impersonate-user", "impersonate-uid", "impersonate-group",
     }
 )  # fmt: skip
-#: How the names of headers begin for which the same holds.
+#: Prefixes of further such headers.
 _OWN_STARTS: Final = ("x-remote-extra-", "impersonate-extra-")
 _OF_ANSWER: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date", "audit-id"}
 )
-#: A longer answer, or one whose length nobody knows, is passed on as it comes.
+#: Longer responses, or those of unknown length, are streamed.
 _WHOLE: Final = 1 << 20
-#: Seconds until an answer begins, watches aside: nothing else ends a request whose client has gone.
+#: Maximal seconds until a response begins, except for watches: nothing else ends a request of a lost client.
 _LONGEST_SECONDS: Final = 60.0
 
 
 class Aggregated:
-    """Asks the server of a group and version, as whoever sent the request."""
+    """Forwards requests to the server of a group and version, with the identity of the user."""
 
     next: Handler
 
@@ -72,7 +72,7 @@ class Aggregated:
         return None
 
     async def _pass(self, request: Request, server: Server) -> Response | Stream:
-        """Raises PlainError (503) while the server is not there."""
+        """Forward a request. Raise PlainError (503) while the server is unavailable."""
         if server.place is None or not server.available:
             raise PlainError(503, "service unavailable")
         assert request.user is not None, "authentication stands before this handler"

@@ -15,7 +15,7 @@ from apiserver.http.handlers.impersonation import impersonate, requested_identit
 from apiserver.request.info import LONG_RUNNING
 from apiserver.request.messages import Request, Response, Stream, User
 
-#: Lists of names of header fields that are known, and how long one of them may be.
+#: Maximal number of cached lists of header names, and maximal length of one list.
 _KEPT: Final = 256
 _SHORT: Final = 1024
 
@@ -28,7 +28,7 @@ class Authentication:
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, *, constrained: bool = True) -> None:
         """`constrained`: the rules of constrained impersonation hold."""
         self._authenticator, self._authorizer, self._constrained = authenticator, authorizer, constrained
-        #: Names of header fields, as they came with a request, of which none asks for another user.
+        #: Lists of header names without impersonation.
         self._harmless: set[tuple[str, ...]] = set()
 
     def try_fast(self, request: Request) -> Response | None:
@@ -60,7 +60,7 @@ class Authentication:
         return self._authenticator.recall(request)
 
     def _is_harmless(self, names: tuple[str, ...]) -> bool:
-        """Return whether no header asks for another user; remember the names if so."""
+        """Return whether no header requests impersonation; cache the names if so."""
         if "impersonate-" in (text := "\n".join(names)):
             return False
         if len(self._harmless) < _KEPT and len(text) <= _SHORT:
@@ -83,9 +83,7 @@ class Authentication:
 
 
 def _check_timeout(request: Request) -> None:
-    """A request that does not go on for long may say how long it may take; before anybody asks who sent it, that has to
-    be a duration. Raises 400.
-    """
+    """Raise 400 for an invalid timeout parameter, before authentication. Long-running requests are not checked."""
     info = request.info
     if info.verb in ("watch", "proxy") or info.subresource in LONG_RUNNING:
         return

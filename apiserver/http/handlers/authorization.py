@@ -1,4 +1,4 @@
-"""The handler that asks the authorizer whether a user may do what a request wants, and the texts of refusals."""
+"""The handler that calls the authorizer, and the texts of refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADERS: Final = (("X-Content-Type-Options", "nosniff"),)
 
 
 class Authorization:
-    """Lets through what the authorizer allows. In the chain only where there is something to ask."""
+    """Lets allowed requests pass. It is in the chain only if an authorizer is configured."""
 
     next: Handler
 
@@ -70,7 +70,7 @@ def annotations_of(decision: Decision) -> Mapping[str, str]:
 
 
 async def decide(authorizer: Authorizer, request: Request) -> Decision:
-    """Return the decision about a request whose user is known."""
+    """Return the decision about an authenticated request."""
     user, question = request.user, question_of(request)
     assert user is not None, "authentication stands before this handler"
     if question is None:
@@ -79,8 +79,9 @@ async def decide(authorizer: Authorizer, request: Request) -> Decision:
 
 
 def question_of(request: Request) -> Question | None:
-    """What a request asks of a resource, None where it names none. A list's or watch's selector that pins a name counts
-    as the name.
+    """Return the authorization attributes of a resource request, None for another path.
+
+    A list's or watch's field selector that pins a name sets the name.
     """
     info = request.info
     if not info.resource:
@@ -97,7 +98,7 @@ def question_of(request: Request) -> Question | None:
 
 
 def _selected_name(request: Request) -> str:
-    """The name that a field selector pins."""
+    """Return the name that a field selector pins."""
     for text in request.params.get("fieldSelector", ()):
         for term in text.split(","):
             if term.startswith("metadata.name="):

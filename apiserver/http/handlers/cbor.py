@@ -1,8 +1,8 @@
-"""The handler that lets clients speak CBOR. In the chain only where CBORServingAndStorage is on.
+"""The handler for clients that use CBOR. It is in the chain only with CBORServingAndStorage.
 
-Behind it everything is JSON: bodies in CBOR go on as JSON, and answers in JSON come back as CBOR where that is what the
-client would rather have. What the handlers before it refuse (401, 403) is JSON, as upstream's is, and other servers'
-resources are theirs.
+Later handlers use JSON: request bodies in CBOR are converted to JSON, and responses in JSON to CBOR if the client
+prefers it. Refusals of earlier handlers (401, 403) are JSON, as upstream's. Resources of aggregated servers are passed
+unchanged.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _SWITCHING: Final = 101
 _OBJECTS: Final = frozenset({"create", "update"})
 _TYPE: Final = "v1.TypeMeta"
 _MAP: Final = "map[string]interface {}"
-#: Documents that are objects of a kind for whoever asks for it.
+#: Documents that are objects only if the client requests their kind.
 _PAGES: Final = ("/statusz", "/flagz")
-#: A clause that the router lets pass, and nobody can give.
+#: A clause that passes the router but matches no available format.
 _NEVER: Final = "application/json;as=nothing"
 _AS_JSON: Final = frozenset({JSON, "*/*", "application/*"})
 
 
 class Cbor:
-    """`routes` know the kind that the body of a request has to be."""
+    """The link of the chain; `routes` provide the expected kind of a request's body."""
 
     next: Handler
 
@@ -78,7 +78,7 @@ class Cbor:
         return await self._in_cbor(answer, clauses(accept))
 
     async def _open_body(self, request: Request, media: str) -> None:
-        """Makes JSON of a body in CBOR; what is too long, others refuse. Raises StatusError (400)."""
+        """Convert a body in CBOR to JSON; too long ones are left for the 413. Raise StatusError (400)."""
         verb, body = request.info.verb, request.body
         if media not in _BODIES:
             return
@@ -101,7 +101,7 @@ class Cbor:
             raise bad_request(what) from None
 
     async def _in_cbor(self, answer: Response | Stream, wanted: list[Clause]) -> Response | Stream:
-        """An answer in CBOR, if it is JSON, and the client likes CBOR better."""
+        """Convert a JSON response to CBOR if the client prefers it."""
         if answer.content_type != JSON or answer.status == _SWITCHING:
             return answer
         if isinstance(answer, Stream):
@@ -127,7 +127,7 @@ class Cbor:
 
 
 def _without_cbor(accept: str) -> str:
-    """An Accept header with JSON in place of CBOR, of which there are no tables, and sequences for watches alone."""
+    """Replace CBOR by JSON in an Accept header. Tables have no CBOR, and sequences are only for watches."""
     parts = []
     for part in accept.split(","):
         media, *rest = (piece.strip() for piece in part.split(";"))
@@ -139,7 +139,7 @@ def _without_cbor(accept: str) -> str:
 
 
 def _telling(error: StatusError) -> StatusError:
-    """An error that names all media types there are. Others are as they were."""
+    """Add the media types of CBOR to the message of an error; return others unchanged."""
     if error.code in (406, 415):
         text = error.message.replace(STREAMED, f"{STREAMED}, {_SEQUENCE}").replace(ACCEPTED, f"{ACCEPTED}, {CBOR}")
         return StatusError(error.code, error.reason, text, error.details)
@@ -147,7 +147,7 @@ def _telling(error: StatusError) -> StatusError:
 
 
 def _no_object(what: str, type_: str) -> str:
-    """What is said of an item that is no map."""
+    """Return the message for an item that is no map."""
     why = " (cannot decode CBOR array to struct without toarray option)" if (what, type_) == ("array", _TYPE) else ""
     return f"cbor: cannot unmarshal {what} into Go value of type {type_}{why}"
 
@@ -160,7 +160,7 @@ def _shape_of(obj: Any) -> str:
 
 
 def _first(wanted: list[Clause], shape: str | None) -> bool:
-    """Whether of all that JSON may stand for CBOR comes first. A `shape` of None is any."""
+    """Return whether CBOR is preferred to all alternatives in JSON of a shape (None: any)."""
     for clause in wanted:
         if shape is None or clause.params.get("as", "") == shape:
             if clause.media == CBOR:

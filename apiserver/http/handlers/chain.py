@@ -1,21 +1,21 @@
-"""The chain of handlers that every request passes, whether it came through a socket or from a client in this process:
+"""The chain of handlers for every request, from a socket or from a client in this process.
 
-    HandlerChain           what the request is about; a record of it and its answer
-      Faults                 failures to inject; only while there are some (`put_first`)
-      EveryAnswer            headers of all answers; only with --strict-transport-security-directives
-      Errors                 exceptions as answers in upstream's words; warnings as headers
+    HandlerChain           the request info; a record of the request and its response
+      Faults                 injected failures; only while there are some (`put_first`)
+      EveryAnswer            headers of all responses; only with --strict-transport-security-directives
+      Errors                 exceptions as responses in upstream's words; warnings as headers
       AuditOfStrangers       events of refused credentials; only with an audit policy
       Authentication         the user, with impersonation
       Audit                  events of all other requests; only with an audit policy
       Tracing                spans; only with --tracing-config-file
       Fairness               seats by priority and fairness; not with --enable-priority-and-fairness=false
-      Authorization          may the user do this? only where an authorizer may refuse
-      Cbor                   bodies and answers in CBOR; only with the gate CBORServingAndStorage
-      Aggregated             other API servers; only while there are some (`put_last`)
+      Authorization          the user's permission; only if an authorizer may refuse
+      Cbor                   bodies and responses in CBOR; only with the gate CBORServingAndStorage
+      Aggregated             aggregated API servers; only while there are some (`put_last`)
       Dispatch               the resource's verb, or a document
 
-A handler knows the next one. `apiserver.handler_chain` puts the chain together once at start, in this order; only
-faults and other servers come and go.
+Each handler has a reference to the next one. `apiserver.handler_chain` builds the chain once at start, in this order;
+only faults and aggregated servers come and go.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from apiserver.request.records import COMPLETE, STARTED, RequestRecord
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import Family, Gauge, Labels
 
-#: What can be answered without waiting.
+#: Verbs that may be answered without waiting.
 _FAST_VERBS: Final = frozenset({"get", "list"})
 _READING: Final = frozenset({"get", "list", "watch"})
 
@@ -42,10 +42,10 @@ Sink = Callable[[RequestRecord], object]
 
 
 class Handler(Protocol):
-    """Answers a request, alone or with the help of the next handler.
+    """Answers a request by itself or with the next handler.
 
-    `try_fast` is for what takes no waiting. None means: ask `handle`; the request and the server are then as they
-    were. Both may raise; the errors handler makes answers of it.
+    `try_fast` answers without waiting. None means: call `handle`; the request and the server are then unchanged. Both
+    may raise; the errors handler converts exceptions to responses.
     """
 
     def try_fast(self, request: Request) -> Response | None: ...
@@ -60,8 +60,9 @@ class Link(Handler, Protocol):
 
 
 class Errors:
-    """The link that makes answers of what is raised behind it, and headers of warnings: before it nothing is raised but
-    ConnectionClosed.
+    """The link that converts later exceptions to responses, and warnings to headers.
+
+    Only ConnectionClosed passes it.
     """
 
     next: Handler
@@ -101,11 +102,11 @@ class HandlerChain:
         self._first: Handler = links[0] if links else last
         self._last = last
         self._count, self._sinks = count, tuple(sinks)
-        #: How many requests are being answered that read, and that change something. An open watch is answered.
+        #: Number of running read and write requests. An open watch counts as answered.
         self._under_way = [0, 0]
 
     def families(self) -> list[Family]:
-        """What of the requests is not told of each, but at any time."""
+        """Return the metric families of running requests."""
         name, text = "apiserver_current_inflight_requests", "Requests that are being answered."
         return [Gauge(name, text, ("request_kind",), self._now)]
 
@@ -132,7 +133,7 @@ class HandlerChain:
         self._replace(link, link.next)
 
     def _replace(self, handler: Handler, by: Handler) -> None:
-        """Whoever knew a handler as the next one knows another."""
+        """Replace a handler in the chain."""
         if self._first is handler:
             self._first = by
             return
@@ -142,8 +143,9 @@ class HandlerChain:
         before.next = by
 
     def try_fast(self, request: Request) -> Response | None:
-        """What `handle` would answer, where that takes no waiting: an object, or all of a collection, as this server
-        holds it. None: ask `handle`. Never raises.
+        """Return the response of `handle` if it takes no waiting, else None. Never raises.
+
+        These are an object or a whole collection in the server's cache.
         """
         if request.method != "GET" or request.query or request.body:
             return None
@@ -157,9 +159,7 @@ class HandlerChain:
         return answer
 
     async def handle(self, request: Request) -> Response | Stream:
-        """The answer to a request. Raises ConnectionClosed where the client is to find its connection closed, and
-        nothing else.
-        """
+        """Return the response to a request. Raise only ConnectionClosed, to close without a response."""
         if not request.info.verb:
             request.info = request_info(request.method, request.path, request.query)
         started = perf_counter()

@@ -1,6 +1,4 @@
-"""The last handler: finds what answers for a path, calls the resource's verb, and writes the answer in the format that
-was asked for.
-"""
+"""The last handler: find the endpoint of a path, call the resource's verb, and encode the result."""
 
 from __future__ import annotations
 
@@ -50,11 +48,11 @@ T = TypeVar("T")
 #: Returns the warnings of a new object, by group and resource.
 Unattended = Mapping[tuple[str, str], Callable[[Any], list[str]]]
 
-#: How long a request may take, whatever its client says.
+#: Maximal request timeout in seconds.
 _LONGEST_SECONDS: Final = 60.0
 #: Fields that are expressions, or the rules of schemas.
 _EXPRESSIONS: Final = frozenset({"expression", "x-kubernetes-validations"})
-#: Bytes of expressions that are compiled on the loop: some ten milliseconds a kilobyte.
+#: Maximal bytes of expressions to compile on the loop: about 10 ms per KiB.
 _TERSE: Final = 2048
 
 _WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
@@ -65,7 +63,7 @@ _WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
 
 
 class Dispatch:
-    """Answers what the handlers before it let through. `streams` are the open watches with their requests."""
+    """Answers the requests that passed all other handlers. `streams` are the open watches with their requests."""
 
     def __init__(
         self, routes: Routes, documents: Documents, clock: Callable[[], datetime], unattended: Unattended
@@ -75,7 +73,7 @@ class Dispatch:
         self.streams: dict[Stream, Request] = {}
 
     def try_fast(self, request: Request) -> Response | None:
-        """The present state, where this server alone knows it and its form is the stored one or small."""
+        """Return the present state if only this server writes it, and its form is stored or small."""
         info, endpoint = request.info, self._routes.find(request)
         store, view = endpoint.store, endpoint.view
         if store.registry.shared or store.resource.asks:
@@ -134,7 +132,7 @@ class Dispatch:
         return _object_response(request, chosen, endpoint.view, result.entry, ctx.now, code)
 
     def _warn(self, request: Request, ctx: Context, result: Result) -> None:
-        """Says what stays undone of a new object; an update of it says nothing more."""
+        """Add the warnings about a new object on which no component acts; none for updates."""
         judge = self._unattended.get((request.info.group, request.info.resource))
         if judge is not None and result.entry is not None and not request.info.subresource:
             ctx.warnings += judge(result.entry.obj)
@@ -159,7 +157,7 @@ class Dispatch:
 def _object_response(
     request: Request, chosen: ResponseFormat, view: View, entry: Entry, now: datetime, code: int = 200
 ) -> Response:
-    """An answer with one object. Raises 400, 406."""
+    """Build the response with one object. Raise 400 and 406."""
     if chosen is PLAIN and view.stored:
         return Response(code, b"".join((view.opening, entry.tail, b"\n")))
     body = render_object(view, chosen, entry, now, included(request, chosen))
@@ -167,12 +165,13 @@ def _object_response(
 
 
 def _deadline(request: Request) -> float | None:
-    """When the client gives up, by `time.monotonic`, where it says that in a parameter, which authentication has
-    checked. (apiserver, pkg/endpoints/filters/request_deadline.go)
+    """Return the client's deadline, by `time.monotonic`, from the parameter that authentication has validated.
+
+    Facts: apiserver, pkg/endpoints/filters/request_deadline.go.
     """
     try:
         seconds = parse_duration(request.params.get("timeout", ("0",))[0]).total_seconds()
-    except ValueError:  # nanoseconds, or a time before now: nobody waits for that
+    except ValueError:  # nanoseconds or negative: no deadline
         return None
     return monotonic() + min(seconds, _LONGEST_SECONDS) if seconds > 0 else None
 
@@ -180,8 +179,10 @@ def _deadline(request: Request) -> float | None:
 def _written(
     write: Callable[[Store, Context, Request], Coroutine[Any, Any, T]], store: Store, ctx: Context, request: Request
 ) -> Awaitable[T]:
-    """A write; of a kind that somebody else converts in a thread that may wait for that (`Conversion.between`), and one
-    that takes long in the thread for those.
+    """Run a write in the right thread.
+
+    Kinds with a conversion webhook run in a thread that may wait for it (`Conversion.between`). Long writes run in the
+    thread for long requests.
     """
     if store.resource.conversion is None:
         if _takes_long(store, ctx, request) and is_on_loop():
@@ -192,8 +193,9 @@ def _written(
 
 
 def _takes_long(store: Store, ctx: Context, request: Request) -> bool:
-    """Whether a write may take long although its body is small: what is stored is large, its rules cost much, or it has
-    expressions to compile.
+    """Return whether a write may take long despite a small body.
+
+    It does if the stored object is large, the rules are expensive, or expressions need compilation.
     """
     resource = store.resource
     if ctx.name:
@@ -206,7 +208,7 @@ def _takes_long(store: Store, ctx: Context, request: Request) -> bool:
 
 
 def _has_expressions(schema: Struct) -> bool:
-    """Whether objects have expressions, which are compiled when they are checked."""
+    """Return whether objects have expressions, which validation compiles."""
     known: bool | None = schema.cache.get("expressions")
     if known is None:
         known = schema.cache["expressions"] = any(not _EXPRESSIONS.isdisjoint(each.fields) for each in _structs(schema))
@@ -214,7 +216,7 @@ def _has_expressions(schema: Struct) -> bool:
 
 
 def _structs(schema: Struct) -> Iterator[Struct]:
-    """A type and all that it is made of."""
+    """Yield a type and all types that it contains."""
     pending: list[Type] = [schema]
     seen: set[int] = set()
     while pending:

@@ -1,4 +1,4 @@
-"""Faults to inject: failures that somebody asked for, so that clients can be tested with them.
+"""Injected faults: failures on request, to test clients.
 
 The handler is in the chain only while there are rules that may still fire.
 """
@@ -20,8 +20,8 @@ from apiserver.http.handlers.chain import Handler, HandlerChain
 from apiserver.request.info import RequestInfo
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream, User
 
-#: How a client sees a watch end: as if its time were over; with the connection; with the event that its version is
-#: too old.
+#: The way a watch ends for a client: as after its timeout; with the connection; with the event of an expired
+#: version.
 WatchEnd = Literal["end", "close", "expired"]
 #: The reason and the text of each status.
 _STATUS: Final[Mapping[int, tuple[str, str]]] = {
@@ -73,14 +73,14 @@ def _fits(pattern: str, text: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Rule:
-    """What happens to matching requests: it takes `latency` seconds longer, and then one of
+    """A rule for matching requests: they take `latency` more seconds, and then one outcome.
 
-    status              the answer is this error, and nothing else happens
-    close               the connection closes before the request has any effect, or `after` it, without an answer
+    status              the response is this error, and nothing else happens
+    close               the connection closes before the request has any effect, or `after` it, without a response
     watch_end           a watch ends this way, `watch_seconds` after it opened
 
-    or nothing else. `count` is how often the rule fires (None: always), `probability` how likely it is each time, by
-    random numbers from `seed`.
+    Without one of these nothing else happens. `count` is the number of times the rule fires (None: always),
+    `probability` its chance each time, by random numbers from `seed`.
     """
 
     id: str
@@ -114,7 +114,7 @@ class Rule:
         return True
 
     def error(self, info: RequestInfo) -> StatusError:
-        """The error that the answer is."""
+        """Build the error of the response."""
         reason, text = _STATUS[self.status]
         text = self.message or text
         details: dict[str, object] = {
@@ -128,8 +128,9 @@ class Rule:
 
 
 class Faults:
-    """The rules, in the order in which they are asked; the first that fires decides. The handler stands first in the
-    chain while there are rules; `authenticate` names the user of a request.
+    """The rules in order; the first one that fires decides.
+
+    The handler is first in the chain while there are rules; `authenticate` returns the user of a request.
     """
 
     next: Handler
@@ -210,7 +211,7 @@ class Faults:
         return None
 
     async def _user(self, request: Request) -> str:
-        """Who asks; "" where authentication will refuse."""
+        """Return the user's name; "" if authentication will fail."""
         if request.user is None:
             try:
                 request.user = await self._authenticate(request)
@@ -220,7 +221,7 @@ class Faults:
 
 
 async def _ending(chunks: AsyncIterator[bytes], end: WatchEnd, seconds: float, accept: str) -> AsyncIterator[bytes]:
-    """The chunks of a stream until its time is over."""
+    """Yield the chunks of a stream until its time is over."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     try:

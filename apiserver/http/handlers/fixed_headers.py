@@ -9,7 +9,7 @@ __all__ = ["EveryAnswer"]
 
 
 class EveryAnswer:
-    """`headers`, of which an answer has none itself."""
+    """Adds `headers` to each response; the response has none of them itself."""
 
     next: Handler
 

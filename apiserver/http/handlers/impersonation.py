@@ -1,9 +1,9 @@
-"""Acting as somebody else: the Impersonate-* headers, who may use them, and whom they make.
+"""Impersonation: the Impersonate-* headers, the permissions they need, and the resulting user.
 
-From 1.36 on (gate ConstrainedImpersonation) a user is first asked whether it may impersonate in the modes for such a
-user, for this very request (`impersonate-on:MODE:VERB` on what is asked for, then `impersonate:MODE` on each thing
-claimed), and then, as ever, whether it may `impersonate` each thing. The refusal tells of the first. Texts and order of
-checks: k8s.io/apiserver, endpoints/filters/impersonation.
+From 1.36 on (gate ConstrainedImpersonation) the constrained modes for such a user are tried first. Each needs a
+permission for this very request (`impersonate-on:MODE:VERB` on its resource), then `impersonate:MODE` on each claim.
+After them the legacy verb `impersonate` on each claim is checked. The refusal reports the first failure. Texts and
+order of checks: k8s.io/apiserver, endpoints/filters/impersonation.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _EXTRA: Final = "impersonate-extra-"
 _AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"
 _MASTERS: Final = "system:masters"
 _AUTHENTICATION: Final = "authentication.k8s.io"
-#: A service account that acts as the node that its pod is on, as its token says.
+#: The mode of a service account that acts as the node of its pod, according to its token.
 _ASSOCIATED: Final = "associated-node"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 _NODE_KEYS: Final = "authentication.kubernetes.io/associated-node-keys"
-#: From so many claims of a kind on it is asked first whether any of it may be claimed.
+#: From this number of claims of a kind on, a permission for any of them is checked first.
 _MANY: Final = 4
 
 
 class RequestedIdentity(NamedTuple):
-    """Whom a request asks to be, as its headers say it."""
+    """The requested identity of the Impersonate-* headers."""
 
     name: str
     uid: str = ""
@@ -63,8 +63,9 @@ class RequestedIdentity(NamedTuple):
 
 
 def requested_identity(headers: Mapping[str, str], *, constrained: bool) -> RequestedIdentity | None:
-    """Whom the headers ask for; None where they do not ask. Repeated headers come joined by newlines. Raises 400 for
-    companions without a name.
+    """Parse the headers; return None without impersonation. Repeated headers are joined by newlines.
+
+    Raise 400 for other claims without a user name.
     """
     extra: dict[str, tuple[str, ...]] = {}
     for header, value in headers.items():
@@ -101,8 +102,9 @@ async def impersonate(
     *,
     constrained: bool,
 ) -> Impersonation:
-    """The user that the request becomes. `question` is what it asks of resources, None where it asks for a path. Raises
-    403.
+    """Return the impersonated user. Raise 403.
+
+    `question` has the resource attributes of the request, None for another path.
     """
     refusal: StatusError | None = None
     for mode in _modes(user, who) if constrained else ():
@@ -123,9 +125,7 @@ async def impersonate(
 
 
 def _modes(user: User, who: RequestedIdentity) -> tuple[str, ...]:
-    """The constrained modes that may make this user, in the order in which they are tried; none where only the old way
-    can.
-    """
+    """Return the constrained modes for this user, in order; none if only the legacy verb applies."""
     if who.node:
         if not who.only_named:
             return ()
@@ -137,7 +137,7 @@ def _modes(user: User, who: RequestedIdentity) -> tuple[str, ...]:
 
 
 def _of_any_node(user: User) -> User:
-    """A service account that acts as its own node, as authorizers see it: alike on all nodes."""
+    """Return a service account as authorizers see it for its own node: the same on all nodes."""
     return replace(user, extra={_NODE_KEYS: tuple(sorted(user.extra))})
 
 
@@ -186,14 +186,14 @@ async def _check_claims(authorizer: Authorizer, user: User, who: RequestedIdenti
 
 
 async def _check_all(authorizer: Authorizer, user: User, questions: list[Question], any_of_them: Question) -> None:
-    """Where there are many, whoever may claim any of them is asked for none."""
+    """Check each claim; of many, first check a permission for any of them."""
     if len(questions) >= _MANY and (await authorizer.decide(user, any_of_them)).allowed:
         return
     await _check(authorizer, user, iter(questions))
 
 
 def _check_limits(user: User, who: RequestedIdentity, verb: str) -> None:
-    """The groups that the constrained modes let nobody claim."""
+    """Raise 403 for groups that the constrained modes never allow."""
     question = Question(verb, _AUTHENTICATION, "groups")
     if "" in who.groups:
         raise denied(user, question, "impersonating the empty string group is not allowed")
@@ -203,7 +203,7 @@ def _check_limits(user: User, who: RequestedIdentity, verb: str) -> None:
 
 
 def _extra_problem(extra: Mapping[str, tuple[str, ...]]) -> str:
-    """What the constrained modes let nobody claim in extra; "" where all is well."""
+    """Return the problem of extra values that the constrained modes never allow; "" if there is none."""
     for key, values in extra.items():
         if not key:
             return "impersonating the empty string key in extra is not allowed"
@@ -217,7 +217,7 @@ def _extra_problem(extra: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _claims(who: RequestedIdentity) -> Iterator[Question]:
-    """Everything that is claimed, as the old verb asks for it."""
+    """Yield every claim with the legacy verb."""
     verb, account = "impersonate", who.service_account
     if account is not None:
         yield Question(verb, "", "serviceaccounts", "", *account)
@@ -233,7 +233,7 @@ def _claims(who: RequestedIdentity) -> Iterator[Question]:
 
 
 def _become(who: RequestedIdentity, groups: tuple[str, ...] | None) -> User:
-    """The user with the groups that everybody of its kind has."""
+    """Return the user with the default groups of its kind."""
     account = who.service_account
     if groups is None:
         groups = who.groups or (("system:serviceaccounts", f"system:serviceaccounts:{account[0]}") if account else ())
@@ -249,14 +249,14 @@ def _quoted(values: tuple[str, ...]) -> str:
 
 
 def _go(who: RequestedIdentity) -> str:
-    """A user as Go prints it."""
+    """Format a user as Go does."""
     inner = ", ".join(f'"{key}":{_quoted(values)}' for key, values in sorted(who.extra.items()))
     extra = f"map[string][]string{{{inner}}}" if who.extra else "map[string][]string(nil)"
     return f'&user.DefaultInfo{{Name:"", UID:"{who.uid}", Groups:{_quoted(who.groups)}, Extra:{extra}}}'
 
 
 def _references(who: RequestedIdentity) -> str:
-    """What is claimed, as Go prints the list of it (releases before 1.36)."""
+    """Format the claims as Go's list of references (releases before 1.36)."""
     found = [f"{{Group  {group}    }}" for group in who.groups]
     found += [
         f"{{UserExtra  {value}  authentication.k8s.io/v1  {key}}}"

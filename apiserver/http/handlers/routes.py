@@ -1,4 +1,4 @@
-"""What answers for which path: every served resource and subresource in each of its versions, looked up by name."""
+"""The endpoints by path: every served resource and subresource in each of its versions, looked up by name."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ _ITEM_VERBS: Final = frozenset({"get", "update", "patch", "delete"})
 
 
 class Endpoint:
-    """A resource, or one of its subresources, in a version. `view` shows its objects; `connect` serves every verb of
-    log, exec and the like; a `projector` shows a part of the object as another kind.
+    """A resource, or one of its subresources, in a version.
+
+    `view` renders its objects; `connect` serves every verb of log, exec and the like; a `projector` renders a part of
+    the object as another kind.
     """
 
     __slots__ = (
@@ -58,9 +60,9 @@ class Endpoint:
         #: Whether its objects are stored at all (reviews are not).
         self.storage = view.resource.create is None
         self.verbs = frozenset(view.resource.verbs if subresource is None else subresource.verbs)
-        #: Whether a path may name one of them: what is only created has no such paths.
+        #: Whether paths with a name exist; create-only resources have none.
         self.has_items = not self.verbs.isdisjoint(_ITEM_VERBS)
-        #: Whether anything makes tables of what is answered.
+        #: Whether responses can be Tables.
         self.tables = self.storage and (subresource is None or (subresource.tables and subresource.create is None))
         #: Whether its objects are bare JSON. A scale is a type of its own, whatever it is a scale of.
         self.bare = self.custom and (subresource is None or subresource.projection is None)
@@ -70,8 +72,7 @@ class Endpoint:
             self.projector = store.projectors.get((view.version.name, subresource.name))
         if self.projector is not None:
             self.view = View(self.projector.kind, self.projector.version)
-        #: Verb, whether there is a name, whether there is a namespace: requests of which only the media types are to be
-        #: looked at.
+        #: (verb, has a name, has a namespace) of requests for which only the media types need checks.
         self.usual: frozenset[tuple[str, bool, bool]] = frozenset()
         if self.connect is None and not warning:
             self.usual = frozenset(
@@ -86,8 +87,9 @@ class Routes:
         self._endpoints: dict[tuple[str, str, str, str], Endpoint] = {}
 
     def show(self, served: Iterable[tuple[Store, View, str]]) -> None:
-        """Serve these and nothing else from now on: each a resource in a version, with its subresources and with the
-        warning that goes with every answer; "" for none.
+        """Replace the served resources: each in a version, with its subresources.
+
+        The warning is added to every response; "" for none.
         """
         endpoints: dict[tuple[str, str, str, str], Endpoint] = {}
         for store, view, warning in served:
@@ -99,7 +101,7 @@ class Routes:
         self._endpoints = endpoints
 
     def serves(self, info: RequestInfo) -> Served | None:
-        """The resource, or the subresource, that a request names, if there is one; one that names none is served."""
+        """Return the resource or subresource of a request, None if unknown; other paths count as served."""
         if not info.resource:
             return Served()
         endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
@@ -109,13 +111,13 @@ class Routes:
         return Served(bool(endpoint.warning), f"{removed[0]}.{removed[1]}" if removed else "")
 
     def kind_of(self, info: RequestInfo) -> str:
-        """The kind that a body has to be of; "" where nothing takes one."""
+        """Return the kind that a body must have; "" if no body is accepted."""
         endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
         expected = endpoint.store.bodies.get((info.version, info.subresource)) if endpoint is not None else None
         return expected.kind if expected is not None else ""
 
     def find(self, request: Request) -> Endpoint:
-        """What answers; the request gets its warning. Raises the 404, 405, 406 or 415 that upstream gives."""
+        """Return the endpoint; set the request's warning. Raise upstream's 404, 405, 406 or 415."""
         info = request.info
         endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
         if endpoint is None:
@@ -132,12 +134,12 @@ class Routes:
             try:
                 check_routed(verb, request.headers, text=text)
             except StatusError:
-                request.warnings = []  # what is behind the router has not been asked
+                request.warnings = []  # no warning without a call of the endpoint
                 raise
         return endpoint
 
     def _check(self, endpoint: Endpoint, request: Request) -> None:
-        """Refuses what an endpoint does not serve; what it warns of goes with the answer."""
+        """Raise for a request that an endpoint does not serve; set its warning otherwise."""
         info = request.info
         verb, name = info.verb, info.name
         if endpoint.custom:
@@ -156,7 +158,7 @@ class Routes:
             raise method_not_allowed()
         warnings = [endpoint.warning] if endpoint.warning else []
         if verb == "watch" and verb not in endpoint.verbs and _is_old_watch(request):
-            raise unknown_resource()  # there are such paths only for what can be watched
+            raise unknown_resource()  # such paths exist only for watchable resources
         if verb == "watch" and verb not in endpoint.verbs and "list" in endpoint.verbs:
             request.warnings = warnings
             raise _unsupported(info)
@@ -168,7 +170,7 @@ class Routes:
             request.warnings = warnings
 
     def _unknown(self, info: RequestInfo) -> PlainError | StatusError:
-        """The error for a path that no endpoint serves."""
+        """Return the error for a path without an endpoint."""
         if all(group != info.group or endpoint.custom for (group, *_), endpoint in self._endpoints.items()):
             resource = self._endpoints.get((info.group, info.version, info.resource, ""))
             return PlainError(404, _NO_PAGE) if resource is None else not_found(info.resource, info.group, info.name)
@@ -185,20 +187,20 @@ class Routes:
 
 
 def _is_old_watch(request: Request) -> bool:
-    """Whether the path says that it is a watch (/api/v1/watch/…), not a parameter."""
+    """Return whether the path (/api/v1/watch/…) and not a parameter makes it a watch."""
     return request.path.split("/")[4 if request.info.group else 3] == "watch"
 
 
 def _asks_proxy(request: Request, endpoint: Endpoint) -> bool:
-    """What stands behind a proxy is asked for its options, too, which is no verb."""
+    """Return whether the request is OPTIONS for a proxied server, which is no verb."""
     subresource = endpoint.subresource
     return request.method == "OPTIONS" and subresource is not None and subresource.name == "proxy"
 
 
 def _check_custom(endpoint: Endpoint, request: Request) -> None:
-    """What upstream's handler of custom resources refuses itself: a path of another scope, a verb, a missing name. No
-    router stands before it: names that a verb does not need and what follows them are passed over, and HEAD is GET.
-    Raises 400, 404, 405, 415.
+    """Raise the errors of upstream's handler of custom resources: wrong scope, verb, missing name.
+
+    No router precedes it: superfluous names and path segments are ignored, and HEAD is GET. Raise 400, 404, 405, 415.
     """
     info = request.info
     if endpoint.namespaced is not bool(info.namespace) and not (endpoint.namespaced and info.verb in ("list", "watch")):
@@ -218,8 +220,10 @@ def _unsupported(info: RequestInfo) -> StatusError:
 
 
 def _check_scope(endpoint: Endpoint, info: RequestInfo) -> None:
-    """A path without a namespace may list and watch what has namespaces; what has none knows no namespace. (The path
-    of a namespace names itself.) Raises 404, 405.
+    """Check the namespace of a path. Raise 404 and 405.
+
+    A path without a namespace can list and watch namespaced resources; cluster-scoped resources allow no namespace.
+    (The path of a namespace names itself.)
     """
     if not info.namespace:
         listed = "list" in endpoint.verbs and not info.name

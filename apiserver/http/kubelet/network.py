@@ -1,6 +1,6 @@
-"""Kubelets that are reached over the network: those of nodes whose status says where they listen. Containers' logs are
-read from them, and what takes a connection over (exec, attach, port-forward) is passed on.
+"""Kubelets reached over the network, at the address in their node's status.
 
+They serve containers' logs, and protocols that take the connection over (exec, attach, port-forward).
 Facts: pkg/kubelet/client, pkg/registry/core/pod (LogLocation), apiserver/pkg/registry/generic/rest (streamer.go).
 """
 
@@ -33,7 +33,7 @@ Json = Mapping[str, Any]
 _SHOWN: Final = 50000
 #: Seconds until a kubelet has begun to answer.
 _LONGEST_SECONDS: Final = 60.0
-#: Headers of a request that are the kubelet's business: what it is to speak.
+#: Request headers passed to the kubelet: the protocol to use.
 _PASSED: Final = ("connection", "upgrade", "x-stream-protocol-version", "user-agent", "accept")
 _PASSED_STARTS: Final = "sec-websocket-"
 _REASONS: Final = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict",
@@ -41,14 +41,14 @@ _REASONS: Final = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: 
 
 
 class KubeletEndpoints:
-    """A connection for each request; what is shown in it is read again where its files have changed."""
+    """A connection for each request; credentials are reloaded when their files change."""
 
     def __init__(self, settings: KubeletSettings) -> None:
         self._settings = settings
         self._trusts: dict[bool, tuple[object, ssl.SSLContext]] = {}
 
     def place(self, node: Json) -> tuple[str, int] | None:
-        """Where the kubelet of a node listens; None where its status does not say."""
+        """Return the address of a node's kubelet; None if the status has none."""
         status = node.get("status") or {}
         port: int = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port", 0)
         for kind in self._settings.addresses if port else ():
@@ -58,7 +58,7 @@ class KubeletEndpoints:
         return None
 
     async def log(self, place: tuple[str, int], target: str, pod: str, *, insecure: bool = False) -> Stream:
-        """What a container wrote, as it comes. Raises what went wrong, in upstream's words."""
+        """Stream a container's log. Raise upstream's errors."""
         host, port = place
         try:
             with outside(), timers(Timer.MACHINE):
@@ -79,7 +79,7 @@ class KubeletEndpoints:
         return stream
 
     async def switch(self, place: tuple[str, int], target: str, request: Request) -> Response | Stream:
-        """What the kubelet answers to a request that asks for another protocol. Raises 400 and 500."""
+        """Return the kubelet's response to an upgrade request. Raise 400 and 500."""
         if "upgrade" not in request.headers:
             raise bad_request("Upgrade request required")
         host, port = place
@@ -98,7 +98,7 @@ class KubeletEndpoints:
             raise _unreached(error, place, target) from None
 
     def _trust(self, insecure: bool) -> ssl.SSLContext:
-        """Raises OSError."""
+        """Return the TLS context. Raise OSError."""
         authority, shown = self._settings.authority, self._settings.shown or ()
         files: tuple[Path, ...] = (*shown, *((authority,) if authority is not None and not insecure else ()))
         mark = [stamp(file) for file in files]
@@ -123,7 +123,7 @@ def _unreached(error: BaseException, place: tuple[str, int], target: str) -> Sta
 
 
 async def _refusal(code: int, stream: Stream, pod: str) -> StatusError:
-    """What an answer of a kubelet that is no success is for whoever asked."""
+    """Convert a kubelet's error response to the client's error."""
     said = b""
     try:
         async for piece in stream.chunks:

@@ -12,8 +12,10 @@ ADDRESS_TYPES: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", 
 
 @dataclass(frozen=True, slots=True)
 class KubeletSettings:
-    """`authority` signs the certificates of kubelets, None: any counts; `shown`: certificate and key for kubelets;
-    `addresses`: the kinds of a node's addresses, the best first.
+    """The connection to kubelets.
+
+    `authority` signs the certificates of kubelets, None accepts any. `shown` are the client certificate and key for
+    kubelets. `addresses` are the kinds of a node's addresses, the best first.
     """
 
     authority: Path | None = None

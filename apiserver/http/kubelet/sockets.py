@@ -1,6 +1,7 @@
-"""The containers of nodes that run processes: their kubelet is asked over a unix socket, as
-`controllers.kubelet.run.server` says.
-Only kubelets of the same user are: the directory in which they announce themselves is the server's own.
+"""Containers of nodes that run processes: their kubelet is reached over a unix socket.
+
+The protocol is that of `controllers.kubelet.run.server`. Only kubelets of the same user are called: they are announced
+in the server's own directory.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ __all__ = ["KUBELETS", "Kubelets"]
 #: The directory in the data directory in which kubelets announce themselves.
 KUBELETS: Final = "kubelets"
 
-#: Bytes that are passed on at once, and of the head of an answer.
+#: Size in bytes of chunks that are passed on, and of a response's head.
 _PIECE: Final = 64 * 1024
 _NEEDS_WEBSOCKETS: Final = (
     "exec needs websockets, which kubectl speaks from 1.31 on (1.29 and 1.30: KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true)"
 )
 _NEEDS_PROTOCOL: Final = "the websocket speaks none of v5.channel.k8s.io, v4.channel.k8s.io"
-#: Of the request's head what makes a websocket.
+#: Request headers of a websocket.
 _OF_WEBSOCKET: Final = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol")
 
 
@@ -37,12 +38,12 @@ class Kubelets:
         self._directory = directory
 
     def serves(self, node: str) -> bool:
-        """Whether the node runs processes. Whoever asks a kubelet for something asks this first."""
+        """Return whether the node runs processes. Callers check this before other calls."""
         # A binding may name any text; only a name that a node can have is looked for below the directory.
         return not dns_subdomain(node) and (self._directory / node).is_file()
 
     async def log(self, node: str, uid: str, container: str, query: str) -> Response | Stream | None:
-        """A container's log; None where the container is no process."""
+        """Return a container's log; None if the container is no process."""
         opened = await self._ask(node, f"/logs/{uid}/{quote(container)}?{query}", {})
         if opened is None:
             return None
@@ -57,8 +58,9 @@ class Kubelets:
     async def execute(
         self, node: str, uid: str, container: str, query: str, headers: Mapping[str, str]
     ) -> Stream | None:
-        """A command in a container, as a websocket that takes the connection over; None where the container is no
-        process. Raises 400.
+        """Run a command in a container, as a websocket that takes the connection over. Raise 400.
+
+        Return None if the container is no process.
         """
         kept = {name: headers[name] for name in _OF_WEBSOCKET if name in headers}
         opened = await self._ask(node, f"/exec/{uid}/{quote(container)}?{query}", kept)
@@ -80,7 +82,7 @@ class Kubelets:
     async def _ask(
         self, node: str, target: str, headers: Mapping[str, str]
     ) -> tuple[int, tuple[tuple[str, str], ...], asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Status and fields of the answer, and the rest of it; None where nobody is there."""
+        """Return the status, the fields and the streams of a response; None if there is no kubelet."""
         try:
             path = (self._directory / node).read_text()
             reader, writer = await asyncio.open_unix_connection(path, limit=_PIECE)

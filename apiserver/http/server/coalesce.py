@@ -1,4 +1,4 @@
-"""How often the streams of a server wake."""
+"""Coalescing of events: the rate at which the streams of a server wake."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ _KEPT: Final = 1024 * 1024
 
 
 class Pace:
-    """After each chunk a stream rests for a moment that grows with the number of streams that do: what happens
-    meanwhile goes into one chunk, so that many watchers of a busy kind do not each wake for every event. An event after
-    a quiet moment is sent at once, and streams that are silent slow nobody down.
+    """Lets each stream rest after a chunk, for a time that grows with the number of resting streams.
 
-    All that rest go on together, so that they find the same events: what is made of these is made once."""
+    Events meanwhile go into one chunk, so that many watchers of a busy kind do not each wake for every event. An event
+    after a quiet period is sent immediately, and silent streams delay no other stream.
+
+    All resting streams continue together, so that they find the same events and share their encoding.
+    """
 
     def __init__(self) -> None:
         self._resting: list[asyncio.Future[None]] = []
@@ -43,7 +45,7 @@ class Pace:
                 each.set_result(None)
 
     def frame(self, chunk: bytes) -> bytes:
-        """A chunk as HTTP/1.1 sends it. Streams that send one and the same after each other share the frame."""
+        """Frame a chunk for HTTP/1.1. Streams that send the same chunk in succession share the frame."""
         last, framed = self._framed
         if chunk is not last:
             framed = b"%x\r\n%b\r\n" % (len(chunk), chunk)

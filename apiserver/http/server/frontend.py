@@ -1,6 +1,6 @@
-"""What is served on sockets: the chain of handlers, and FastAPI for the paths that are its own.
+"""The front end for sockets: the chain of handlers, and FastAPI for its own paths.
 
-FastAPI is imported when the first of its paths is asked for, in a thread: its import takes longer than the rest of the
+FastAPI is imported in a thread on the first request for one of its paths: its import takes longer than the rest of the
 start (docs/adr/0011-handlers.md).
 """
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Patience:
-    """Seconds within which a request has to arrive, once those before it are answered: as upstream, its head in 32 (its
-    server's ReadHeaderTimeout), all of it in 60 (--request-timeout).
+    """Seconds within which a request must arrive, once earlier ones are answered.
+
+    As upstream, its head in 32 s (the server's ReadHeaderTimeout), all of it in 60 s (--request-timeout).
     """
 
     head: float = 32.0
@@ -31,8 +32,10 @@ class Patience:
 
 
 class FrontEnd:
-    """`chain` answers Kubernetes requests; `make_admin` imports and builds the FastAPI application. All streams of a
-    server keep one `pace`. `web_pages` refuses what may come from a page in a browser, where access is open.
+    """The parts shared by all connections.
+
+    `chain` answers Kubernetes requests; `make_admin` imports and builds the FastAPI application. All streams of a
+    server share one `pace`. `web_pages` refuses possible requests of web pages in a browser, with open access.
     """
 
     def __init__(
@@ -43,8 +46,10 @@ class FrontEnd:
         certificates: ClientCertificates | None = None,
         claims: tuple[str, ...] = (),
     ) -> None:
-        """`certificates` says whom a client's certificate names, where that counts; `claims` are how headers begin in
-        which a front proxy says for whom it asks.
+        """Create the front end.
+
+        `certificates` maps client certificates to users, None if they are not accepted; `claims` are the prefixes of
+        headers in which a front proxy names the user.
         """
         self.chain, self._make_admin, self.web_pages = chain, make_admin, web_pages
         self.certificates, self.claims = certificates, ("impersonate-", *claims)
@@ -52,7 +57,7 @@ class FrontEnd:
         self.pace, self.patience = Pace(), Patience()
 
     async def admin(self) -> AsgiApp:
-        """The FastAPI application; the first to ask waits for its import."""
+        """Return the FastAPI application; the first caller waits for its import."""
         if self._admin is None:
             self._admin = asyncio.ensure_future(asyncio.to_thread(self._make_admin))
         return await asyncio.shield(self._admin)

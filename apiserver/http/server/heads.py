@@ -1,6 +1,4 @@
-"""Heads of answers as bytes: status line and header fields, made once for each form of answer where that is
-possible.
-"""
+"""Heads of responses as bytes: status line and header fields, cached by form where possible."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ CLOSE: Final = b"connection: close\r\n"
 CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 #: Answers that never have a body.
 BODILESS: Final = (204, 304)
-#: What no field may hold: it would end the field, or the head.
+#: Characters that would end a field or the head.
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 #: Bytes of a body that are rather written on their own than copied.
 _LONG: Final = 64 * 1024
@@ -28,9 +26,7 @@ _NO_CACHE: Final = b"cache-control: no-cache, private\r\n"
 
 @lru_cache(maxsize=512)
 def status_line(status: int, content_type: str) -> bytes:
-    """The status line and the fields of every answer with this status and type. Without a type: the status line
-    alone.
-    """
+    """Return the status line and the common fields for a status and type; without a type only the status line."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
@@ -49,17 +45,17 @@ def fields(headers: Iterable[tuple[str, str]]) -> bytes:
 
 
 def marks(request: Request) -> bytes:
-    """What the answer to any request that could be read says of it, as fields."""
+    """Return the fields about the request itself; empty for an unreadable request."""
     if not request.method:
         return b""
     made = request.audit_id or request.headers.get("audit-id")
-    # Nobody has asked for one and nobody will: it need not be known as a text.
+    # The ID is used nowhere else, so it need not be decoded to text.
     identity = audit_id(request).encode("latin-1") if made else unused_id()
     return _date() + identity + b"\r\n" + request.marks
 
 
 class _Date:
-    """The field that says when an answer was made, and the name of the next one: bytes that are made once a second."""
+    """The Date field and the prefix of the next field: bytes that are rebuilt once per second."""
 
     __slots__ = ("_began", "_field")
 
@@ -77,9 +73,11 @@ _date: Final = _Date()
 
 
 def response_parts(answer: Response, marks: bytes, head: bool, close: bool) -> tuple[bytes, ...]:
-    """A whole answer, a long body apart from what comes before it: it is not copied. `head`: the client wants no body,
-    but to know how long it is;
-    `close`: the connection ends with it. `marks` are further fields, as bytes."""
+    """Build a whole response; a long body is a part of its own, to avoid a copy.
+
+    `head`: the client wants the length but no body; `close`: the connection ends with the response. `marks` are further
+    fields, as bytes.
+    """
     body = answer.body
     first = status_line(answer.status, answer.content_type) + marks
     if answer.headers:
@@ -95,6 +93,6 @@ def response_parts(answer: Response, marks: bytes, head: bool, close: bool) -> t
 
 
 def stream_head(answer: Stream, marks: bytes = b"", *, chunked: bool, close: bool) -> bytes:
-    """The head of a stream. Not chunked, its end is the connection's."""
+    """Build the head of a stream. A stream that is not chunked ends with the connection."""
     first = status_line(answer.status, answer.content_type) + fields(answer.headers)
     return b"%b%b%b%b\r\n" % (first, marks, CHUNKED if chunked else b"", CLOSE if close else b"")

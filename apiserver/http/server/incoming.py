@@ -1,6 +1,4 @@
-"""A request as a connection reads it: its target, its header fields, its body, its place in the order of the
-connection.
-"""
+"""Requests as a connection reads them: target, header fields, body, and order in the connection."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ from apiserver.request.messages import MAX_BODY, Request, Response
 if TYPE_CHECKING:
     from apiserver.authentication.x509.client_certificates import Shown
 
-#: The request line of a method that the parser may not know.
+#: The request line of a method that the parser may not support.
 _ANY_METHOD: Final = re.compile(rb"([A-Z]+) /[!-~]* HTTP/1\.[01]\r\n")
 
 
 class Pending:
-    """A request in the order of a connection. `refusal` is its answer where nobody is to be asked."""
+    """A request in the order of a connection. `refusal` is its response if no handler is to be called."""
 
     __slots__ = ("http_1_0", "keep_alive", "raw_path", "refusal", "request")
 
@@ -43,13 +41,14 @@ class Pending:
 
 @remembered(1024)
 def header_name(name: bytes) -> str:
-    """The name of a header field in lower case: the same few over and over."""
+    """Return the name of a header field in lower case; the few common names are cached."""
     return name.decode("latin-1").lower()
 
 
 def combined(name: str, values: Sequence[str], apart: tuple[str, ...]) -> str:
-    """A repeated header as one: those of lists joined by commas, those that begin with one of `apart` (claims of who
-    somebody is) by newlines, which no value can hold.
+    """Join the values of a repeated header.
+
+    Lists are joined by commas; headers with a prefix of `apart` (identity claims) by newlines, which no value contains.
     """
     return ("\n" if name.startswith(apart) else ", ").join(values)
 
@@ -64,14 +63,14 @@ def split(url: bytes) -> tuple[bytes, bytes]:
 
 
 def undecoded(raw: bytes) -> str:
-    """A path as it was sent. A segment may hold an encoded slash, so `request_info` decodes them one by one."""
+    """Return a path as it was sent. A segment may hold an encoded slash, so `request_info` decodes them one by one."""
     return quote(raw, safe="/%:@!$&'()*+,;=-._~")
 
 
 class RequestReader:
-    """The half of a connection that reads: what the parser tells of bytes becomes requests, and these are `_enqueue`d.
+    """The reading half of a connection: parser events become requests, and these are `_enqueue`d.
 
-    `claims`: how header fields begin that say who somebody is.
+    `claims` are the prefixes of header fields with identity claims.
     """
 
     def __init__(self, claims: tuple[str, ...]) -> None:
@@ -82,7 +81,7 @@ class RequestReader:
         #: Whether nothing more is to be read.
         self._input_ended = False
         self._continue_owed = False  # a client waits for 100 Continue
-        #: Ends the wait for a request that has begun, where its bytes keep somebody waiting.
+        #: Ends the wait for a request that has begun.
         self._deadline: asyncio.TimerHandle | None = None
         # The request that is being parsed.
         self._incomplete = False  # it has begun and not ended
@@ -96,15 +95,15 @@ class RequestReader:
 
     @abstractmethod
     def _enqueue(self, pending: Pending) -> None:
-        """Takes a request that is complete."""
+        """Add a complete request."""
 
     @abstractmethod
     def _send_continue(self) -> None:
-        """Lets a client send the body for which it waits, where `_continue_owed` and nothing stands before it."""
+        """Send 100 Continue if `_continue_owed` and no earlier request is pending."""
 
     @abstractmethod
     def _end_deadline(self) -> None:
-        """The request that was waited for is there."""
+        """Cancel the deadline: the request is complete."""
 
     @abstractmethod
     def data_received(self, data: bytes) -> None:
@@ -112,12 +111,12 @@ class RequestReader:
 
     def _new_parser(self) -> Any:
         parser: Any = httptools.HttpRequestParser(self)
-        # What follows a request that closes the connection is nobody's; it must not spoil the answer.
+        # Data after a request that closes the connection is ignored; it must not spoil the response.
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser
 
     def _feed(self, data: bytes) -> bytes:
-        """What is left to parse: of a request for another protocol, which nobody here speaks, what follows it."""
+        """Parse data; return the rest after a request for an unsupported protocol."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -125,8 +124,9 @@ class RequestReader:
         return b""
 
     def _feed_unknown_method(self, data: bytes) -> bool:
-        """Parses data again that begin with a method which the parser does not know, as if it were a POST: whoever is
-        asked says what it thinks of the method. False where they are no such request.
+        """Parse data with a method unknown to the parser as if it were a POST; the endpoint decides about the method.
+
+        Return False if the data are no such request.
         """
         found = None if self._url or self._completed_one or self._method else _ANY_METHOD.match(data)
         if found is None:
@@ -136,7 +136,7 @@ class RequestReader:
         self.data_received(b"POST" + data[found.end(1) :])
         return True
 
-    # What the parser calls
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         self._in_head, self._head_size, self._incomplete = True, 0, True

@@ -1,13 +1,12 @@
-"""HTTP/1.1 on a connection: requests parsed by httptools, handed to the chain of handlers, and each answer written as
-one buffer.
+"""HTTP/1.1 on a connection: parse requests with httptools, call the chain, and write each response as one buffer.
 
-uvicorn listens and makes one `Protocol` per connection; a Kubernetes request then passes neither ASGI nor, where the
-chain can answer it without waiting, a task (docs/adr/0009-wire-protocol.md). What belongs to FastAPI is asked through
-ASGI, its answer gathered and written like any other (`relay.py`).
+uvicorn listens and creates one `Protocol` per connection; a Kubernetes request then passes neither ASGI nor, if the
+chain can answer it without waiting, a task (docs/adr/0009-wire-protocol.md). FastAPI's paths are called through ASGI;
+their responses are collected and written like any other (`relay.py`).
 
-One request is answered at a time, in the order of their coming. Pipelined ones wait in a queue; when it is full, or
-the client does not read its answers, no more is read from the connection. A stream (a watch) has the connection until
-it ends: by itself, or because the client goes.
+One request is answered at a time, in order of arrival. Pipelined ones are queued; when the queue is full, or the client
+does not read its responses, reading from the connection pauses. A stream (a watch) occupies the connection until it
+ends, by itself or with the client's connection.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._streaming = self._stopping = self._reading_paused = False
         self._turns = _ANSWERS_A_TURN
         self._writable: asyncio.Future[None] | None = None
-        self._taken_over: Callable[[bytes], object] | None = None  # what gets the bytes of another protocol
+        self._taken_over: Callable[[bytes], object] | None = None  # receives the bytes of another protocol
         self._waiting = 0  # bytes of the bodies of pipelined requests
 
     # The connection
@@ -99,7 +98,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._idle_timer.cancel()
         self._end_deadline()
         self.resume_writing()
-        # A write under way is carried out although nobody gets the answer; a stream ends.
+        # A running write completes although its response is lost; a stream ends.
         if self._streaming and self._answering is not None:
             self._answering.cancel()
         self._parser = None
@@ -115,7 +114,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._answer_pipelined()
 
     def shutdown(self) -> None:
-        """The server ends: what is under way is answered, then the connection closes. What waits is not begun."""
+        """Shut down: finish the running request, then close the connection. Pipelined requests are dropped."""
         self._stopping = True
         self._pipelined.clear()
         if self._answering is None:
@@ -127,18 +126,16 @@ class Protocol(RequestReader, asyncio.Protocol):
         self.transport.close()
 
     def _abort(self) -> None:
-        """Close without what is left to send; nobody would get the answers to what waits."""
+        """Close the connection without sending pending data; pipelined requests are dropped."""
         self._pipelined.clear()
         self.transport.abort()
 
     @purpose(Timer.MACHINE)
     def _check_idle(self) -> None:
-        """Close the connection where nothing was read or answered for long. One timer a connection, not one a
-        request.
-        """
+        """Close the connection after a long idle time. There is one timer per connection, not one per request."""
         left: float = self._idle_timeout
         if self.transport.is_closing():
-            self.transport.abort()  # it does not read what is left to send
+            self.transport.abort()  # the client does not read the pending data
             return
         if self._answering is None and not self._pipelined:
             left -= monotonic() - self._last_activity
@@ -176,7 +173,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._balance_reading()
 
     def _watch_over_input(self) -> None:
-        """A request that has begun must come to its end: how long it may take counts from when it is its turn."""
+        """Start the deadline of a partial request once earlier ones are answered."""
         due = self._incomplete and self._is_idle() and not self._input_ended
         if due and self._deadline is None:
             seconds = self._front.patience.head if self._in_head else self._front.patience.body
@@ -205,8 +202,9 @@ class Protocol(RequestReader, asyncio.Protocol):
         return self._answering is None and not self._pipelined and self._writable is None
 
     def _balance_reading(self) -> None:
-        """Read no further while enough waits for the answers before it. What is read when nothing is owed is the body
-        of the next request, whose size has a limit of its own.
+        """Pause reading while enough data waits for earlier responses.
+
+        Data read while no response is due are the body of the next request, whose size has a limit of its own.
         """
         if self._reading_paused:
             little = self._waiting + self._body_size <= _MAX_WAITING or self._is_idle()
@@ -235,13 +233,13 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._balance_reading()
 
     def _refuse(self, answer: Response) -> None:
-        """The last answer of a connection whose bytes make no sense any more."""
+        """Enqueue the last response of a connection with unreadable input."""
         if not self._input_ended:
             self._enqueue(Pending(Request("", "", "", {}, b""), refusal=answer))
             self._input_ended = True
 
     def _answer_pipelined(self) -> None:
-        """Answer what waits, as long as nothing is under way and the client reads."""
+        """Answer pipelined requests while none is running and the client reads."""
         self._turns = _ANSWERS_A_TURN
         while self._pipelined and self._answering is None and self._writable is None:
             if not self._turns:
@@ -299,7 +297,7 @@ class Protocol(RequestReader, asyncio.Protocol):
         elif (error := task.exception()) is not None:
             if not isinstance(error, ConnectionClosed):
                 log.error("a stream failed", exc_info=error)
-            # Of an answer that has begun only its abrupt end can say so.
+            # Only an abrupt end can signal an error after the response has begun.
             self._abort()
         self._answer_pipelined()
 
@@ -315,9 +313,10 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._close()
 
     async def _stream(self, pending: Pending, answer: Stream) -> None:
-        """Chunks until they end or the client goes; either way the iterator is closed.
+        """Send chunks until they end or the client disconnects; either way the iterator is closed.
 
-        All streams keep one pace, by which what happens in a few milliseconds goes into one chunk."""
+        All streams share one pace, which joins the events of a few milliseconds into one chunk.
+        """
         transport, pace = self.transport, self._front.pace
         if answer.status == SWITCHING:
             await self._switch(answer, heads.marks(pending.request))
@@ -338,7 +337,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._close()
 
     async def _switch(self, answer: Stream, marks: bytes) -> None:
-        """The connection speaks another protocol from now on, until one side ends it."""
+        """Switch the connection to another protocol until one side ends it."""
         transport = self.transport
         self._taken_over, answer.content_type = answer.incoming, ""
         transport.write(heads.stream_head(answer, marks, chunked=False, close=False))

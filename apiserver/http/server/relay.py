@@ -1,5 +1,6 @@
-"""Requests for FastAPI's paths, asked through ASGI; the answer is gathered whole. All of them are small, and none is a
-stream.
+"""Relay requests for FastAPI's paths through ASGI, and collect the whole response.
+
+All of them are small, and none is a stream.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
-#: How FastAPI's paths begin.
+#: Prefixes of FastAPI's paths.
 ADMIN_PATHS: Final = ("/-/", "/docs", "/openapi.json")
 _ADMIN_PATHS: Final = tuple(path.encode() for path in ADMIN_PATHS)
-#: What the connection writes itself.
+#: Headers that the connection sets itself.
 _OF_CONNECTION: Final = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 
 
@@ -32,7 +33,7 @@ def is_admin_path(raw_path: bytes) -> bool:
 
 
 async def relay(app: AsgiApp, request: Request, raw_path: bytes, transport: asyncio.BaseTransport) -> Response:
-    """The answer to one request. An application that fails gives 500."""
+    """Return the response to one request. A failing application gives 500."""
     if len(request.body) > MAX_BODY:
         return Response(413, b"Request entity too large", "text/plain; charset=utf-8")
     body: list[Message] = [{"type": "http.request", "body": request.body, "more_body": False}]
@@ -66,9 +67,9 @@ async def relay(app: AsgiApp, request: Request, raw_path: bytes, transport: asyn
 
 
 def _scope(request: Request, raw_path: bytes, transport: asyncio.BaseTransport) -> Message:
-    """The scope that ASGI asks for. Its state holds the request itself: who asks is not in the headers alone."""
+    """Build the ASGI scope. Its state holds the request itself, since headers do not contain the whole identity."""
     server = client = None
-    if not transport.is_closing():  # uvloop knows no addresses of a connection that is gone
+    if not transport.is_closing():  # uvloop has no addresses of a closed connection
         server, client = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
     return {
         "type": "http",

@@ -1,7 +1,7 @@
 """The listening end: uvicorn without its own signals, its clock and its slow shutdown.
 
-uvicorn's loop looks ten times a second whether it should end; this one waits for it. At the end, answers under way get
-a moment and what is still open then is cut off: a server stops well within a second.
+uvicorn's loop polls ten times per second for its end; this one waits for it. At the end, running requests get a short
+time and open ones are then cut off: a server stops within a second.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Web(uvicorn.Server):
             date_header=False,
             timeout_keep_alive=120,
         )
-        # It warns of clients that want to speak websocket (kubectl exec), which get our answer anyway.
+        # It warns about clients that request a websocket (kubectl exec), but they get our response anyway.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         super().__init__(config)
         self._context = context
@@ -59,7 +59,7 @@ class Web(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self.config.ssl = self._context  # the configuration is loaded, and makes contexts of files alone
+        self.config.ssl = self._context  # the loaded configuration builds contexts only from files
         await super().startup(sockets)
         self.ready.set()
 

@@ -1,14 +1,14 @@
-"""What keeps web pages away from a server whose access is open.
+"""Protection of a server with open access against web pages.
 
-A browser on the same machine reaches loopback addresses for any page that it shows: a form or a `no-cors` fetch sends
-requests, and a name of the page's own that resolves to 127.0.0.1 (DNS rebinding) even reads the answers. Where access
-is open, so that nothing else asks who sends a request, these are refused:
+A browser on the same machine can reach loopback addresses for any page: a form or a `no-cors` fetch sends requests, and
+a page's own name that resolves to 127.0.0.1 (DNS rebinding) even reads the responses. With open access nothing else
+checks the origin of a request, so these are refused:
 
 * requests for a host that is neither this machine nor accepted by `--accept-hosts`
 * requests that may change something and come from a page elsewhere (Origin, Sec-Fetch-Site)
 * bodies of a browser in a type that a plain form can send, or in none
 
-Programs are not concerned: they send no Origin, and the address that they were given as Host.
+Programs are not affected: they send no Origin, and their configured address as Host.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class WebPages:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a Host field or an origin's host is this machine's. Remembers those that are.
+        """Return whether a Host field or an origin's host is this machine's; cache positive results.
 
-        A name of one label cannot be a page's own: nobody outside can give it an address (it is a service of Docker
+        A name of one label cannot be a page's own: outsiders cannot give it an address (it is a service of Docker
         Compose, or of /etc/hosts).
         """
         name = _name(host)
@@ -85,7 +85,7 @@ class WebPages:
 
 
 def _name(host: str) -> str:
-    """The name or address of a Host field, without its port."""
+    """Return the name or address of a Host field, without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower().rstrip(".")

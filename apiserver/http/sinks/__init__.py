@@ -1,1 +1,1 @@
-"""What is told of every answered request."""
+"""Sinks for the records of answered requests."""

@@ -19,10 +19,9 @@ class RequestLogError(ValueError):
 
 
 class JsonLines:
-    """A sink that writes to a file. The lines of one turn of the event loop are written together.
+    """A sink that writes to a file. The lines of one iteration of the event loop are written together.
 
-    When writing fails (a full disk) that is logged, and no more is written: requests go on. `flag` is what named the
-    file.
+    A write error (a full disk) is logged and ends the writing; requests go on. `flag` is the flag that named the file.
     """
 
     def __init__(self, flag: str, name: str, file: BinaryIO) -> None:
@@ -32,7 +31,7 @@ class JsonLines:
 
     @classmethod
     def open(cls, flag: str, name: str, *, standard: BinaryIO) -> JsonLines:
-        """Append to the file of this name, which only its owner may read; `-` is `standard`. Raises RequestLogError."""
+        """Append to the file of this name, readable only by its owner; `-` is `standard`. Raise RequestLogError."""
         if name == "-":
             return cls(flag, name, standard)
         try:
@@ -53,7 +52,7 @@ class JsonLines:
         self._lines.append(orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE))
 
     def flush(self) -> None:
-        """Write what was taken."""
+        """Write the pending lines."""
         lines, self._lines = self._lines, []
         if not lines:
             return
@@ -65,7 +64,7 @@ class JsonLines:
             log.error("%s %s: %s; nothing more is written there", self._flag, self._name, error.strerror)
 
     def close(self) -> None:
-        """Write what was taken, and let go of the file; the standard streams stay open."""
+        """Write the pending lines and close the file; the standard streams stay open."""
         self.flush()
         if self._name != "-":
             self._file.close()

@@ -1,7 +1,7 @@
-"""Which metrics are shown, and of their labels which values.
+"""Filters of metrics and of label values.
 
-A metric can be left out; values of a label that are not listed can be shown as one, `unexpected`. That is done when
-metrics are asked for: counting a request costs what it always does.
+A metric can be disabled; label values that are not allowed can be shown as one, `unexpected`. Filters apply when
+metrics are rendered: counting a request costs the same.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class MetricSettings:
 
 
 class Shown:
-    """What of the families is shown, and how often something was not."""
+    """A filter of families that counts the hidden ones."""
 
     def __init__(self, settings: MetricSettings) -> None:
         self._settings = settings
 
     def __call__(self, families: Iterable[Family]) -> Iterator[Family]:
-        """The families as they are shown, and what counts the rest."""
+        """Yield the filtered families, and the counters of the filter."""
         disabled, allowed, others = self._settings.disabled, self._settings.allowed, 0
         for family in families:
             if family.name in disabled:

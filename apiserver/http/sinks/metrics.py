@@ -1,4 +1,4 @@
-"""What the server counts for /metrics, with upstream's names. Counting a request costs one dict look-up."""
+"""The server's metrics for /metrics, with upstream's names. Counting a request costs one dict look-up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BUCKETS: Final = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 )  # fmt: skip
-#: Lines that are put together at once.
+#: Number of lines that are joined without a break.
 _AT_ONCE: Final = 100
 _STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA", "Deprecated": "DEPRECATED"}
 
@@ -45,7 +45,7 @@ class Served(NamedTuple):
 
 
 class Metrics:
-    """What one server counts."""
+    """The metrics of one server."""
 
     def __init__(
         self,
@@ -58,10 +58,12 @@ class Metrics:
         others: Callable[[], Awaitable[Iterable[Family]]],
         shown: MetricSettings | None = None,
     ) -> None:
-        """`objects` counts stored objects by resource (`jobs.batch`), `stages` stage and setting of feature gates,
-        `watches` what opened the watches that are open, `serves` what a request names. `version` is the server's,
-        `stored` how many bytes the database takes, None where nobody knows; `others` counts what the rest of the server
-        and its components count; `shown` says what is left out.
+        """Create the metrics.
+
+        `objects` counts stored objects by resource (`jobs.batch`), `stages` returns stage and setting of feature gates,
+        `watches` the requests of open watches, `serves` the resource of a request. `version` is the server's, `stored`
+        the database's size in bytes, None if unknown. `others` returns the families of the other parts and components.
+        `shown` has the filters.
         """
         self._shown = Shown(shown or MetricSettings())
         self._serves, self._watches = serves, watches
@@ -115,7 +117,7 @@ class Metrics:
         """One answered request."""
         info, headers = request.info, request.headers
         agent = headers.get("user-agent", "")
-        # What tells samples apart, as it is at hand: labels are made of it once.
+        # The key uses the values at hand: labels are built of it once.
         key = (
             code, info.group, info.resource, info.subresource, info.verb, info.version, bool(info.name),
             bool(info.namespace), system_client(agent) if agent.startswith(SYSTEM) else "",
@@ -127,11 +129,11 @@ class Metrics:
             samples = self._new_samples(info, key)
         count, durations = samples
         count.value += 1
-        durations.counts[bisect_left(_BUCKETS, seconds)] += 1  # as `observe`, which every request would call
+        durations.counts[bisect_left(_BUCKETS, seconds)] += 1  # inlined `observe`, to save a call per request
         durations.sum += seconds
 
     def _new_samples(self, info: RequestInfo, key: tuple[Any, ...]) -> tuple[Count, Distribution]:
-        """The samples of a request that no other was like. One that names what there is not has none of its own."""
+        """Create the samples of a new kind of request. Requests for unknown resources share samples."""
         code, system, dry_run, applied = key[0], *key[-3:]
         found = self._serves(info)
         verb = verb_of(info, applies=applied)
@@ -144,13 +146,13 @@ class Metrics:
         return samples
 
     def _open(self) -> Mapping[Labels, float]:
-        """How many requests are answered all the time, by what they are about."""
+        """Count the long-running requests by their labels."""
         return collections.Counter(
             of_what(request.info, verb_of(request.info), known=True) for request in self._watches()
         )
 
     async def text(self) -> bytes:
-        """The Prometheus text. There may be many samples, of megabytes: others have their turn meanwhile."""
+        """Render the Prometheus text, with breaks for other requests: it may be megabytes."""
         families = [*self._families, *await self._others()]
         lines = lines_of(self._shown(families))
         parts = iter(lambda: "\n".join(islice(lines, _AT_ONCE)), "")
@@ -158,5 +160,5 @@ class Metrics:
 
 
 def _said(name: str, text: str, labels: Mapping[str, str]) -> Family:
-    """A gauge that says something in its labels."""
+    """Return an info gauge, whose values are its labels."""
     return Gauge(name, text, tuple(labels), lambda: {tuple(labels.values()): 1})

@@ -1,4 +1,4 @@
-"""What the process uses of the machine, with the names that Prometheus' client libraries give it."""
+"""The process's use of the machine, with the metric names of Prometheus' client libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OWN: Final = Path("/proc/self")
 
 
 class _Spent:
-    """Processor time, a counter that nobody counts up."""
+    """Processor time, a counter that is read on rendering."""
 
     name, kind = "process_cpu_seconds_total", "counter"
     help = "Processor time of the process, in seconds."
@@ -28,7 +28,7 @@ class _Spent:
 
 
 def _memory(index: int) -> Mapping[Labels, float]:
-    """Bytes of memory: all that is mapped (0), what of it is resident (1). Nothing where the system does not tell."""
+    """Return memory in bytes: all mapped (0) or resident (1); empty if the system does not provide it."""
     try:
         return {(): int((_OWN / "statm").read_bytes().split()[index]) * _PAGE}
     except OSError:
@@ -43,7 +43,7 @@ def _open_files() -> Mapping[Labels, float]:
 
 
 def process_families(started: float) -> list[Family]:
-    """`started` is when the process began, in seconds since 1970."""
+    """Return the families of the process; `started` is its start, in seconds since 1970."""
 
     def gauge(name: str, text: str, value: float) -> Family:
         return Gauge(name, text, (), lambda: {(): value})

@@ -1,4 +1,4 @@
-"""How upstream's metrics name a request.
+"""The labels of requests in upstream's metrics.
 
 Facts: apiserver/pkg/endpoints/metrics (metrics.go).
 """
@@ -33,16 +33,16 @@ _VERBS: Final = {
     "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE",
     "get": "GET", "list": "LIST", "watch": "WATCH", "post": "POST", "put": "PUT", "head": "GET",
 }  # fmt: skip
-#: Clients of Kubernetes' own that are told apart, by the first word of their user agent.
+#: Kubernetes' own clients with a label value each, by the first word of their user agent.
 _SYSTEM: Final = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler"})
-#: How the user agents of all of them begin.
+#: Prefix of the user agents of all of them.
 SYSTEM: Final = "kube-"
 #: The content type of a patch that is counted with a verb of its own.
 APPLY: Final = "application/apply-patch+yaml"
 
 
 def scope_of(info: RequestInfo) -> str:
-    """Whether one object is asked for, those of a namespace or all; "" for what is no resource."""
+    """Return the scope of a request: one object, a namespace or the cluster; "" for a path without a resource."""
     if info.name or info.verb == "create":
         return "resource"
     if info.namespace:
@@ -51,7 +51,7 @@ def scope_of(info: RequestInfo) -> str:
 
 
 def verb_of(info: RequestInfo, *, applies: bool = False) -> str:
-    """The verb that is counted. Clients may make up as many as they like: those are "other"."""
+    """Return the counted verb. Unknown verbs, of which clients can invent any number, are "other"."""
     if info.subresource in _CONNECTED:
         return "CONNECT"
     if applies:
@@ -60,7 +60,7 @@ def verb_of(info: RequestInfo, *, applies: bool = False) -> str:
 
 
 def dry_run_of(request: Request) -> str:
-    """What `dryRun` says: nothing, All, or something invalid."""
+    """Return the label of `dryRun`: "", All, or invalid."""
     if "dryRun" not in request.query:
         return ""
     said = set(request.params.get("dryRun", ()))
@@ -68,16 +68,18 @@ def dry_run_of(request: Request) -> str:
 
 
 def system_client(agent: str) -> str:
-    """The component of Kubernetes itself that a user agent names, "" for any other, as for each that does not begin
-    with `SYSTEM`.
+    """Return the Kubernetes component of a user agent, "" for any other.
+
+    Agents without the prefix `SYSTEM` need no call.
     """
     head, slash, _ = agent.partition("/")
     return head if slash and head in _SYSTEM else ""
 
 
 def of_what(info: RequestInfo, verb: str, *, known: bool) -> tuple[str, ...]:
-    """The values of LONG_RUNNING. What clients make up is counted together, so that there are no more samples than
-    resources and verbs.
+    """Return the values of LONG_RUNNING.
+
+    Unknown resources are counted together, so that there are no more samples than resources and verbs.
     """
     if not known or not info.resource:
         return (verb, "", "", "", "", "", "")

@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.request.records import RequestRecord
 
-#: How many records are kept.
+#: Number of kept records.
 KEPT: Final = 1000
 
 
@@ -21,7 +21,7 @@ class Ring:
         self.add = self._records.append
 
     def latest(self) -> Iterator[RequestRecord]:
-        """The newest first."""
+        """Return the records, the newest first."""
         return reversed(self._records)
 
     def clear(self) -> None:

@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 _METHOD: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _SCOPE: Final = "kubedra"
-#: As in the library that upstream uses: spans that wait, that are sent at once, seconds between two batches, and for
-#: one.
+#: As in upstream's library: maximal pending spans, spans per batch, seconds between two batches, and timeout of one
+#: in seconds.
 _WAITING: Final = 2048
 _AT_ONCE: Final = 512
 _PAUSE: Final = 5.0
@@ -44,7 +44,7 @@ class _Batch:
 
 
 class Exporter:
-    """`endpoint` is a host with a port, or the path of a unix socket; `resource` says whose spans these are."""
+    """Exports spans to `endpoint`: a host with a port, or a unix socket's path. `resource` has common attributes."""
 
     def __init__(self, endpoint: tuple[str, int] | str, resource: Attributes) -> None:
         self._endpoint, self._resource = endpoint, resource
@@ -54,7 +54,7 @@ class Exporter:
         self._failing = False
 
     def add(self, span: Span) -> None:
-        """Sends a span with others. When too many wait it is lost."""
+        """Queue a span for the next batch. It is dropped if too many are pending."""
         if len(self._spans) < _WAITING:
             self._spans.append(span)
             self._some.set()
@@ -62,7 +62,7 @@ class Exporter:
                 self._many.set()
 
     async def follow(self) -> None:
-        """Sends what there is, for ever."""
+        """Send pending spans until cancelled."""
         while True:
             await self._some.wait()
             with timers(Timer.MACHINE):
@@ -74,7 +74,7 @@ class Exporter:
             await self._send(_LONGEST)
 
     async def close(self) -> None:
-        """Sends what is left."""
+        """Send the remaining spans and close the channel."""
         if self._spans:
             await self._send(_LAST)
         if self._channel is not None:

@@ -1,5 +1,6 @@
-"""The handler that makes a span of each request that is sampled. It stands behind authentication: only of those who may
-do everything, and of the monitoring, it believes which trace a request belongs to.
+"""The handler that records a span of each sampled request. It runs after authentication.
+
+It trusts the trace context only of administrators and of the monitoring.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SHOWN: Final = 64
 
 
 class _Parent(NamedTuple):
-    """What a traceparent header says."""
+    """The fields of a traceparent header."""
 
     trace: bytes
     span: bytes
@@ -34,7 +35,7 @@ class _Parent(NamedTuple):
 
 
 class Tracing:
-    """`per_million`: of how many requests, whose sender does not say, spans are made."""
+    """The link of the chain; `per_million` is the sampling rate of requests without a trusted decision."""
 
     next: Handler
 
@@ -42,7 +43,7 @@ class Tracing:
         self._exporter, self._per_million, self._chance = exporter, per_million, random.SystemRandom()
 
     def try_fast(self, request: Request) -> Response | None:
-        # What is traced is answered the other way, which is as good and knows how to end.
+        # Traced requests use `handle`, which has an end for the span.
         if self._per_million or "traceparent" in request.headers:
             return None
         return self.next.try_fast(request)
@@ -52,7 +53,7 @@ class Tracing:
         return self.next.handle(request) if span is None else self._traced(request, span)
 
     def _begun(self, request: Request) -> Span | None:
-        """The span of a request; None where it is not sampled."""
+        """Start the span of a request; return None if it is not sampled."""
         parent = _parent_of(request.headers.get("traceparent", ""))
         believed = parent is not None and request.user is not None and not _BELIEVED.isdisjoint(request.user.groups)
         if parent is not None and believed:
@@ -90,7 +91,7 @@ class Tracing:
 
 
 def _parent_of(text: str) -> _Parent | None:
-    """What a header says that has the form of one; of later versions, more may follow."""
+    """Parse a valid header; later versions may have further fields."""
     found = _PARENT.fullmatch(text.strip())
     if found is None or found[1] == "ff" or (found[1] == "00" and found[5]):
         return None
@@ -99,7 +100,7 @@ def _parent_of(text: str) -> _Parent | None:
 
 
 def _name(request: Request) -> str:
-    """What requests of one kind have in common."""
+    """Return the span name of a kind of requests."""
     info = request.info
     if not info.resource:
         return request.method

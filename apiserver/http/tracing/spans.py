@@ -22,7 +22,7 @@ Attributes = Mapping[str, str | int]
 
 @dataclass(slots=True)
 class Span:
-    """One request. Times are nanoseconds since 1970; `linked` is the span of a client whose word does not count."""
+    """One request. Times are nanoseconds since 1970; `linked` is the span of an untrusted client."""
 
     trace: bytes
     id: bytes
@@ -54,7 +54,7 @@ class Span:
 
 
 def request_of(spans: Iterable[Span], resource: Attributes, scope: str) -> bytes:
-    """An ExportTraceServiceRequest of spans of one resource."""
+    """Encode an ExportTraceServiceRequest with spans of one resource."""
     of_scope = _bytes(1, _bytes(1, scope.encode())) + b"".join(_bytes(2, span.encode()) for span in spans)
     return _bytes(1, _bytes(1, b"".join(_attributes(1, resource))) + _bytes(2, of_scope))
 

@@ -1,4 +1,4 @@
-"""`/-/clock`: what time it is, which timers wait, and, where time is virtual, moving it."""
+"""`/-/clock`: the time, the pending timers, and advancing virtual time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Timers(Clock):
 
 
 class Move(Model):
-    """How to move time: by a duration, or until something."""
+    """How to advance time: by a duration, or until an event."""
 
     advance: str | None = Field(None, description="a duration such as 5m; 0 waits until everything is at rest")
     until: Literal["next", "idle"] | None = Field(
@@ -93,12 +93,12 @@ def create(_operations: Operations) -> APIRouter:
 
     @router.get("/-/clock", summary="The time, and the timers that wait")
     async def get_clock(limit: int = 100) -> Timers:
-        """`limit`: how many timers to show."""
+        """Return the time and the pending timers. `limit`: number of timers to show."""
         return Timers(**_clock().model_dump(), timers=_pending()[:limit])
 
     @router.post("/-/clock", summary="Move virtual time", openapi_extra=documented(Move))
     async def move_clock(move: Annotated[Move, Depends(body_of(Move))]) -> Moved:
-        """Timers fire in order, and what each causes comes to rest before the next. Answers when all is at rest."""
+        """Fire the due timers in order, completing the effects of each before the next. Return when all is idle."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
             raise HTTPException(409, "time is real here: start the server with --clock virtual to move it")

@@ -21,7 +21,7 @@ class DroppedField(Model):
 
 
 class DroppedFields(Model):
-    """What the last write of an object that lost fields lost."""
+    """The fields that the last lossy write of an object dropped."""
 
     group: str
     kind: str

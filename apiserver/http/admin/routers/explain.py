@@ -1,4 +1,4 @@
-"""`/-/explain`: why a pod waits, who holds devices, and what would change that."""
+"""`/-/explain`: why a pod is pending, which claims hold devices, and which changes would help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apiserver.http.admin.operations import Operations
 
 
 class Explained(Model):
-    """What was found out. The other fields are those of a pod, claim, node or podgroup (docs/howto/explain.md)."""
+    """An explanation. The other fields are those of a pod, claim, node or podgroup (docs/howto/explain.md)."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -37,7 +37,7 @@ def create(operations: Operations) -> APIRouter:
 
     @router.get("/-/explain/pod/{namespace}/{name}", summary="Why a pod waits, and what would help")
     async def pod(namespace: str, name: str) -> Explained:
-        """The verdict of every node, of every device for each request, the queue, and changes that were tried out."""
+        """Return the verdict of every node, of every device for each request, the queue, and the tried changes."""
         return await explained("pod", namespace, name)
 
     @router.get("/-/explain/claim/{namespace}/{name}", summary="What a claim holds, or why its pods wait")
@@ -50,7 +50,7 @@ def create(operations: Operations) -> APIRouter:
 
     @router.get("/-/explain/podgroup/{namespace}/{name}", summary="Why a group of pods waits, and what would help")
     async def podgroup(namespace: str, name: str) -> Explained:
-        """Who is missing, where the group was tried and how far it came there."""
+        """Return the missing pods, and the placements that were tried for the group with their results."""
         return await explained("podgroup", namespace, name)
 
     return router

@@ -85,7 +85,7 @@ class Fault(Model):
 
 
 class InjectedFault(Fault):
-    """A fault and what became of it."""
+    """A fault and its state."""
 
     id: str
     fired: int = Field(description="how often it was injected")
@@ -125,9 +125,10 @@ def create(operations: Operations) -> APIRouter:
         openapi_extra=documented(Fault),
     )
     async def add(fault: Annotated[Fault, Depends(body_of(Fault))]) -> InjectedFault:
-        """The first fault that matches a request, and fires, decides what happens to it. Faults are for every client,
-        the components that run with the server included; `match.userAgent` or `match.user` tells them apart. They never
-        touch paths below `/-/`.
+        """Add a fault. The first matching fault that fires decides the outcome of a request.
+
+        Faults apply to every client, including the components that run with the server; `match.userAgent` and
+        `match.user` select clients. Paths below `/-/` are never affected.
         """
         rule = fault.rule(faults.new_id())
         faults.add(rule)

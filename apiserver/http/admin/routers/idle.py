@@ -17,7 +17,7 @@ class NextTimer(Model):
 
 
 class RestState(Model):
-    """What the controllers, the scheduler and the node agent in this process have to do."""
+    """The pending work of the controllers, the scheduler and the node agent in this process."""
 
     resting: bool = Field(description="they run in this process, and none has anything to do now")
     components: list[str] = Field(description="those that run in this process")
@@ -34,8 +34,9 @@ def create(operations: Operations) -> APIRouter:
 
     @router.get("/-/rest", summary="Whether anything is left to happen")
     async def rest() -> RestState:
-        """Nothing changes any more by itself where `resting` is true, until the next timer falls due. Where no
-        components run in this process nothing is known, and it is false.
+        """Return the state. If `resting` is true, nothing changes by itself until the next timer is due.
+
+        It is always false if no components run in this process.
         """
         found = await operations.rest()
         due = found.next_timer

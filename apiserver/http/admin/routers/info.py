@@ -1,4 +1,4 @@
-"""`/-/info`: what this server is and holds."""
+"""`/-/info`: the server's release and contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apiserver.http.admin.operations import Operations
 
 
 class Info(Model):
-    """What this server is."""
+    """The server's release and contents."""
 
     version: str = Field(description="release of kubedra")
     emulates: str = Field(description="release of Kubernetes that it behaves like")

@@ -1,4 +1,4 @@
-"""`/-/requests`: the latest requests and how they were answered."""
+"""`/-/requests`: the latest requests and their responses."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ def create(operations: Operations) -> APIRouter:
 
     @router.get("/-/requests", summary="The latest requests and their answers, the newest first")
     async def requests(wanted: Annotated[Filter, Query()]) -> list[AnsweredRequest]:
-        """Requests of clients over the network and of the components that run with the server alike, but not those
-        below `/-/`. The server keeps a bounded number; `--request-log` writes all of them to a file.
+        """Return the latest requests of all clients, including components in this server, except those below `/-/`.
+
+        The server keeps a bounded number; `--request-log` writes all of them to a file.
         """
         records = (record for record in operations.requests.latest() if wanted.fits(record))
         return [AnsweredRequest.model_validate(record.to_dict()) for record in islice(records, wanted.limit)]

@@ -10,7 +10,7 @@ from apiserver.http.admin.operations import Operations
 
 
 class ResetResult(Model):
-    """What a reset did."""
+    """The result of a reset."""
 
     deleted: int = Field(description="objects that are gone")
     resource_version: str = Field(description="the version of the empty state")
@@ -21,8 +21,9 @@ def create(operations: Operations) -> APIRouter:
 
     @router.post("/-/reset", summary="Empty everything but the built-in objects")
     async def reset() -> ResetResult:
-        """Deletes every object but the built-in ones and those that the server made at its start (`--nodes`), and
-        removes all faults and records of requests.
+        """Delete all objects except the built-in ones and those that the server created at its start (`--nodes`).
+
+        Also delete all faults and records of requests.
         """
         deleted, revision = await operations.reset()
         return ResetResult(deleted=deleted, resource_version=str(revision))
