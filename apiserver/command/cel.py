@@ -37,12 +37,12 @@ _PATIENCE = 30.0
 
 
 class _Mistake(Exception):
-    """The caller's; one line."""
+    """A mistake of the caller; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A device and where it is."""
+    """A device and its location."""
 
     driver: str
     pool: str
@@ -177,7 +177,7 @@ def _from_cluster(path: Path | None) -> Iterator[Mapping[str, Any]]:
 
 
 def _pages(client: httpx.Client) -> Iterator[Mapping[str, Any]]:
-    """All slices, in the newest version that the server has."""
+    """Return all slices, in the newest version that the server has."""
     location = ""
     answer = None
     for version in _VERSIONS:

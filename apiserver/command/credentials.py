@@ -128,7 +128,7 @@ def share(directory: Path, text: str) -> None:
 
 
 def _tokens(path: Path) -> dict[str, str]:
-    """Tokens by user name, from the file or new."""
+    """Return tokens by user name, from the file or new."""
     if not path.exists():
         rows = [[secrets.token_urlsafe(32), user, user, "system:masters"] for user in USERS.values()]
         _kept(path, "".join(f"{','.join(row)}\n" for row in rows))

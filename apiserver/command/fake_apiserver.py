@@ -98,7 +98,7 @@ def _known() -> dict[str, bool]:
 
 
 def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names and values of flags, in both forms; a flag without a value is true."""
+    """Yield names and values of flags, in both forms; a flag without a value is true."""
     words = list(arguments)
     while words:
         word = words.pop(0)

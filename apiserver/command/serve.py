@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: The credential in the kubeconfig for clients that require one although access is open.
 _OPEN_CREDENTIAL = "open-access"
-#: Seconds of virtual time that a start may take.
+#: Maximal virtual time of a start, in seconds.
 _START_LIMIT = 60.0
 
 
@@ -62,18 +62,18 @@ class Process:
     """One run of the server."""
 
     def __init__(self, settings: Settings, listener: socket.socket, files: Files, components: Components) -> None:
-        """`files`: the certificate for https."""
+        """Prepare the run; `files` is the certificate for https."""
         self._listener, self._files, self._components = listener, files, components
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
-        # The service `kubernetes` leads to the port that is really listened on.
+        # The service `kubernetes` needs the real port.
         self._settings = replace(settings, port=port)
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
         self._stopping = asyncio.Event()
         self._announced = False
         self._https: Https | None = None
         self._record = ServerRecord(settings.data_dir)
-        #: When virtual time begins; None for real time.
+        #: Start of virtual time; None for real time.
         self.clock = settings.clock
 
     async def run(self) -> None:
@@ -170,7 +170,7 @@ class Process:
         return f"data is kept in {settings.data_dir if settings.storage == 'sqlite' else self._storage()}"
 
     def _log(self, flag: str, name: str) -> JsonLines | None:
-        """Where a flag has lines written: before the server starts it is known whether that is possible."""
+        """Open a flag's log file before the server starts, so that a failure is reported early."""
         from apiserver.http.sinks.jsonlines import JsonLines
 
         if not name:

@@ -38,7 +38,7 @@ _MISTAKES = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until SIGINT or SIGTERM; the exit code."""
+    """Run until SIGINT or SIGTERM; return the exit code."""
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
     try:
         check_origins()
@@ -100,7 +100,7 @@ def choose_components(settings: Settings) -> list[str]:
 
 
 def _components(settings: Settings, listener: socket.socket, files: Files, names: list[str]) -> Components:
-    """Make ready the components that the flags name, in a process of their own where the flags have them there."""
+    """Prepare the components that the flags name; fork them if the flags request a child process."""
     if not names:
         return Components()
     make = maker(settings, files, names, partial(say, settings))

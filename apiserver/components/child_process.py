@@ -28,7 +28,7 @@ __all__ = ["Apart", "ComponentsEnded", "fork"]
 
 #: Size of the kernel's socket buffers, in bytes.
 _BUFFER: Final = 1024 * 1024
-#: Seconds that the other process has to end.
+#: Maximal seconds for the child process to end.
 _PATIENCE: Final = 4.0
 
 
@@ -85,7 +85,7 @@ class Apart:
             raise await self._gone() from None
 
     async def run(self) -> None:
-        """Until cancelled. Raises ComponentsEnded."""
+        """Wait until cancelled. Raise ComponentsEnded."""
         try:
             await self._pipe.closed.wait()
             raise await self._gone()

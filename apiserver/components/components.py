@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 #: Certificate and key.
 Files = tuple[Path, Path] | None
-#: Makes components.
+#: Creates components.
 Make: TypeAlias = "Callable[[Transport], Manager]"
 
 
 async def in_process(make: Make, chain: HandlerChain, _: Pace) -> Running:
-    """Make components on the server's own loop. Raise SettingsError."""
+    """Create components on the server's own loop. Raise SettingsError."""
     from apiserver.authentication.authenticator import ADMIN
     from apiserver.components.in_process import InProcess
     from controllers.runtime.transport import TransportError

@@ -80,7 +80,7 @@ class InProcess:
             await stream.close()
 
     async def close(self) -> None:
-        """Nothing to close: the server lives on."""
+        """Do nothing: the server goes on."""
 
 
 async def _whole(body: bytes) -> AsyncIterator[bytes]:

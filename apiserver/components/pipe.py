@@ -21,11 +21,11 @@ log = logging.getLogger("apiserver")
 
 
 class PipeClosed(Exception):
-    """The other end is gone."""
+    """The other end of the pipe is closed."""
 
 
 class _Answering:
-    """A request that is being answered. `unread`: bytes of its chunks that the other end has not read yet."""
+    """A running request. `unread` is the number of bytes of its chunks that the other end has not read yet."""
 
     __slots__ = ("task", "unread", "wanted")
 
@@ -42,7 +42,7 @@ class _Answering:
 
 
 class Pipe(asyncio.Protocol):
-    """Any number of requests at a time, each answered when its answer is ready. All are of one `user`."""
+    """The server's end: answers concurrent requests in order of completion. All are of one `user`."""
 
     def __init__(self, chain: HandlerChain, user: User, pace: Pace) -> None:
         self._chain, self._user, self._pace = chain, user, pace
@@ -52,7 +52,7 @@ class Pipe(asyncio.Protocol):
         self._answering: dict[int, _Answering] = {}
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._last_call = 0
-        #: Is set when the other end is gone.
+        #: Set when the other end has closed.
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -68,7 +68,7 @@ class Pipe(asyncio.Protocol):
         self.closed.set()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._transport.close()
 
     def data_received(self, data: bytes) -> None:

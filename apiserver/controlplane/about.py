@@ -21,7 +21,7 @@ _GATES: Final = {"ComponentStatusz": "statusz", "ComponentFlagz": "flagz"}
 
 
 def own_release() -> str:
-    """Which kubedra this is."""
+    """Return the installed release of kubedra."""
     # Not imported at the start, which would take 2 % longer.
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
@@ -52,7 +52,7 @@ def address_of(settings: Settings) -> str:
 
 
 def keys_address(settings: Settings) -> str:
-    """Where others find the keys of service accounts' tokens (/.well-known/openid-configuration, jwks_uri)."""
+    """Return the URL of the keys of service account tokens (/.well-known/openid-configuration, jwks_uri)."""
     told = settings.identity.accounts.jwks_uri
     return told or f"{'https' if settings.tls else 'http'}://{address_of(settings)}/openid/v1/jwks"
 
@@ -63,7 +63,7 @@ def pages_of(settings: Settings) -> tuple[str, ...]:
 
 
 def version_info(settings: Settings) -> dict[str, str]:
-    """/version of the emulated release."""
+    """Return /version of the emulated release."""
     major, minor = settings.features.release
     lowest = max((major, minor - 1), RELEASES[0])
     return {

@@ -41,11 +41,11 @@ _PAUSE: Final = 1.0
 
 
 class AuthenticationInfo:
-    """The ConfigMap of one server, kept as it should be; none where no certificates of clients count."""
+    """Reconciles the ConfigMap of one server; not created if client certificates are not accepted."""
 
     def __init__(self, registry: Registry, identity: IdentitySettings, certificates: ClientCertificates | None) -> None:
         self._registry, self._proxy, self._certificates = registry, identity.proxy, certificates
-        #: The stored version that was found to be as it should.
+        #: The last stored version that was up to date.
         self._good = ""
         self._failed = ""
         if certificates is not None:
@@ -129,7 +129,7 @@ class AuthenticationInfo:
 
 
 def _joined(stored: str, ours: tuple[str, ...]) -> list[str]:
-    """Both lists, each value once. Raises ValueError."""
+    """Join both lists, each value once. Raise ValueError."""
     before: Any = json.loads(stored) if stored else []
     if not isinstance(before, list):
         raise ValueError(f"not a list: {stored}")
@@ -142,7 +142,7 @@ def _bundle(stored: str, ours: list[Certificate]) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     before = x509.load_pem_x509_certificates(stored.encode()) if stored else []
-    # By the machine's time, as connections are verified, whatever time the control plane has.
+    # The machine's time, as in the verification of connections, even if the control plane's time is virtual.
     oldest = dt.datetime.now(dt.UTC) - _SLACK
     kept = dict.fromkeys(each for each in (*before, *ours) if each.not_valid_after_utc > oldest)
     return "".join(each.public_bytes(Encoding.PEM).decode() for each in kept)

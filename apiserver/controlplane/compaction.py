@@ -18,7 +18,7 @@ from apiserver.storage.log.types import StorageError
 if TYPE_CHECKING:
     from apiserver.storage.log.types import RevisionLog
 
-#: Revisions that are kept at most, give or take a check.
+#: Maximal number of kept revisions, approximately.
 KEPT_REVISIONS: Final = 100_000
 #: Seconds between two checks of the number of revisions.
 CHECK_SECONDS: Final = 5.0

@@ -15,7 +15,7 @@ from apiserver.runtime.clock import Timer, timers
 
 __all__ = ["ComponentHealth"]
 
-#: Where these listen that are processes of their own.
+#: The ports of components in processes of their own.
 _PORTS: Final = {"scheduler": 10259, "controller-manager": 10257}
 _SCHEDULER: Final = "kube-scheduler"
 _SECONDS: Final = 20.0

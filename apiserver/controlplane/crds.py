@@ -64,7 +64,7 @@ class _Served(NamedTuple):
 
 
 class CustomResources:
-    """Keeps catalog and statuses up to date with the stored definitions."""
+    """Reconciles the catalog and statuses with the stored definitions."""
 
     def __init__(self, registry: Registry, catalog: Catalog, webhooks: Webhooks, user: User) -> None:
         self._registry, self._catalog, self._webhooks, self._user = registry, catalog, webhooks, user
@@ -117,7 +117,7 @@ class CustomResources:
                 return
 
     async def _settle(self, names: list[str]) -> None:
-        """Brings these definitions, and others of their groups where names came free, to rest."""
+        """Reconcile these definitions, and others of their groups once names become free."""
         todo = dict.fromkeys(names)
         while todo:
             name = next(iter(todo))
@@ -134,7 +134,7 @@ class CustomResources:
                 _LOG.warning("custom resource definition %s: %s", name, error)
                 asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._again, name)
             except Exception:  # noqa: BLE001
-                # One definition that cannot be served must not keep the others from it.
+                # One failing definition must not block the others.
                 _LOG.exception("custom resource definition %s", name)
 
     def _again(self, name: str) -> None:
@@ -143,7 +143,7 @@ class CustomResources:
         task.add_done_callback(lambda _: self._cleaning.pop(f"again/{name}", None))
 
     async def _sync(self, name: str) -> bool:
-        """One step after the other until nothing is to be done. Whether names may have come free."""
+        """Run all steps for a definition. Return whether names may have become free."""
         definition = self._get(name)
         if definition is None:
             self._withdraw(name)
@@ -162,7 +162,7 @@ class CustomResources:
         return freed
 
     async def _name(self, name: str, definition: Hub) -> bool:
-        """Settles the names that a definition gets. Whether its status changed."""
+        """Accept the names of a definition. Return whether its status changed."""
         spec = definition["spec"]
         if spec["names"] == definition["status"].get("acceptedNames"):
             return False
@@ -238,7 +238,7 @@ class CustomResources:
             shared=self._registry.shared,
             terminating=lambda: name in self._terminating,
         )
-        # A version of a group that the server has itself is its own: no definition adds to it.
+        # Built-in versions of a group win: no definition adds to them.
         catalog = self._catalog.served()
         own = {version.name for each, version in catalog if each.group == resource.group and not each.custom}
         served = [each["name"] for each in spec["versions"] if each.get("served") and each["name"] not in own]

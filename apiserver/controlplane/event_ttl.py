@@ -1,7 +1,7 @@
-"""Objects that live for a time after their last write: events, as upstream's etcd leases end them.
+"""Objects that expire some time after their last write: events, as with upstream's etcd leases.
 
-When a row was written is nowhere in the log. A server notes it as rows come to the cache; of objects that were there
-before it started it reads the last write from their metadata.
+The log does not hold the times of writes. A server records them as rows arrive in the cache; for older objects it reads
+the last write from their metadata.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Expiry"]
 
-#: Seconds between two looks, so that objects which fall due one after the other go together.
+#: Seconds between two checks, so that objects that expire one after the other are deleted together.
 PACE: Final = 1.0
-#: Seconds until a deletion that failed is tried again.
+#: Seconds until a failed deletion is retried.
 RETRY: Final = 10.0
 _AT_ONCE: Final = 256
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class _Deadline(NamedTuple):
-    """When (the loop's seconds) a key goes, unless it has been written after this revision."""
+    """The expiry of a key (the loop's seconds), unless it has been written after this revision."""
 
     due: float
     revision: int
@@ -56,7 +56,7 @@ class Expiry:
         self._end = cache.observe(self._note, self._read_all)
 
     async def run(self) -> None:
-        """Until cancelled. A failure is logged and tried again."""
+        """Delete until cancelled. Log and retry failures."""
         try:
             while True:
                 await self._some.wait()

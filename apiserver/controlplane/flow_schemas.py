@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["DanglingSchemas"]
 
 
-#: Gets the schemas and the levels.
+#: Called with the schemas and the levels.
 Heed = Callable[[Iterable[Json], Iterable[Json]], object]
 
 _SCHEMAS: Final = ("flowcontrol.apiserver.k8s.io", "flowschemas")
@@ -44,11 +44,11 @@ def _verdict(level: str, *, there: bool) -> Json:
 
 
 class DanglingSchemas:
-    """Keeps that condition of all FlowSchemas. `heed` gets the schemas and the levels, whenever one has changed."""
+    """Maintains that condition of all FlowSchemas. `heed` is called with the schemas and levels after each change."""
 
     def __init__(self, registry: Registry, heed: Heed = lambda schemas, levels: None) -> None:
         self._registry, self._heed, self._changed = registry, heed, asyncio.Event()
-        #: When the latest conditions of each schema were written, on the loop's clock.
+        #: Times of the latest writes of each schema's condition, on the loop's clock.
         self._written: dict[str, deque[float]] = {}
 
     def tell(self) -> None:
@@ -67,10 +67,10 @@ class DanglingSchemas:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                self.tell()  # before anybody reads of it in a condition
+                self.tell()  # before a condition reports it
                 try:
                     await self.ensure()
-                except StatusError:  # the database is away; the next change, or the next start, makes up for it
+                except StatusError:  # database unavailable: retried at the next change or start
                     continue
         finally:
             for wake in wakes:

@@ -54,7 +54,7 @@ class LocalApis:
                 self._changed.clear()
                 try:
                     await self.ensure(starting=False)
-                except StatusError:  # the database is away; the next change, or the next start, makes up for it
+                except StatusError:  # database unavailable: retried at the next change or start
                     continue
         finally:
             wakes.cancel()

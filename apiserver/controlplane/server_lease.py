@@ -44,7 +44,7 @@ class IdentityLease:
         self._holder = f"{self._name}_{registry.new_uid()}"
 
     async def keep(self) -> None:
-        """Renews the lease and ends those that have run out, until cancelled."""
+        """Renew the lease and delete expired ones, until cancelled."""
         while True:
             with timers(Timer.UPKEEP):
                 await asyncio.sleep(_PAUSE)

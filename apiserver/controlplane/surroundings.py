@@ -30,16 +30,16 @@ class Running(Protocol):
     def names(self) -> Sequence[str]: ...
 
     async def run(self) -> None:
-        """Until cancelled; the first failure ends all, and is raised."""
+        """Run until cancelled. The first failure ends all components and is raised."""
 
     async def wait_ready(self) -> None:
         """Return once the components have read their objects."""
 
     async def begin_anew(self) -> None:
-        """After the store was emptied."""
+        """Restart after the store was emptied."""
 
     async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """Why a pod, claim or node is as it is. Raises LookupError where there is no such object."""
+        """Explain the state of a pod, claim or node. Raise LookupError for a missing object."""
         ...
 
     async def look(self) -> Look:
@@ -101,7 +101,7 @@ class Surroundings:
     """
 
     components: Components = field(default_factory=Components)
-    #: Whether the process has announced the server, as far as that is its task.
+    #: Whether the process has made its announcement of the server, if any.
     announced: Callable[[], bool] = lambda: True
     request_log: JsonLines | None = None
     audit_log: JsonLines | None = None

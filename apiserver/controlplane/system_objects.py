@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["BUILT_IN", "BuiltIn"]
 
 
-#: The namespaces that every server has; /-/reset leaves them.
+#: The built-in namespaces; /-/reset keeps them.
 BUILT_IN: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _KUBERNETES: Final = "kubernetes"
 _FLOW_GROUP: Final = "flowcontrol.apiserver.k8s.io"
@@ -49,7 +49,7 @@ _GRACE: Final = timedelta(seconds=60)
 _ATTEMPTS: Final = 60
 _PAUSE: Final = 0.05
 _LOG: Final = logging.getLogger(__name__)
-#: Where the port is not known: nothing listens.
+#: Port without a listener, for servers without a known port.
 _ANY_PORT: Final = 443
 
 
@@ -72,7 +72,7 @@ def _config_map(name: str, data: dict[str, str]) -> Json:
 
 
 class BuiltIn:
-    """The objects of one server."""
+    """The built-in objects of one server."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class BuiltIn:
         await self._ensure("", "services", obj)
 
     def _address(self) -> str:
-        """Where others reach the server."""
+        """Return the server's address for other clients; a reserved one if it listens on loopback or everywhere."""
         told = self._settings.network.advertise or self._settings.bind_address
         address = ipaddress.ip_address(told)
         return _NOBODY[address.version] if address.is_loopback or address.is_unspecified else told

@@ -138,7 +138,7 @@ def _manifests(plugin: str, said: Json, features: Features) -> dict[str, Manifes
     text = said.get("staticManifestsDir", "")
     if not text:
         return {}
-    # Most servers read none.
+    # Imported only here: most servers read no manifests.
     from apiserver.resources.admissionregistration.configurations import GATE
     from apiserver.resources.admissionregistration.manifests import Manifests
 

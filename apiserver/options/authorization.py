@@ -40,7 +40,7 @@ _ALLOWED_FOR, _OTHERS_FOR = "5m", "30s"
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    """The authorizers, the policies of ABAC, and the file that authorizers are read from."""
+    """The authorizers, the policies of ABAC, and the authorizers' configuration file."""
 
     authorizers: tuple[Configured, ...] = of_modes(("AlwaysAllow",))
     policies: Policies | None = None

@@ -25,7 +25,7 @@ __all__ = ["SettingsError", "parser"]
 
 
 class SettingsError(ValueError):
-    """A flag that cannot be followed, in one line."""
+    """An unusable flag; the message is one line."""
 
 
 _EPILOG = """\

@@ -42,7 +42,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 def read_metrics(given: argparse.Namespace) -> MetricSettings:
     """Parse the metrics flags. Raise ValueError naming the bad flag, in one line."""
     version = given.show_hidden_metrics_for_version
-    if version not in ("", "1.35"):  # of the binary, whatever release it emulates
+    if version not in ("", "1.35"):  # of the binary, not of the emulated release
         raise ValueError(
             f"--show-hidden-metrics-for-version {version}: must be omitted or have the value '1.35'; only the previous"
             " minor version is allowed"

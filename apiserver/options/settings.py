@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: The admission plugin that gives pods their tokens. With open access tokens are not used, and pods should not have
 #: to wait for accounts.
 _NEEDS_TOKENS: Final = "ServiceAccount"
-#: Elsewhere a process that has forked may not use all libraries.
+#: On other systems a forked process may not use all libraries.
 _MAY_FORK: Final = sys.platform == "linux"
 #: The components of emulated nodes: their kubelets, and the controller that removes the taint of a new node.
 _NODE_COMPONENTS: Final = ("node-agent", "node-lifecycle-controller")
@@ -70,7 +70,7 @@ class Settings:
     metrics: MetricSettings
     traffic: TrafficSettings
     kubelets: KubeletSettings
-    #: None: nothing is traced.
+    #: None disables tracing.
     tracing: TracingSettings | None
     enable_plugins: tuple[str, ...]
     disable_plugins: tuple[str, ...]
@@ -87,7 +87,7 @@ class Settings:
     tls_own: bool
     tls_options: TlsSettings
     controllers: tuple[str, ...]
-    #: The components have a process of their own.
+    #: Whether the components run in a child process.
     components_apart: bool
     scheduler_config: Path | None
     nodes: int
@@ -104,14 +104,14 @@ class Settings:
     attached: bool
     logging_format: str
     verbosity: int
-    #: When virtual time begins; None for real time.
+    #: Start of virtual time; None for real time.
     clock: datetime | None = None
-    #: Where the services of webhooks are.
+    #: Addresses of the services of webhooks.
     service_addresses: Services = field(default_factory=dict)
     seed: int | None = None
     warn_dropped_fields: bool = False
     request_log: str = ""
-    #: All flags by name, as /flagz shows them.
+    #: All flags by name, for /flagz.
     flags: Mapping[str, str] = field(default_factory=dict)
     #: The audit policy; None disables the audit log.
     audit_policy: Policy | None = None
@@ -124,7 +124,7 @@ class Settings:
 
     @property
     def memory(self) -> bool:
-        """Whether nothing is kept."""
+        """Whether data are only in memory."""
         return self.storage == "memory"
 
 
@@ -258,7 +258,7 @@ def _apart(given: argparse.Namespace) -> bool:
 
 
 def _clock(text: str) -> datetime | None:
-    """When virtual time begins; None for real time. Raises SettingsError."""
+    """Parse the start of virtual time; return None for real time. Raise SettingsError."""
     kind, _, start = text.partition("=")
     if kind == "real" and text == kind:
         return None

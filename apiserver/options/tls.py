@@ -130,7 +130,7 @@ def _listed(given: list[str]) -> list[str]:
 
 
 def _suite(name: str) -> str:
-    """OpenSSL's name of a suite; "" for one of TLS 1.3. Raises ValueError."""
+    """Return OpenSSL's name of a suite; "" for one of TLS 1.3. Raise ValueError."""
     if name in _NEWEST:
         return ""
     for start, (prefix, known) in _EXCHANGES.items():

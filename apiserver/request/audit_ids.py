@@ -10,7 +10,7 @@ from apiserver.request.messages import Request
 
 __all__ = ["audit_id", "unused_id"]
 
-#: A UUID is dear beside a request: those of one process differ in their last part.
+#: A UUID per request is expensive: the IDs of one process differ only in their last part.
 _FIRST: Final = str(uuid4())[:-12]
 _NUMBERS: Final = count()
 _FIRST_BYTES: Final = _FIRST.encode()
@@ -25,5 +25,5 @@ def audit_id(request: Request) -> str:
 
 
 def unused_id() -> bytes:
-    """One that no request had, as bytes."""
+    """Return an unused ID, as bytes."""
     return b"%b%012x" % (_FIRST_BYTES, next(_NUMBERS))

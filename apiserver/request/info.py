@@ -26,8 +26,8 @@ _MAY_WATCH: Final = re.compile("(?:^|&)(?:watch|[^=&]*%)")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 #: The verbs without a name in the path.
 _WITHOUT_NAME: Final = {"get": "list", "delete": "deletecollection"}
-#: Group, version, resource and namespace of collections by their path: most requests are about few of them, or about
-#: objects in them. The text of a path that is kept, and the number of them, are bounded.
+#: Group, version, resource and namespace of collections, cached by path: most requests are for few of them, or for
+#: their objects. The length of a cached path and the number of entries are bounded.
 _COLLECTIONS: Final[dict[str, tuple[str, str, str, str]]] = {}
 _KEPT: Final = 2000
 _SHORT: Final = 300
@@ -98,7 +98,7 @@ def _parsed(method: str, path: str, query: str) -> RequestInfo:
         return RequestInfo(method.lower())
     if "%" in path:
         parts = [unquote(part) for part in parts]
-    verb = _VERBS.get(method, "")  # another method is no verb of a resource
+    verb = _VERBS.get(method, "")  # other methods are no verbs of resources
     group, version = parts[2] if at == 4 else "", parts[at - 1]
     old_watch = parts[at] == "watch" and count > at + 1
     if parts[-1] == "" and count > at + old_watch + 1:
@@ -129,7 +129,7 @@ def _remember(path: str, collection: tuple[str, str, str, str]) -> None:
 
 
 def _asks_to_watch(query: str) -> bool:
-    """Any value of the parameter but 0 and false is true, the empty one too; of several the first counts."""
+    """Parse the parameter: any value but 0 and false is true, also the empty one; the first one wins."""
     if _MAY_WATCH.search(query) is None:
         return False
     given = next((value for name, value in parse_qsl(query, keep_blank_values=True) if name == "watch"), "0")

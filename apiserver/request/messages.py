@@ -1,4 +1,4 @@
-"""Requests and answers as all of the server speaks of them: no socket, no encoding of HTTP."""
+"""Requests and responses for all parts of the server, without sockets and HTTP encoding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BODY: Final = 3 * 1024 * 1024
 
 
 class ConnectionClosed(Exception):
-    """Instead of an answer, or of the rest of one, the client finds its connection closed."""
+    """The client's connection is closed instead of a response, or of the rest of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Request:
         self.info = _NOT_PARSED
         #: the impersonating user, if any
         self.impersonator: User | None = None
-        #: the verb of constrained impersonation by which that was allowed.
+        #: the verb of constrained impersonation that allowed it
         self.constraint = ""
         #: annotations of the authorizer's decision, if the request had to wait for it
         self.authorization: Mapping[str, str] = _NOTHING
@@ -110,7 +110,7 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """A whole answer."""
+    """A whole response."""
 
     status: int
     body: bytes

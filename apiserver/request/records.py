@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from apiserver.request.info import RequestInfo, request_info
 from apiserver.request.messages import Request
 
-#: Stages, in the words of upstream's audit log: a watch has opened; an answer is complete.
+#: Stages, in the words of upstream's audit log: an open watch; a complete response.
 STARTED: Final = "ResponseStarted"
 COMPLETE: Final = "ResponseComplete"
 
@@ -44,7 +44,7 @@ class RequestRecord(NamedTuple):
     ) -> RequestRecord:
         """Build the record of an answered request."""
         user = request.user
-        # As `cls(...)`, in half the time.
+        # Same as `cls(...)`, in half the time.
         return tuple.__new__(cls, (
             time, seconds, code, size, stage, request.method, request.path, request.query, request.fault,
             request.annotations or None, user.name if user is not None else "",

@@ -1,7 +1,7 @@
-"""Requests that take the connection over (exec, port-forward, websockets), passed on to a server behind this one.
+"""Requests that take the connection over (exec, port-forward, websockets), forwarded to another server.
 
-Each has a connection of its own. If the other server agrees (101), bytes go both ways until one side ends; any other
-answer is an answer like all others.
+Each has a connection of its own. If the other server agrees (101), bytes pass both ways until one side ends; any other
+response is an ordinary one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["Refused", "answer_of", "take_leave", "take_over"]
 #: Size of the chunks that are passed on, in bytes.
 _PIECE: Final = 64 * 1024
 _SWITCHING: Final = 101
-#: Seconds that the other side has to close a connection, too.
+#: Maximal seconds for the peer to close a connection, too.
 _FAREWELL: Final = 1.0
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
 
 class Refused(Exception):
-    """The other server's answer makes no sense, or ends too early."""
+    """The other server's response is invalid or incomplete."""
 
 
 async def take_over(
@@ -106,7 +106,7 @@ async def take_leave(writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_FAREWELL):
             await writer.wait_closed()
     except (OSError, TimeoutError):
-        pass  # it is closed, or will be now
+        pass  # closed, or aborted below
     finally:
         writer.transport.abort()
 
@@ -119,7 +119,7 @@ async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> h11
         if event is h11.NEED_DATA:
             connection.receive_data(await reader.read(_PIECE))
         elif isinstance(event, h11.InformationalResponse) and event.status_code != _SWITCHING:
-            continue  # 100 Continue and its like
+            continue  # 100 Continue and similar
         elif isinstance(event, h11.Event):
             return event
 

@@ -66,7 +66,7 @@ class VirtualTime(Protocol):
     def thread_ended(self) -> None: ...
 
 
-#: In a thread that works for the server's loop (`apiserver.runtime.offload`): that loop.
+#: The server's loop, in a thread that works for it (`apiserver.runtime.offload`).
 served: ContextVar[AbstractEventLoop | None] = ContextVar("served", default=None)
 #: The virtual loops of this process; almost always empty, so that `now` can skip the search for the running loop.
 virtual_loops: dict[object, VirtualTime] = {}
@@ -89,7 +89,7 @@ def teller() -> Callable[[], datetime]:
 
 
 def is_virtual() -> bool:
-    """Whether a virtual loop runs."""
+    """Return whether a virtual loop runs."""
     return _get_running_loop() in virtual_loops
 
 

@@ -45,12 +45,12 @@ _SIZE: Final = _HEAD.size
 
 
 def frame(sort: Sort, number: int, payload: bytes = b"") -> bytes:
-    """One frame."""
+    """Build one frame."""
     return _HEAD.pack(len(payload), number, sort) + payload
 
 
 def two_parts(sort: Sort, number: int, first: Any, body: bytes) -> bytes:
-    """One frame with a value that becomes JSON, and a body."""
+    """Build one frame with a value, encoded as JSON, and a body."""
     line = orjson.dumps(first)
     return b"%b%b\n%b" % (_HEAD.pack(len(line) + 1 + len(body), number, sort), line, body)
 
@@ -69,7 +69,7 @@ class Frames:
         self._held, self._needed = 0, _SIZE
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
-        """(sort, number, payload) of each frame that is complete now. To be exhausted before the next piece."""
+        """Yield (sort, number, payload) of each complete frame. Exhaust the iterator before the next piece."""
         if self._held + len(data) < self._needed:
             # A long frame arrives in many pieces, which are joined once.
             self._pieces.append(data)

@@ -22,12 +22,12 @@ from typing import Any, Final
 #: Net new containers before a collection of the youngest generation; the number of these before one that includes
 #: the survivors, which are then frozen; and a bound that is never reached, as the oldest generation is always empty.
 THRESHOLDS: Final = (10_000, 0, 1_000)
-#: Blocks of memory that are added before a round of everything: their number at the last one, but no fewer than this
-#: (some 100 MB). A server at work on a store that does not grow adds none.
+#: Added blocks of memory before a full collection: the total at the last one, but at least this number (about 100
+#: MB). A busy server on a store of constant size adds none.
 LEAST: Final = 1_000_000
 #: Seconds between checks of the added blocks.
 INTERVAL: Final = 5.0
-#: A process that takes less than this part of a processor is at rest.
+#: A process below this share of a processor is idle.
 AT_REST: Final = 0.02
 
 

@@ -1,4 +1,4 @@
-"""Imports that a start leaves out, before the first request that needs them would wait."""
+"""Imports that a start leaves out, in the background before the first request needs them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import threading
 import time
 
-#: A process that takes less of a processor than this (seconds) between two looks (seconds) is at rest.
+#: A process below this processor time (seconds) between two checks (seconds apart) is idle.
 _AT_REST, _LOOK = 0.005, 0.1
 
 

@@ -13,13 +13,13 @@ from typing import Final, Protocol
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 Labels = tuple[str, ...]
-#: The values of a label that are shown, by the label's name.
+#: The allowed values of a label, by the label's name.
 Allowed = Mapping[str, frozenset[str]]
 _OTHERS: Final = "unexpected"
 
 
 class Family(Protocol):
-    """One metric: `kind` is counter, gauge or histogram; `lines` are its samples."""
+    """One metric: `kind` is counter, gauge or histogram; `lines` renders its samples."""
 
     name: str
     help: str
@@ -38,7 +38,7 @@ class Count:
 
 
 class Counter:
-    """Only rises."""
+    """A counter, by label values."""
 
     kind = "counter"
 
@@ -55,7 +55,7 @@ class Counter:
         return found
 
     def inc(self, *values: str) -> None:
-        """One more for these label values."""
+        """Increment the sample of these label values."""
         self.sample(*values).value += 1
 
     def value(self, *values: str) -> int:
@@ -131,7 +131,7 @@ class Histogram:
         return found
 
     def observe(self, value: float, *values: str) -> None:
-        """One value, for these label values."""
+        """Observe a value for these label values."""
         self.sample(*values).observe(value)
 
     def count(self, *values: str) -> int:
@@ -164,7 +164,7 @@ class Histogram:
 
 
 def _shown(names: Labels, values: Labels, allowed: Allowed) -> Labels:
-    """Label values, those that are not allowed in one."""
+    """Replace label values that are not allowed by a common one."""
     return tuple(
         value if name not in allowed or value in allowed[name] else _OTHERS
         for name, value in zip(names, values, strict=True)
@@ -176,14 +176,14 @@ def _differences(before: Labels, after: Labels) -> int:
 
 
 def labelled(names: Sequence[str], values: Sequence[str]) -> str:
-    """`{name="value",…}`, or "" without names."""
+    """Render `{name="value",…}`, or "" without names."""
     if not names:
         return ""
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)) + "}"
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """`count` bounds, the first `start`, each `factor` times the one before."""
+    """Return `count` bounds, the first `start`, each `factor` times the one before."""
     return tuple(start * factor**step for step in range(count))
 
 

@@ -55,7 +55,7 @@ async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 def on_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaitable[T]]:
-    """Decorate a coroutine function that has to run on the server's loop."""
+    """Decorate a coroutine function that must run on the server's loop."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
@@ -88,7 +88,7 @@ def call_on_loop(function: Callable[[], T]) -> T:
         served.set(None)
         try:
             done.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - is raised where the result is waited for
+        except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
             done.set_exception(error)
 
     loop.call_soon_threadsafe(call)
@@ -132,7 +132,7 @@ class _LoopThread:
 _LONG_REQUESTS: Final = _LoopThread("long requests")
 #: For requests that block on an external server, possibly for seconds.
 _OWN: Final = ThreadPoolExecutor(64, thread_name_prefix="waiting requests")
-#: For functions that block. A request in a thread of its own may call them, so they have other threads.
+#: For blocking functions. Requests in threads of their own may call them, so they have other threads.
 _BLOCKING: Final = ThreadPoolExecutor(16, thread_name_prefix="blocking rules")
 
 

@@ -20,7 +20,7 @@ from apiserver.runtime.metrics import Counter, Family, Gauge
 __all__ = ["Followed", "Reloaded", "digest", "stamp"]
 
 log = logging.getLogger(__name__)
-#: Seconds between two looks at a file.
+#: Seconds between two checks of a file.
 _PAUSE: Final = 1.0
 
 

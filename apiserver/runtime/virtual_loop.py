@@ -34,7 +34,7 @@ from apiserver.runtime.clock import Timer, purpose_of, virtual_loops
 
 __all__ = ["START", "Moved", "VirtualLoop"]
 
-#: When virtual time begins.
+#: Default start of virtual time.
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _MICRO = 1_000_000
 #: Iterations of the loop after which sockets are polled despite pending work: only code that polls for a socket in
@@ -86,13 +86,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._timers: list[_VirtualTimer] = []
         self._machine: list[tuple[float, int, _VirtualTimer]] = []
         self._made = self._cancelled = self._outside = self._turns = 0
-        #: Where the advances under way lead.
+        #: The targets of running advances.
         self._targets: list[int] = []
         self._pauses: list[float] = []
-        #: The system's time until which sockets are listened to before the next timer; None while there is work.
+        #: The system's time until which sockets are polled before the next timer; None while there is work.
         self._listening: float | None = None
         self.fired = 0
-        """Timers that have fired."""
+        """The number of fired timers."""
         super().__init__(_Selector(self))
         virtual_loops[self] = self
 
@@ -106,7 +106,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._micros / _MICRO
 
     def now(self) -> datetime:
-        """UTC."""
+        """Return the time in UTC."""
         return self._start + timedelta(microseconds=self._micros)
 
     async def advance(self, seconds: float, pause: float = 0.0) -> Moved:
@@ -138,7 +138,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return Moved(self.fired - before, idle=True)
 
     async def _reach(self, target: int, pause: float) -> None:
-        """`advance` to a moment, in microseconds."""
+        """Advance to a time, in microseconds."""
         reached = self.create_future()
         timer = self._add(target, _LAST, _resolve, (reached,), None, Timer.UPKEEP)
         self._targets.append(target)
@@ -156,7 +156,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return [(self._start + timedelta(microseconds=t.due), t.purpose, _name(t)) for t in waiting]
 
     def _next(self, purpose: Timer | None = None) -> int | None:
-        """When the next timer is due, of a purpose or of any."""
+        """Return the due time of the next timer, of a purpose or of any."""
         waiting = (timer for timer in self._timers if timer.order < _LAST and not timer.cancelled())
         return min((timer.due for timer in waiting if purpose in (None, timer.purpose)), default=None)
 
@@ -226,7 +226,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(lambda _: self.thread_ended())
         return future
 
-    # The turns of the loop
+    # Iterations of the loop
 
     def _wait(self, timeout: float | None, poll: Callable[[float | None], list[Any]]) -> list[Any]:
         """Return the ready sockets' events, or make the next timer's callback ready. The selector calls this."""
@@ -248,7 +248,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return events
 
     def _listened(self) -> bool:
-        """Whether clients outside had the time that they were given."""
+        """Return whether external clients had their pause."""
         pause = max(self._pauses, default=0.0)
         if not pause:
             return True
@@ -264,7 +264,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return False
 
     def _fire_next(self) -> bool:
-        """Jumps to the next timer, if time may go so far."""
+        """Jump to the next timer, if time may advance that far."""
         while self._timers and self._timers[0].cancelled():
             self._make_ready(heapq.heappop(self._timers))
         if not self._timers:

@@ -22,7 +22,7 @@ _STYLE: Final = (
     "table{border-collapse:collapse;width:100%}td,th{border:1px solid #d0d7de;padding:.3rem .6rem;text-align:left;"
     "vertical-align:top}th{background:#f6f8fa}"
 )
-#: Nothing is loaded and nothing runs.
+#: The page loads no resources and runs no scripts.
 _POLICY: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
@@ -98,7 +98,7 @@ def _table(heads: tuple[str, ...], rows: Any) -> str:
 
 
 class _Html(str):
-    """A text that is HTML already."""
+    """A text that is already HTML."""
 
     __slots__ = ()
 

@@ -35,7 +35,7 @@ class Components(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """Those that run now."""
+        """The names of the running components."""
         ...
 
     async def look(self) -> Look: ...
@@ -53,7 +53,7 @@ class Resting:
 
 
 class Rest:
-    """Looks at the whole server. `components` are None where none run with it, and then nothing is known."""
+    """Polls the whole server. Without components nothing is known."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Rest:
         self._components = components
 
     async def look(self) -> Resting:
-        """Several looks in a row: `busy` are the components that had something to do in any."""
+        """Poll several times in a row: `busy` are the components that had work in any poll."""
         running = self._components
         if not running.names:
             return Resting((), (), None, self._watches(), self._quiet())

@@ -1,4 +1,4 @@
-"""The event of one request, given away at each stage of it."""
+"""The audit event of one request, written at each stage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Event", "Write"]
 
 #: Prefix of annotations with the patches of webhooks.
 _PATCHES: Final = "patch.webhook.admission.k8s.io/"
-#: Takes an event as JSON shows it.
+#: Receives an event in the form of JSON.
 Write = Callable[[Json], None]
 
 _LONGEST_AGENT: Final = 1024

@@ -18,7 +18,7 @@ __all__ = ["Audited", "Level", "Policy", "PolicyError", "read_policy"]
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be used, in one line."""
+    """An unusable policy; the message is one line."""
 
 
 class Level(IntEnum):
@@ -121,7 +121,7 @@ class Audited(NamedTuple):
 
 
 class Policy(_Model):
-    """The rules of a file."""
+    """The rules of a policy file."""
 
     api_version: Literal["audit.k8s.io/v1"]
     kind: Literal["Policy"]

@@ -27,13 +27,13 @@ class Discovery:
     """
 
     def __init__(self, served: Iterable[tuple[Resource, Version]], release: Release, address: str) -> None:
-        """`address` is where clients find the server."""
+        """Create the documents; `address` is the server's address for clients."""
         self._release, self._address = release, address
         self._remote: dict[str, dict[str, Server]] = {}
         self.show(served)
 
     def show(self, served: Iterable[tuple[Resource, Version]]) -> None:
-        """Describe this from now on."""
+        """Replace the served resources."""
         self._by_version: dict[str, dict[str, list[tuple[Resource, Version]]]] = {}
         for resource, version in served:
             self._by_version.setdefault(resource.group, {}).setdefault(version.name, []).append((resource, version))
@@ -49,7 +49,7 @@ class Discovery:
 
     @property
     def groups(self) -> list[str]:
-        """Names of all groups but the core one, in order."""
+        """Return the names of all groups but the core one, in order."""
         return sorted({group for group in (*self._by_version, *self._remote) if group}, key=self._place)
 
     def _place(self, group: str) -> tuple[bool, int, str]:
@@ -70,7 +70,7 @@ class Discovery:
         return sorted({*known, *remote}, key=place)
 
     def custom(self, group: str) -> bool:
-        """Whether all of a group are custom resources."""
+        """Return whether a group has only custom resources."""
         versions = self._by_version.get(group, {}).values()
         return all(resource.custom for found in versions for resource, _ in found)
 
@@ -158,7 +158,7 @@ def _entry(resource: Resource, release: Release) -> Json:
 
 
 def _ordered(resource: Resource) -> list[Subresource]:
-    """Subresources by name; those of custom resources as they come."""
+    """Sort subresources by name; those of custom resources keep their order."""
     if resource.custom:
         return list(resource.subresources)
     return sorted(resource.subresources, key=lambda sub: sub.name)

@@ -43,7 +43,7 @@ class Health:
         return text((self._results, self._counts))
 
     def paths(self) -> list[str]:
-        """Every path below the three documents."""
+        """Return every path below the three documents."""
         return [f"/{kind}/{name}" for kind in HEALTH for name in self._of(kind)]
 
     def _of(self, kind: str) -> dict[str, Check]:

@@ -30,7 +30,7 @@ _NO_PAGE: Final = "404 page not found"
 
 
 def _names_version(parts: Sequence[str]) -> bool:
-    """Whether a path, split, begins with that of a group's version."""
+    """Return whether a split path begins with that of a group's version."""
     return parts[1:2] == ["api"] or (parts[1:2] == ["apis"] and all(parts[2:4]))
 
 
@@ -50,7 +50,7 @@ class Documents:
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
 
     def forget(self) -> None:
-        """Other resources are served now: nothing that was made of the old ones is given any more."""
+        """Drop all cached documents after a change of the served resources."""
         self._aggregated.clear()
 
     async def answer(self, request: Request) -> Response:

@@ -29,7 +29,7 @@ class Issuer:
     def __init__(
         self, issuer: str, address: str, keys: Callable[[], Awaitable[list[Json]]], fresh: Callable[[], int]
     ) -> None:
-        """`address` is where clients find the keys."""
+        """Create the documents; `address` is the URL of the keys for clients."""
         self._issuer, self._address, self._keys, self._fresh = issuer, address, keys, fresh
 
     async def answer(self, request: Request, path: str) -> Response:

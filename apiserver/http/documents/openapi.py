@@ -64,7 +64,7 @@ class OpenApi:
         self.show(served)
 
     def show(self, served: Iterable[tuple[Resource, Version]]) -> None:
-        """Describe this from now on."""
+        """Replace the served resources."""
         served = tuple(served)
         written = [each for each in served if self._written.get((each[0].group, each[0].plural)) == each[0]]
         self._served = frozenset((resource.group, version.name, resource.plural) for resource, version in written)
@@ -101,7 +101,7 @@ class OpenApi:
             return self._version_2(request)
         if path == "/openapi/v3":
             if self._index is None:
-                async for name in in_turns(self._names()):  # each is read and hashed: a tenth of a second for all
+                async for name in in_turns(self._names()):  # each is read and hashed: 100 ms for all
                     self._document(_file(name))
             body, etag = self._v3_index()
             return _answer(request, body, etag, "text/plain; charset=utf-8")
@@ -115,7 +115,7 @@ class OpenApi:
                 body, etag = self._document("v2.json")
                 return _answer(request, body, etag, JSON)
             if clause.media in (_PROTOBUF, _PROTOBUF_OLD):
-                # Both forms have one ETag: Vary keeps them apart.
+                # Both forms have one ETag: Vary distinguishes them.
                 return _answer(request, self._document("v2.pb")[0], self._document("v2.json")[1], _PROTOBUF)
         return Response(406, b"", "", _VARY)
 
@@ -172,7 +172,7 @@ class OpenApi:
             return body.replace(_UNVERSIONED, _UNVERSIONED.replace(b"unversioned", self._release.encode()), 1)
         from apiserver.openapi.gnostic import about
 
-        # Of messages of protobuf that follow each other the last one's fields count.
+        # In concatenated messages of protobuf the last message's fields win.
         return body + about({"title": "Kubernetes", "version": self._release})
 
     def _read(self, name: str) -> bytes | None:
@@ -205,7 +205,7 @@ class OpenApi:
         more: Json = orjson.loads(self._made["v2.json"])
         for part in ("paths", "definitions"):
             more[part] = {key: item for key, item in more[part].items() if key not in known[part]}
-        # Messages of protobuf that follow each other are one: lists are joined, of all else the last one counts.
+        # Concatenated messages of protobuf merge: lists are joined, of other fields the last one wins.
         return body + encode_document(more)
 
     def _with_remotes(self, name: str, body: bytes) -> bytes:
@@ -224,7 +224,7 @@ class OpenApi:
         return _kept(body, lambda number, name: number == _PATHS or name not in replaced) + encode_document(more)
 
     def _is_served(self, path: str) -> bool:
-        """Whether a path of a document leads anywhere here."""
+        """Return whether this server serves a path of a document."""
         parts = path.strip("/").split("/")
         if parts[0] not in ("api", "apis") or len(parts) == 1:
             return True
@@ -268,7 +268,7 @@ def _kept(body: bytes, keep: Callable[[int, str], bool]) -> bytes:
 
 
 def _by_priority(servers: Iterable[Server]) -> list[Server]:
-    """Servers in the order in which their documents are put together (kube-aggregator's priority.go)."""
+    """Sort servers in the merge order of their documents (kube-aggregator's priority.go)."""
     servers = list(servers)
     groups: dict[str, int] = {}
     for server in servers:

@@ -40,7 +40,7 @@ _CUSTOM: Final = (1000, 100)
 
 
 def builtin(group: str, version: str) -> bool:
-    """Whether this is a version of one of Kubernetes' own groups that has an API service."""
+    """Return whether this is a version of one of Kubernetes' own groups with an API service."""
     return version in _PRIORITIES.get(group, (0, {}))[1]
 
 

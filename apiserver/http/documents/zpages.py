@@ -31,7 +31,7 @@ debugging purposes only.
 """
 #: Pages of kubedra's own, which upstream does not have.
 _OWN: Final = frozenset({"-", "docs", "openapi.json"})
-#: Paths of APIs, which are no pages for people.
+#: Paths of APIs, excluded from the pages for people.
 _APIS: Final = frozenset({"api", "apis", "openid", "openapi", ".well-known"})
 
 

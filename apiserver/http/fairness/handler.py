@@ -77,7 +77,7 @@ class _OfUser:
             for rule in spec.get("rules") or ()
             if any(_is_subject(user, subject) for subject in rule.get("subjects") or ())
         ]
-        #: The flow of all requests of the user, where nothing else can be.
+        #: The flow of all requests of the user, if only one is possible.
         self.always = self.rules[0][1] if self.rules and _covers_all(self.rules[0][0]) else None
         self.found: dict[tuple[str, ...], Flow | None] = {}
 
@@ -97,7 +97,7 @@ class Flows:
         self.all = [flow for _, flow in schemas]
 
     def of(self, request: Request) -> Flow | None:
-        """None where there are no schemas."""
+        """Return the flow of a request; None without schemas."""
         user = request.user
         assert user is not None, "authentication stands before"
         known = self._known if user is self._user else self._of_user(user)
@@ -337,7 +337,7 @@ def _gauge(name: str, text: str, labels: Labels, values: Mapping[Labels, float])
 
 
 def _patience(request: Request) -> float:
-    """Seconds that a request may wait."""
+    """Return the maximal queueing time in seconds."""
     given = request.params.get("timeout", ("",))[0] if "timeout=" in request.query else ""
     seconds = parse_duration(given).total_seconds() if given and request.info.verb != "watch" else 0
     return min(min(seconds or _DEADLINE, _DEADLINE) / 4, _LONGEST)

@@ -24,17 +24,17 @@ Json = Mapping[str, Any]
 CONCURRENCY_LIMIT: Final = "concurrency-limit"
 QUEUE_FULL: Final = "queue-full"
 TIME_OUT: Final = "time-out"
-#: Seconds that a seat is taken at least.
+#: Minimal seconds for which a seat is occupied.
 _SHORTEST: Final = 0.002
 _DEFAULT_QUEUING: Final[Json] = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
 
 class Rejected(Exception):
-    """A request that may neither be answered now nor wait; the reason is one of those that metrics name."""
+    """A request was rejected; the message is one of the reasons in metrics."""
 
 
 class Waiting:
-    """A request in a queue, with the name of its flow."""
+    """A queued request, with the name of its flow."""
 
     __slots__ = ("admitted", "flow", "since")
 
@@ -53,7 +53,7 @@ class Level:
         self.exempt = False
         self.shares = self.seats = self.least = self.most = 0
         self.executing = 0
-        #: When seats are given back that were taken for the shortest time, by the system's clock.
+        #: Release times of seats that are held for the minimal duration, by the system's clock.
         self._due: deque[float] = deque()
         self._queuing: Json | None = None
         self._queues: dict[int, deque[Waiting]] = {}
@@ -211,7 +211,7 @@ def _own(server: int, part: int, shares: int) -> int:
 
 
 def share_seats(levels: Mapping[str, Level], server: int) -> None:
-    """Shares the seats of the server out to its levels."""
+    """Distribute the seats of the server over its levels."""
     shares = sum(level.shares for level in levels.values())
     total = sum(_own(server, level.shares, shares) for level in levels.values())
     for level in levels.values():

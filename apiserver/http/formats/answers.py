@@ -1,4 +1,4 @@
-"""Objects and lists as answers, in the format that was negotiated."""
+"""Responses with objects and lists, in the negotiated format."""
 
 from __future__ import annotations
 

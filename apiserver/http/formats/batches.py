@@ -1,4 +1,4 @@
-"""The encoded events of a watch, shared by all watchers that see the same."""
+"""The encoded events of a watch, shared by all watchers with the same view."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apiserver.storage.watchcache.entry import Batch
 
 __all__ = ["join_batch"]
 
-#: A larger batch is joined again for each watcher rather than kept until the next one.
+#: A larger batch is joined again for each watcher instead of being cached until the next one.
 _SHARED_BYTES: Final = 1024 * 1024
 
 

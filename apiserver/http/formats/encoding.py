@@ -1,4 +1,4 @@
-"""Objects as bytes, in each media type."""
+"""The encoding of objects in each media type."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def encode(media: str, obj: Any, *, pretty: bool = False, schema: Struct | None 
 
 
 def to_yaml(obj: Any) -> bytes:
-    """YAML with sorted keys, as upstream's encoder writes it."""
+    """Encode YAML with sorted keys, as upstream's encoder does."""
     import yaml
 
     text: str = yaml.dump(obj, Dumper=_dumper(), default_flow_style=False, sort_keys=True, allow_unicode=True)
-    # After an open-ended block the library ends the document; there is only one document, and nothing to end.
+    # After an open-ended block the library writes a document end. There is only one document, so it is removed.
     return text.removesuffix("...\n").encode()
 
 

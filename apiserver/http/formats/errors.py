@@ -1,4 +1,4 @@
-"""Errors as answers."""
+"""Errors as responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def error_response(request: Request, error: Exception) -> Response:
 
 
 def _is_about_depth(error: Exception) -> bool:
-    """Return whether an object was nested too deeply for Python or orjson, as one that an older version stored."""
+    """Return whether an object, as stored by an older version, is nested too deeply for Python or orjson."""
     return isinstance(error, RecursionError) or str(error).startswith(("Recursion limit", "depth limit"))
 
 

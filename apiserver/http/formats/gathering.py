@@ -1,8 +1,7 @@
-"""Long answers put together piece by piece, so that the event loop serves others meanwhile.
+"""Incremental encoding of long responses, so that the event loop serves other requests.
 
 A list of thousands of objects as a Table, indented or in YAML takes long to encode. Its elements are encoded one by one
-and joined to exactly the bytes that encoding the whole would give; between them, whenever a slice of time is used up,
-everybody else gets a turn.
+and joined to the same bytes as an encoding of the whole. After each slice of time other requests run.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ async def gather(
         parts[0] = b'%b,"%b":[%b' % (head[:-1], key.encode(), parts[0])
         parts[-1] += b"]}\n"
         return b",".join(parts)
-    # No string of JSON holds a line end: every one there is can be indented.
+    # No string of JSON contains a line end, so that all of them can be indented.
     shifted = [part.replace(b"\n", _INDENT) async for part in in_turns(parts)]
     return b'%b,\n  "%b": [\n    %b\n  ]\n}' % (head[:-2], key.encode(), b",\n    ".join(shifted))
 

@@ -112,7 +112,7 @@ def _status(event: WatchEvent) -> bytes:
 
 
 class Frames:
-    """A watch's events as frames; as `EventLines` otherwise."""
+    """A watch's events as frames; otherwise like `EventLines`."""
 
     def __init__(self, view: View, chosen: ResponseFormat) -> None:
         self._view, self._format = view, chosen

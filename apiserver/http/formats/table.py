@@ -49,7 +49,7 @@ def table(
     *,
     columns: bool = True,
 ) -> dict[str, Any]:
-    """Entries as a Table."""
+    """Render entries as a Table."""
     rows = [row(view, chosen, entry, now, include) for entry in entries]
     return table_of(view.resource, rows, meta, version=chosen.version, columns=columns)
 

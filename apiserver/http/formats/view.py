@@ -1,7 +1,6 @@
 """One version of one resource as clients see it: its entries as JSON and as dicts.
 
-The stored form's own version costs nothing but joining bytes; another version is encoded once per entry and shared by
-all readers.
+The stored version only joins bytes; another version is encoded once per entry and shared by all readers.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ class View:
 
 
 def hides_of(version: Version, cache: Cache) -> bool:
-    """Whether a version hides something that an object in the cache has (`apiserver.api.schema.dropping`)."""
+    """Return whether a version hides a field of a cached object (`apiserver.api.schema.dropping`)."""
     marks = marks_of(version.schema)
     return bool(marks) and any(mark in entry.tail for entry in cache.list().entries for mark in marks)
 

@@ -1,4 +1,4 @@
-"""Warning headers: one for each text, in order, within the bounds that clients and proxies can take.
+"""Warning headers: one for each text, in order, within the limits of clients and proxies.
 
 Limits and the forms of the header are k8s.io/apiserver's (endpoints/filters/warning.go).
 """

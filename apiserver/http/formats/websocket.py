@@ -19,7 +19,7 @@ __all__ = ["asks_for_websocket", "over_websocket"]
 
 _MAGIC: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _TEXT, _BINARY, _CLOSE = 1, 2, 8
-#: The end of a conversation in which nothing is wrong (1000).
+#: The payload of a normal close (1000).
 _NORMAL: Final = (1000).to_bytes(2, "big")
 
 

@@ -1,1 +1,1 @@
-"""The way of a request: who asks, whether they may, and what answers."""
+"""The chain of handlers: authentication, authorization, and the response to a request."""

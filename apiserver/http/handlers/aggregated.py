@@ -1,4 +1,4 @@
-"""The handler that passes requests on to the servers behind this one. In the chain only while there are any.
+"""The handler that forwards requests to aggregated API servers. It is in the chain only while there are any.
 
 Facts: kube-aggregator, pkg/apiserver/handler_proxy.go.
 """
@@ -131,7 +131,7 @@ async def _pieces(answer: httpx.Response, stream: Stream) -> AsyncIterator[bytes
             stream.sent += len(piece)
             yield piece
     except httpx.HTTPError:
-        return  # the connection ends as the other one did
+        return  # the connection ends like the server's
     finally:
         await answer.aclose()
         stream.finish()

@@ -1,4 +1,4 @@
-"""The handler that names a request's user: by its credentials, and by the Impersonate headers."""
+"""The handler that authenticates a request, by its credentials and by the Impersonate headers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SHORT: Final = 1024
 
 
 class Authentication:
-    """Sets `request.user` where it is not known yet. In-process clients come with theirs."""
+    """Sets `request.user` if it is missing. In-process clients set it themselves."""
 
     next: Handler
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, *, constrained: bool = True) -> None:
-        """`constrained`: the rules of constrained impersonation hold."""
+        """Create the link; `constrained` enables the rules of constrained impersonation."""
         self._authenticator, self._authorizer, self._constrained = authenticator, authorizer, constrained
         #: Lists of header names without impersonation.
         self._harmless: set[tuple[str, ...]] = set()
@@ -68,7 +68,7 @@ class Authentication:
         return True
 
     async def user_of(self, request: Request) -> User:
-        """Return the user, or the user that it impersonates. Raise 400, 401, 403."""
+        """Return the authenticated or impersonated user. Raise 400, 401, 403."""
         user = await self._authenticator.authenticate(request)
         who = requested_identity(request.headers, constrained=self._constrained)
         if who is None:

@@ -12,7 +12,7 @@ from apiserver.http.handlers.chain import Handler
 from apiserver.registry.definition.authority import Decision, Question
 from apiserver.request.messages import Request, Response, Stream, User
 
-#: Error texts must not look like HTML.
+#: Escapes, so that error texts do not look like HTML.
 _SAFE: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 _DECISION: Final = "authorization.k8s.io/decision"
@@ -37,7 +37,7 @@ class Authorization:
         return self._decided(request)
 
     def _permits(self, request: Request) -> bool:
-        """Return whether it is known without waiting that the request is allowed."""
+        """Return whether the request is allowed by rules that need no waiting."""
         user, question = request.user, question_of(request)
         assert user is not None, "authentication stands before this handler"
         return question is not None and self._authorizer.permits(user, question)
@@ -107,7 +107,7 @@ def _selected_name(request: Request) -> str:
 
 
 def denied(user: User, question: Question, reason: str = "") -> StatusError:
-    """403 in upstream's words."""
+    """Build the 403 in upstream's words."""
     verb, group, resource, subresource, namespace, name = question[:6]
     what = f"{resource}/{subresource}" if subresource else resource
     scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
@@ -125,6 +125,6 @@ def denied(user: User, question: Question, reason: str = "") -> StatusError:
 
 
 def denied_path(user: User, verb: str, path: str, reason: str = "") -> StatusError:
-    """403 for a path that names no resource."""
+    """Build the 403 for a path that names no resource."""
     message = "forbidden: " + f'User "{user.name}" cannot {verb.lower()} path "{path}"'.translate(_SAFE)
     return StatusError(403, "Forbidden", f"{message}: {reason}" if reason else message, {}, _HEADERS)

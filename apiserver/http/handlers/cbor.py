@@ -92,7 +92,7 @@ class Cbor:
             request.body = made
         except DecodeError as error:
             if media != CBOR:
-                # (upstream's word)
+                # (upstream's term)
                 raise bad_request(f"error decoding YAML: {error}") from None
             what = f"unable to determine group/version/kind: {error}"
             kind = self._routes.kind_of(request.info)
@@ -153,7 +153,7 @@ def _no_object(what: str, type_: str) -> str:
 
 
 def _shape_of(obj: Any) -> str:
-    """In which shape an answer is: "" where it is the object itself."""
+    """Return the shape of a response: "" for the object itself."""
     if isinstance(obj, dict) and str(obj.get("apiVersion", "")).startswith(("meta.k8s.io/", "config.k8s.io/")):
         return str(obj.get("kind", ""))
     return ""

@@ -36,7 +36,7 @@ from apiserver.runtime.metrics import Family, Gauge, Labels
 _FAST_VERBS: Final = frozenset({"get", "list"})
 _READING: Final = frozenset({"get", "list", "watch"})
 
-#: Counts an answered request: the status of the answer, seconds.
+#: Counts an answered request: the response's status, seconds.
 Count = Callable[[Request, int, float], object]
 Sink = Callable[[RequestRecord], object]
 
@@ -54,7 +54,7 @@ class Handler(Protocol):
 
 
 class Link(Handler, Protocol):
-    """A handler with another one behind it."""
+    """A handler with a next one."""
 
     next: Handler
 
@@ -90,9 +90,9 @@ class Errors:
 
 
 class HandlerChain:
-    """The handlers, from the first to the last. Every answer is counted, and a record of it is given to the sinks.
+    """The handlers, from the first to the last. Every response is counted, and the sinks receive its record.
 
-    A watch counts when it opens, and gives two records, as in upstream's audit log: when it opens (ResponseStarted),
+    A watch is counted when it opens, and has two records, as in upstream's audit log: when it opens (ResponseStarted),
     and with its duration and bytes when it has ended (ResponseComplete).
     """
 
@@ -115,21 +115,21 @@ class HandlerChain:
         return {("readOnly",): reading, ("mutating",): changing}
 
     def put_first(self, link: Link) -> None:
-        """Put a link before all others."""
+        """Insert a link before all others."""
         link.next, self._first = self._first, link
 
     def take_out_first(self, link: Link) -> None:
-        """Take the first link out again. Requests that it has begun go on in it."""
+        """Remove the first link. Requests that it has begun continue in it."""
         assert self._first is link, "it stands there"
         self._first = link.next
 
     def put_last(self, link: Link) -> None:
-        """Put a link behind all others, before the last handler."""
+        """Insert a link after all others, before the last handler."""
         self._replace(self._last, link)
         link.next = self._last
 
     def take_out(self, link: Link) -> None:
-        """Take a link out again. Requests that it has begun go on in it."""
+        """Remove a link. Requests that it has begun continue in it."""
         self._replace(link, link.next)
 
     def _replace(self, handler: Handler, by: Handler) -> None:

@@ -68,7 +68,10 @@ class Dispatch:
     def __init__(
         self, routes: Routes, documents: Documents, clock: Callable[[], datetime], unattended: Unattended
     ) -> None:
-        """`unattended`, by group and resource, returns the warnings of a new object on which nothing acts."""
+        """Create the handler.
+
+        `unattended`, by group and resource, returns the warnings of a new object on which no component acts.
+        """
         self._routes, self._documents, self._clock, self._unattended = routes, documents, clock, unattended
         self.streams: dict[Stream, Request] = {}
 
@@ -112,7 +115,7 @@ class Dispatch:
             return self._kept(answer, request) if isinstance(answer, Stream) else answer
         if ctx.verb == "watch":
             return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
-        if endpoint.custom and ctx.verb == "patch":  # no router has looked at it
+        if endpoint.custom and ctx.verb == "patch":  # the router has not checked it
             check_patch_type(request, custom=True)
         chosen = response_format(request, tables=endpoint.tables, bare=endpoint.bare)
         if len(request.body) > MAX_BODY:
@@ -244,7 +247,7 @@ async def _get(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx
 async def _list(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
     listing = await list_(endpoint.store, ctx, request)
     answer = list_response(request, chosen, endpoint.view, listing, ctx.now)
-    # Others get their turn between the items of a list; within one only where a thread makes it.
+    # Other requests run between the items of a list; within one item only if a thread encodes it.
     if chosen is not PLAIN and any(len(entry.tail) > LONG for entry in listing.entries):
         return await in_thread(answer)
     return await answer

@@ -31,13 +31,13 @@ _STATUS: Final[Mapping[int, tuple[str, str]]] = {
     500: ("InternalError", "an error on the server prevented the request from succeeding"),
     503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
 }
-#: Names the rule in the answers that it made.
+#: Response header with the rule's ID.
 HEADER: Final = "Kubedra-Fault"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Which requests: those that fit every pattern that is given (`*`, `?` and `[…]` as in file names).
+    """A filter of requests: all given patterns must match (`*`, `?` and `[…]` as in file names).
 
     `resource` is the plural, of a subresource with it (`pods/status`); `path` is as it was sent, without the query.
     """
@@ -103,11 +103,11 @@ class Rule:
 
     @property
     def active(self) -> bool:
-        """Whether it may still fire."""
+        """Whether it may fire again."""
         return self.count is None or self.fired < self.count
 
     def fires(self) -> bool:
-        """Whether it fires for a request that matches; counts it."""
+        """Decide whether it fires for a matching request, and count that."""
         if not self.active or (self.probability < 1 and self.random.random() >= self.probability):
             return False
         self.fired += 1
@@ -157,7 +157,7 @@ class Faults:
         return self._rules.get(id)
 
     def remove(self, id: str) -> bool:
-        """Whether there was such a rule."""
+        """Remove a rule; return whether it existed."""
         found = self._rules.pop(id, None)
         self._stand()
         return found is not None
@@ -167,7 +167,7 @@ class Faults:
         self._stand()
 
     def _stand(self) -> None:
-        """Be in the chain while there is anything to do."""
+        """Join or leave the chain: in it while there are active rules."""
         needed = any(rule.active for rule in self._rules.values())
         if needed and not self._inserted:
             self._chain.put_first(self)

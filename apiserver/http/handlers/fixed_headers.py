@@ -1,4 +1,4 @@
-"""The handler that gives each answer the same headers. In the chain only where there are any."""
+"""The handler that adds the same headers to each response. It is in the chain only if there are any."""
 
 from __future__ import annotations
 

@@ -47,13 +47,13 @@ class RequestedIdentity(NamedTuple):
 
     @property
     def node(self) -> str:
-        """The node that the name is of, else ""."""
+        """The name of the node, "" if the user is no node."""
         node = self.name.removeprefix("system:node:")
         return node if node != self.name and not dns_subdomain(node) else ""
 
     @property
     def service_account(self) -> tuple[str, str] | None:
-        """(namespace, name) of the service account that the name is of."""
+        """(namespace, name) of the service account, if the user is one."""
         parts = self.name.split(":")
         return (
             (parts[2], parts[3])
@@ -86,7 +86,7 @@ def requested_identity(headers: Mapping[str, str], *, constrained: bool) -> Requ
 
 
 class Impersonation(NamedTuple):
-    """The user that a request becomes, and the constrained verb that allowed it; "" where the old one did."""
+    """The impersonated user, and the constrained verb that allowed it; "" for the legacy verb."""
 
     user: User
     constraint: str = ""
@@ -161,7 +161,7 @@ async def _check(authorizer: Authorizer, user: User, questions: Iterator[Questio
 
 
 async def _check_claims(authorizer: Authorizer, user: User, who: RequestedIdentity, verb: str) -> None:
-    """Whether everything may be claimed by a constrained verb. Raises 403."""
+    """Raise 403 unless a constrained verb allows all claims."""
     account = who.service_account
     if account is not None:
         named = Question(verb, _AUTHENTICATION, "serviceaccounts", "", *account)

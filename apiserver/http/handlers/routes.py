@@ -57,14 +57,14 @@ class Endpoint:
         self.store, self.view, self.warning, self.subresource = store, view, warning, subresource
         self.custom = view.resource.custom
         self.namespaced = view.resource.namespaced
-        #: Whether its objects are stored at all (reviews are not).
+        #: Whether its objects are stored (reviews are not).
         self.storage = view.resource.create is None
         self.verbs = frozenset(view.resource.verbs if subresource is None else subresource.verbs)
         #: Whether paths with a name exist; create-only resources have none.
         self.has_items = not self.verbs.isdisjoint(_ITEM_VERBS)
         #: Whether responses can be Tables.
         self.tables = self.storage and (subresource is None or (subresource.tables and subresource.create is None))
-        #: Whether its objects are bare JSON. A scale is a type of its own, whatever it is a scale of.
+        #: Whether its objects are bare JSON. A scale is a type of its own for every resource.
         self.bare = self.custom and (subresource is None or subresource.projection is None)
         self.connect = subresource.connect if subresource is not None else None
         self.projector = None

@@ -29,9 +29,9 @@ __all__ = ["KubeletEndpoints"]
 
 Json = Mapping[str, Any]
 
-#: Bytes of an answer that are repeated in an error.
+#: Maximal bytes of a response that are repeated in an error.
 _SHOWN: Final = 50000
-#: Seconds until a kubelet has begun to answer.
+#: Maximal seconds until a kubelet begins to answer.
 _LONGEST_SECONDS: Final = 60.0
 #: Request headers passed to the kubelet: the protocol to use.
 _PASSED: Final = ("connection", "upgrade", "x-stream-protocol-version", "user-agent", "accept")
@@ -157,7 +157,7 @@ async def _pieces(
             else:
                 break
     except (OSError, h11.RemoteProtocolError):
-        return  # the log ends where the connection did
+        return  # the log ends with the connection
     finally:
         await take_leave(writer)
         stream.finish()

@@ -18,7 +18,7 @@ from apiserver.request.messages import Response, Stream
 
 __all__ = ["KUBELETS", "Kubelets"]
 
-#: The directory in the data directory in which kubelets announce themselves.
+#: The subdirectory of the data directory in which kubelets announce themselves.
 KUBELETS: Final = "kubelets"
 
 #: Size in bytes of chunks that are passed on, and of a response's head.
@@ -32,14 +32,14 @@ _OF_WEBSOCKET: Final = ("connection", "upgrade", "sec-websocket-key", "sec-webso
 
 
 class Kubelets:
-    """`directory` is where kubelets announce their sockets."""
+    """Create the connections; kubelets announce their sockets in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def serves(self, node: str) -> bool:
         """Return whether the node runs processes. Callers check this before other calls."""
-        # A binding may name any text; only a name that a node can have is looked for below the directory.
+        # A binding may contain any text; only valid node names are looked up below the directory.
         return not dns_subdomain(node) and (self._directory / node).is_file()
 
     async def log(self, node: str, uid: str, container: str, query: str) -> Response | Stream | None:

@@ -7,10 +7,10 @@ from typing import Final
 
 from apiserver.runtime.clock import Timer, purpose
 
-#: Seconds for which streams rest after a chunk, for each that had something to send of late, and at most.
+#: Rest after a chunk in seconds: per recently active stream, and maximal.
 _REST: Final = 0.0002
 _LONGEST_REST: Final = 0.02
-#: Bytes of a frame that is kept for the next stream.
+#: Maximal bytes of a frame that is cached for the next stream.
 _KEPT: Final = 1024 * 1024
 
 

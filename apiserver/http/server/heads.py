@@ -15,11 +15,11 @@ from apiserver.request.messages import Request, Response, Stream
 
 CLOSE: Final = b"connection: close\r\n"
 CHUNKED: Final = b"transfer-encoding: chunked\r\n"
-#: Answers that never have a body.
+#: Statuses whose responses never have a body.
 BODILESS: Final = (204, 304)
 #: Characters that would end a field or the head.
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
-#: Bytes of a body that are rather written on their own than copied.
+#: Bytes of a body from which on it is written separately instead of copied.
 _LONG: Final = 64 * 1024
 _NO_CACHE: Final = b"cache-control: no-cache, private\r\n"
 
@@ -38,7 +38,7 @@ def status_line(status: int, content_type: str) -> bytes:
 
 
 def fields(headers: Iterable[tuple[str, str]]) -> bytes:
-    """Further fields. Line ends and other control characters become spaces, as in Go's server."""
+    """Build further fields. Line ends and other control characters become spaces, as in Go's server."""
     return b"".join(
         [b"%b: %b\r\n" % (name.lower().encode("latin-1"), _CONTROL.sub(" ", value).encode()) for name, value in headers]
     )

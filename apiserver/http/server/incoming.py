@@ -54,7 +54,7 @@ def combined(name: str, values: Sequence[str], apart: tuple[str, ...]) -> str:
 
 
 def split(url: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request's target. Raises httptools.HttpParserInvalidURLError."""
+    """Split a request's target into path and query. Raise httptools.HttpParserInvalidURLError."""
     if url[:1] == b"/" and b"#" not in url:
         path, _, query = url.partition(b"?")
         return path, query
@@ -77,19 +77,19 @@ class RequestReader:
         self._claims = claims
         self._shown: Shown | None = None  # the client's certificate
         self._parser = self._new_parser()
-        self._method = b""  # the real one, where the parser was shown another
-        #: Whether nothing more is to be read.
+        self._method = b""  # the real one if the parser was given another
+        #: Whether the input has ended.
         self._input_ended = False
         self._continue_owed = False  # a client waits for 100 Continue
         #: Ends the wait for a request that has begun.
         self._deadline: asyncio.TimerHandle | None = None
         # The request that is being parsed.
-        self._incomplete = False  # it has begun and not ended
+        self._incomplete = False  # it has begun but not ended
         self._in_head, self._head_size = False, 0
         self._completed_one = False  # of the present data
         self._url = b""
         self._headers: dict[str, str] = {}
-        self._repeated: dict[str, list[str]] = {}  # the values of header fields that came more than once
+        self._repeated: dict[str, list[str]] = {}  # the values of repeated header fields
         self._body: list[bytes] = []
         self._body_size = 0
 
@@ -107,7 +107,7 @@ class RequestReader:
 
     @abstractmethod
     def data_received(self, data: bytes) -> None:
-        """Bytes that came."""
+        """Parse received data."""
 
     def _new_parser(self) -> Any:
         parser: Any = httptools.HttpRequestParser(self)
@@ -147,7 +147,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # after the body: nothing that counts may come so late
+            return  # trailers are ignored
         key, text = header_name(name), value.decode("latin-1")
         if key not in self._headers:
             self._headers[key] = text

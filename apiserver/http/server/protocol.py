@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Bytes of a request line and its header fields, as in Go's server.
+#: Maximal bytes of a request line and its header fields, as in Go's server.
 _MAX_HEAD: Final = 1024 * 1024
-#: Pipelined requests that wait on one connection before it is read no further, and bytes of their bodies.
+#: Pipelined requests per connection before reading pauses, and bytes of their bodies.
 _MAX_PIPELINED: Final = 64
 _MAX_WAITING: Final = 256 * 1024
-#: Requests of one connection answered in a row before other connections have their turn.
+#: Requests of one connection answered in a row before other connections.
 _ANSWERS_A_TURN: Final = 16
-#: The status of an answer after which the connection speaks another protocol.
+#: The status of a response after which the connection uses another protocol.
 SWITCHING: Final = 101
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Protocol(RequestReader, asyncio.Protocol):
-    """One connection. The arguments are those that uvicorn gives."""
+    """One connection. uvicorn passes the arguments."""
 
     transport: asyncio.Transport
 
@@ -188,7 +188,7 @@ class Protocol(RequestReader, asyncio.Protocol):
 
     @purpose(Timer.MACHINE)
     def _input_overdue(self, in_head: bool) -> None:
-        """Close the connection of a head that takes too long; a body that does is refused first."""
+        """Close the connection on an overdue head; refuse an overdue body first."""
         self._deadline = None
         if in_head and not self._in_head:
             self._watch_over_input()
@@ -198,7 +198,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._refuse(Response(504, encode(JSON, timed_out().to_dict())))
 
     def _is_idle(self) -> bool:
-        """Whether no answer is under way or owed."""
+        """Return whether no response is running or due."""
         return self._answering is None and not self._pipelined and self._writable is None
 
     def _balance_reading(self) -> None:
@@ -217,7 +217,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._reading_paused = True
             self.transport.pause_reading()
 
-    # One answer after the other
+    # One response after the other
 
     def _enqueue(self, pending: Pending) -> None:
         if self._stopping:
@@ -256,7 +256,7 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._send_continue()
 
     def _send_continue(self) -> None:
-        """Let a client send the body for which it waits, once all before it are answered."""
+        """Send 100 Continue if the client waits for it and all earlier requests are answered."""
         if self._continue_owed and self._answering is None and not self._pipelined and not self._input_ended:
             self._continue_owed = False
             self.transport.write(_CONTINUE)

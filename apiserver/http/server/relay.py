@@ -28,7 +28,7 @@ _OF_CONNECTION: Final = frozenset({b"content-length", b"transfer-encoding", b"co
 
 
 def is_admin_path(raw_path: bytes) -> bool:
-    """Whether a path, as it was sent, is FastAPI's."""
+    """Return whether FastAPI serves a path, as it was sent."""
     return raw_path.startswith(_ADMIN_PATHS) or (b"%" in raw_path and unquote(raw_path).startswith(ADMIN_PATHS))
 
 

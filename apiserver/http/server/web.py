@@ -20,17 +20,17 @@ from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.protocol import Protocol
 from apiserver.runtime.clock import Timer, timers
 
-#: Seconds for answers under way when the server ends.
+#: Maximal seconds for running requests at the server's end.
 GRACE = 0.5
 
 
 class Web(uvicorn.Server):
-    """One server on one socket. `ready` is set when it listens; `stop` ends it."""
+    """One server on one socket. `ready` is set once it listens; `stop` ends it."""
 
     def __init__(self, front: FrontEnd, context: ssl.SSLContext | None = None) -> None:
-        """With a context https is spoken."""
+        """Create the server; with a context it serves https."""
         config = uvicorn.Config(
-            cast(Any, front),  # is handed to the protocol as it is
+            cast(Any, front),  # passed to the protocol unchanged
             interface="asgi3",
             loop="none",
             http=cast("type[asyncio.Protocol]", Protocol),
@@ -55,7 +55,7 @@ class Web(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals belong to the process, not to its web server."""
+        """Leave the signals to the process."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

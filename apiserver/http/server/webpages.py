@@ -25,23 +25,23 @@ from apiserver.request.messages import Request, Response
 __all__ = ["WebPages"]
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Content types that a page may send anywhere without asking first (Fetch: CORS-safelisted), and none.
+#: Content types that a page may send anywhere without a preflight (Fetch: CORS-safelisted), and none.
 _FORMS: Final = frozenset({"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 _KNOWN_HOSTS: Final = 256
 _LONGEST_HOST: Final = 300
 
 
 class WebPages:
-    """Decides which requests a page elsewhere may have made. `accepted` are further hosts, `*` all of them."""
+    """Detects requests that may be from a page elsewhere. `accepted` are further hosts, `*` all of them."""
 
     def __init__(self, bound: str, accepted: Iterable[str] = ()) -> None:
         self._accepted = frozenset(name.lower().rstrip(".") for name in accepted)
         self._bound = bound
-        #: Host fields that were found to be ours: the same few over and over.
+        #: Cached Host fields of this machine.
         self._known: set[str] = set()
 
     def refusal(self, request: Request) -> Response | None:
-        """403 where a request may be a web page's, else None."""
+        """Return 403 for a request that may be a web page's, else None."""
         headers = request.headers
         host = headers.get("host", "")
         if host not in self._known and not self._is_ours(host):
@@ -72,7 +72,7 @@ class WebPages:
         return ours
 
     def _foreign(self, headers: Mapping[str, str]) -> str:
-        """Why a request that may change something is not taken; "" if it is."""
+        """Return the refusal of a request that may change something; "" if it is accepted."""
         if (origin := headers.get("origin")) and not ((host := urlsplit(origin).netloc) and self._is_ours(host)):
             return f"it takes no changes from the web page {_shown(origin)}"
         if headers.get("sec-fetch-site") == "cross-site":

@@ -1,4 +1,4 @@
-"""`--request-log` and `--audit-log-path`: a line of JSON for each record or event."""
+"""`--request-log` and `--audit-log-path`: one line of JSON per record or event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class RequestLogError(ValueError):
-    """A log that cannot be written, in one line."""
+    """A log that cannot be written; the message is one line."""
 
 
 class JsonLines:
@@ -40,11 +40,11 @@ class JsonLines:
             raise RequestLogError(f"{flag} {name}: {error.strerror}") from error
 
     def add(self, record: RequestRecord) -> None:
-        """Take a record."""
+        """Add a record."""
         self.write(record.to_dict())
 
     def write(self, obj: dict[str, Any]) -> None:
-        """Take a JSON object."""
+        """Add a JSON object."""
         if self._failed:
             return
         if not self._lines:

@@ -16,7 +16,7 @@ __all__ = ["MetricSettings", "Shown"]
 
 @dataclass(frozen=True, slots=True)
 class MetricSettings:
-    """`disabled`: metrics that are left out; `allowed`: the values of labels that are shown, by metric."""
+    """`disabled`: hidden metrics; `allowed`: the shown values of labels, by metric."""
 
     disabled: frozenset[str] = frozenset()
     allowed: Mapping[str, Allowed] = field(default_factory=dict)

@@ -38,7 +38,7 @@ _STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA", "Deprecated": "DEP
 
 
 class Served(NamedTuple):
-    """A resource that a request may name: whether its version is deprecated, and the release without it ("1.38")."""
+    """A served resource: whether its version is deprecated, and the release without it ("1.38")."""
 
     deprecated: bool = False
     removed: str = ""
@@ -114,7 +114,7 @@ class Metrics:
         self._others = others
 
     def count(self, request: Request, code: int, seconds: float) -> None:
-        """One answered request."""
+        """Count one answered request."""
         info, headers = request.info, request.headers
         agent = headers.get("user-agent", "")
         # The key uses the values at hand: labels are built of it once.

@@ -37,7 +37,7 @@ _VERBS: Final = {
 _SYSTEM: Final = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler"})
 #: Prefix of the user agents of all of them.
 SYSTEM: Final = "kube-"
-#: The content type of a patch that is counted with a verb of its own.
+#: The content type of a patch with a verb of its own.
 APPLY: Final = "application/apply-patch+yaml"
 
 

@@ -1,4 +1,4 @@
-"""The last requests, in memory."""
+"""The latest requests, in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ring:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._records: deque[RequestRecord] = deque(maxlen=kept)
-        #: Takes a record.
+        #: Adds a record.
         self.add = self._records.append
 
     def latest(self) -> Iterator[RequestRecord]:

@@ -1,4 +1,4 @@
-"""Traces of requests: a span of each that is sampled (`handler`), sent in batches by OTLP (`export`).
+"""Traces of requests: a span of each sampled one (`handler`), sent in batches by OTLP (`export`).
 
 Facts: apiserver/pkg/endpoints/filters/traces.go, W3C Trace Context, opentelemetry.proto.collector.trace.v1.
 """

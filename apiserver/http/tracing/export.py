@@ -1,4 +1,4 @@
-"""Sends spans in batches, by OTLP over gRPC without TLS. The gRPC library is loaded with the first batch."""
+"""Send spans in batches, by OTLP over gRPC without TLS. The gRPC library is loaded with the first batch."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _WAITING: Final = 2048
 _AT_ONCE: Final = 512
 _PAUSE: Final = 5.0
 _LONGEST: Final = 10.0
-#: Seconds that the last batch has when the server ends.
+#: Maximal seconds for the last batch at the server's end.
 _LAST: Final = 1.0
 
 
 class _Batch:
-    """A message that is made already."""
+    """A message that is already encoded."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -91,8 +91,8 @@ class Exporter:
             with outside(), timers(Timer.MACHINE):
                 async with asyncio.timeout(seconds):
                     await self._call(request_of(batch, self._resource, _SCOPE), seconds)
-        except Exception as error:  # noqa: BLE001 - whatever it is, requests go on
-            if not self._failing:  # once, until it works again
+        except Exception as error:  # noqa: BLE001 - an export failure must not end requests
+            if not self._failing:  # logged once, until it works again
                 log.warning("traces cannot be sent to %s: %s", self._shown(), str(error) or type(error).__name__)
             self._failing = True
         else:

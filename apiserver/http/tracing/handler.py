@@ -22,7 +22,7 @@ __all__ = ["Tracing"]
 _BELIEVED: Final = frozenset({"system:masters", "system:monitoring"})
 _PARENT: Final = re.compile("([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _ALL: Final = 1_000_000
-#: Characters of an Audit-Id that are repeated.
+#: Maximal characters of an Audit-Id in a span.
 _SHOWN: Final = 64
 
 

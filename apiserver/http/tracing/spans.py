@@ -1,4 +1,4 @@
-"""Spans, and their bytes as OTLP has them."""
+"""Spans and their OTLP encoding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apiserver.api.protobuf.wire import BYTES, FIXED64, VARINT, header, tag, wri
 
 __all__ = ["Span", "request_of"]
 
-#: The kind of a span that answers a request.
+#: The kind of a server's span.
 _SERVER: Final = 2
 #: Statuses from here on are the server's failures.
 _FAILED: Final = 500

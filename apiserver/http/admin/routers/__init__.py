@@ -1,9 +1,9 @@
-"""The routes under `/-/`, a module each: `create(operations) -> APIRouter`. A new module is listed here."""
+"""The routes under `/-/`, one module each: `create(operations) -> APIRouter`. New modules are listed here."""
 
 from __future__ import annotations
 
 from apiserver.http.admin.routers import clock, dropped, explain, faults, info, requests, reset
 from apiserver.http.admin.routers import idle as rest
 
-#: In the order in which `/docs` shows them.
+#: In the order of `/docs`.
 ROUTERS = (info, reset, rest, explain, clock, dropped, requests, faults)

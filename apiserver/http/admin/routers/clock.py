@@ -17,7 +17,7 @@ from apiserver.runtime.virtual_loop import VirtualLoop
 
 
 class PendingTimer(Model):
-    """Something that happens when its time has come."""
+    """A pending timer."""
 
     due: datetime
     purpose: Literal["work", "upkeep"] = Field(description="upkeep comes back as long as the server runs")
@@ -35,7 +35,7 @@ class Clock(Model):
 
 
 class Timers(Clock):
-    """The control plane's time, with the timers that wait."""
+    """The control plane's time, with the pending timers."""
 
     timers: list[PendingTimer] = Field(description="in the order in which they fall due")
 
@@ -54,7 +54,7 @@ class Move(Model):
 
 
 class Moved(Clock):
-    """Where time has come to."""
+    """The time after an advance."""
 
     fired: int = Field(description="timers that fell due")
     idle: bool = Field(description="whether no timer is left but those of upkeep")

@@ -1,4 +1,4 @@
-"""`/-/dropped`: fields that disabled feature gates took from objects."""
+"""`/-/dropped`: fields that disabled feature gates dropped from objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apiserver.registry.definition.dropped_fields import Loss
 
 
 class DroppedField(Model):
-    """A field that is not there although it was sent."""
+    """A field of a request that was not stored."""
 
     path: str = Field(description="where it stood, in the stored version")
     gate: str = Field(description="the feature gate that is disabled")

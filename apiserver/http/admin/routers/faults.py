@@ -19,7 +19,7 @@ _PATTERN = "a pattern: `*`, `?` and `[…]` as in file names"
 
 
 class FaultMatch(Model):
-    """Which requests: those that fit every field that is given. Without fields: all of them."""
+    """A filter of requests: all given fields must match. Without fields all requests match."""
 
     verb: str = Field("", description=f"get, list, watch, create, update, patch, delete, deletecollection; {_PATTERN}")
     group: str = Field("", description=f"API group; {_PATTERN}")
@@ -41,7 +41,7 @@ class WatchFault(Model):
 
 
 class Fault(Model):
-    """A failure to inject. At most one of `status`, `close` and `watch`; `latencySeconds` comes before it."""
+    """A failure to inject. At most one of `status`, `close` and `watch`; `latencySeconds` precedes it."""
 
     match: FaultMatch = FaultMatch.model_validate({})
     latency_seconds: float = Field(0, ge=0, description="how much longer the answer takes, in the server's time")

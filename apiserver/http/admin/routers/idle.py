@@ -1,4 +1,4 @@
-"""`/-/rest`: whether anything is left to happen in the control plane."""
+"""`/-/rest`: whether the control plane is idle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apiserver.http.admin.operations import Operations
 
 
 class NextTimer(Model):
-    """The next timer of a component that is not upkeep."""
+    """The next timer of a component, upkeep excluded."""
 
     component: str
     seconds: float = Field(description="until it falls due")

@@ -15,7 +15,7 @@ from apiserver.request.records import RequestRecord
 
 
 class AnsweredRequest(Model):
-    """A request and its answer. A watch is here twice: when it opened and when it ended."""
+    """A request and its response. A watch has two records: when it opened and when it ended."""
 
     time: datetime = Field(description="when the request was taken up, of a watch that has ended the end")
     stage: Literal["ResponseStarted", "ResponseComplete"]
@@ -38,7 +38,7 @@ class AnsweredRequest(Model):
 
 
 class Filter(Model):
-    """Which requests are shown: those that fit every parameter that is given."""
+    """A filter of requests: all given parameters must match."""
 
     user: str = ""
     user_agent: str = Field("", description="how it begins")

@@ -1,4 +1,4 @@
-"""`/-/reset`: an empty server."""
+"""`/-/reset`: delete all objects."""
 
 from __future__ import annotations
 
