@@ -53,8 +53,7 @@ class Running(Protocol):
 
 #: Explains a pod, claim or node (kind, namespace, name).
 Explain = Callable[[str, str, str], Awaitable[dict[str, Any]]]
-#: Makes components clients of the server with this chain; the rate limit applies to their watches. Raises
-#: SettingsError.
+#: Connects components as clients to this chain. Their watches share one pace. Raises SettingsError.
 Connect: TypeAlias = "Callable[[HandlerChain, Pace], Awaitable[Running]]"
 
 
