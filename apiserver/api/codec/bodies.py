@@ -1,4 +1,4 @@
-"""Bodies of requests, parsed: JSON as Go reads it, or YAML."""
+"""Parsed request bodies: JSON as Go reads it, or YAML."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_v
 
 
 class Body:
-    """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would
-    refuse. `again` is the value as it would be written, in compact form and without repeated keys; b"" of a body that
-    is out of the ordinary.
+    """A parsed body: `value` and the JSON `text` that it was parsed from (b"" for YAML).
+
+    `problems` are the strict errors of a YAML reader. `again` is the value encoded again, compact and without repeated
+    keys; b"" for an unusual body.
     """
 
     __slots__ = ("again", "problems", "text", "value")
@@ -26,7 +27,7 @@ class Body:
 
 
 def loads(body: bytes, content_type: str = "application/json") -> Body:
-    """Parse a body. Anything but YAML is taken as JSON. Raises DecodeError with the parser's words."""
+    """Parse a body. Every content type except YAML is read as JSON. Raise DecodeError with the parser's text."""
     if content_type.partition(";")[0].strip() in ("application/yaml", "application/apply-patch+yaml"):
         from apiserver.api.codec.yaml_bodies import YamlError, load
 
@@ -48,7 +49,7 @@ def loads(body: bytes, content_type: str = "application/json") -> Body:
 
 
 def _loads_carefully(body: bytes) -> Body:
-    """Parse a body that is not JSON, or that only Go takes for JSON. Raises DecodeError."""
+    """Parse a body that is not JSON, or that only Go reads as JSON. Raise DecodeError."""
     from apiserver.api.codec.strictness import plain_value
 
     if problem := syntax_error(body):
@@ -57,7 +58,10 @@ def _loads_carefully(body: bytes) -> Body:
 
 
 def repeated_fields(body: Body) -> list[str]:
-    """What is said of the keys that occur more than once in a body. Written again without them, it has fewer `":`."""
+    """Return the strict errors for repeated keys in a body.
+
+    A body encoded again without its repeated keys has fewer `":`.
+    """
     text, again = body.text, body.again
     if text == again:
         return []
@@ -69,12 +73,12 @@ def repeated_fields(body: Body) -> list[str]:
 
 
 def interpret(body: Body) -> tuple[str, str]:
-    """apiVersion and kind that a body claims, "" where it does not. Raises DecodeError."""
+    """Return the apiVersion and kind of a body, "" for a missing one. Raise DecodeError for other types."""
     return ("", "") if body.value is None else claimed_kind(body.value)
 
 
 def claimed_kind(value: Any) -> tuple[str, str]:
-    """apiVersion and kind that a JSON value claims, "" where it does not. Raises DecodeError."""
+    """Return the apiVersion and kind of a JSON value, "" for a missing one. Raise DecodeError for other types."""
     if not isinstance(value, dict):
         shape = (
             'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
@@ -91,5 +95,5 @@ def claimed_kind(value: Any) -> tuple[str, str]:
 
 
 def named_version(api_version: str) -> str:
-    """An apiVersion without the slash after a group that has no name: "/v1" is "v1" (schema.ParseGroupVersion)."""
+    """Return an apiVersion without the slash after an empty group: "v1" for "/v1" (schema.ParseGroupVersion)."""
     return api_version[1:] if api_version.startswith("/") and "/" not in api_version[1:] else api_version

@@ -1,11 +1,12 @@
-"""CBOR (RFC 8949) as Kubernetes speaks it: what JSON can express, and nothing else. cbor2 reads and writes it.
+"""CBOR (RFC 8949) in the subset that JSON can express, read and written by cbor2.
 
-Strings, field names included, are written as byte strings, floats in the shortest form that keeps them, and the whole
-is enclosed in tag 55799. Text strings, indefinite lengths, times and bytes by their tags are read as well; other tags
-are ignored. What JSON lacks (NaN, big numbers, undefined, keys that are no strings) is refused, as are repeated keys.
+The writer encodes strings, including field names, as byte strings and floats in the shortest exact form. It encloses
+the item in tag 55799. The reader also accepts text strings, indefinite lengths, and the tags for times and bytes; it
+ignores other tags. It rejects repeated keys and items without a JSON form: NaN, big numbers, undefined, keys that are
+not strings.
 
-Source: k8s.io/apimachinery, pkg/runtime/serializer/cbor (settings of github.com/fxamacker/cbor v2, whose errors these
-are where the CBOR is well-formed).
+Source: k8s.io/apimachinery, pkg/runtime/serializer/cbor. The error texts for well-formed CBOR are those of
+github.com/fxamacker/cbor v2.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _FORMS: Final = ((b"\xf9", ">e"), (b"\xfa", ">f"), (b"\xfb", ">d"))
 
 
 def dumps(value: Any, turn: int = 0) -> bytes:
-    """Encode JSON. The order of keys depends on `turn`, so that no client relies on one."""
+    """Encode JSON. The order of keys depends on `turn`, so that clients cannot rely on one order."""
     return SELF_DESCRIBED + _dumps(value, turn)
 
 
 def dumps_event(kind: str, obj: Any, turn: int = 0) -> bytes:
-    """Encode a watch event, whose object has a tag of its own."""
+    """Encode a watch event. Its object has a tag of its own."""
     parts = [_dumps("type", 0) + _dumps(kind, 0), _dumps("object", 0) + _dumps(obj, turn)]
     return SELF_DESCRIBED + b"\xa2" + b"".join(reversed(parts) if turn % 2 else parts)
 
@@ -77,7 +78,7 @@ def _write_float(encoder: cbor2.CBOREncoder, value: float) -> None:
 
 
 def to_json(data: bytes) -> bytes:
-    """Return one item of CBOR as JSON. Raises DecodeError."""
+    """Return one item of CBOR as JSON. Raise DecodeError."""
     return orjson.dumps(_json(_decoded(data)))
 
 
@@ -118,7 +119,7 @@ def _words(error: cbor2.CBORDecodeError) -> str:
 
 
 def _json(value: Any) -> Any:
-    """Return the JSON that an item stands for. Raises DecodeError."""
+    """Return the JSON form of an item. Raise DecodeError."""
     kind = type(value)
     if kind is bytes:
         return value.decode(errors="replace")
@@ -164,7 +165,7 @@ def _refused(value: Any, what: str) -> DecodeError:
     return DecodeError(f"cbor: data item of cbor type {_type_of(value)} is not accepted by protocol: {what}")
 
 
-# Tags: content, and whether it has to be immutable.
+# Tags: content, and whether the content must be immutable.
 
 
 def _ignore_tag(tag: cbor2.CBORTag, _immutable: bool) -> Any:
@@ -180,7 +181,7 @@ def _refuse_big_number(_value: Any, _immutable: bool) -> Any:
 
 
 def _time(value: Any, _immutable: bool) -> Any:
-    """Return seconds since 1970 as RFC 3339; all else is checked later."""
+    """Return seconds since 1970 as RFC 3339. Other values are returned unchanged and validated later."""
     if type(value) is str or type(value) is bytes or not isinstance(value, int | float) or not math.isfinite(value):
         return value
     try:
@@ -196,7 +197,7 @@ def _as_text(encode: Callable[[bytes], str], value: Any, _immutable: bool) -> An
 
 
 _TAGS: Final[dict[int, Callable[[Any, bool], Any]]] = {
-    # Of these cbor2 has decoders of its own, of references among others: one string could be very many.
+    # cbor2 has built-in decoders for these tags. References among them could repeat one string many times.
     **dict.fromkeys((4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799), _ignore),
     **dict.fromkeys((0, 1), _time),
     **dict.fromkeys((2, 3), _refuse_big_number),

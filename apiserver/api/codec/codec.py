@@ -4,13 +4,13 @@
 return after storing the object (except for empty lists that are always written: see
 `apiserver.registry.body.convert.normalizer_of`): unknown fields removed, zero values written or left out as Go's
 encoding does, quantities and times canonical, map keys sorted, struct fields in schema order. Decoding is idempotent: a
-value in normal form comes back equal.
+value in normal form is returned equal.
 
-The ordinary case is fast: a reader is compiled once for each struct and raises `Odd` at anything out of the ordinary
-(an unknown field, a wrong type, a bad quantity). Only then does `strictness` walk the value again, find the words for
-it, and return a value without oddities.
+The ordinary case is fast. A reader is compiled once per struct. It raises `Odd` at anything unusual (an unknown field,
+a wrong type, a bad quantity). Only then `strictness` walks the value again, collects the error texts, and returns a
+value without oddities.
 
-Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers, strict errors apart).
+Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers, separate strict errors).
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ __all__ = [
 
 
 class Decoded:
-    """`obj` in normal form. `problems` are the strict errors in the order in which upstream lists them (`unknown field
-    "spec.x"`); `unknown` and `duplicates` are their paths.
+    """A decoded object: `obj` is in normal form.
+
+    `problems` are the strict errors in upstream's order (`unknown field "spec.x"`); `unknown` and `duplicates` are
+    their paths.
     """
 
     __slots__ = ("duplicates", "obj", "problems", "unknown")
@@ -61,7 +63,7 @@ class Decoded:
 
 
 def encode(obj: Any) -> bytes:
-    """An object in normal form as JSON."""
+    """Encode an object in normal form as JSON."""
     return orjson.dumps(obj)
 
 
@@ -69,13 +71,14 @@ def copied(value: Any) -> Any:
     """Return a deep copy of JSON. Raw extensions become compact."""
     try:
         return orjson.loads(orjson.dumps(value))
-    except TypeError:  # an integer of more than 64 bits, which YAML may have
+    except TypeError:  # an integer of more than 64 bits, possible in YAML
         return deepcopy(value)
 
 
 def encode_exactly(obj: Any) -> bytes:
-    """Encode an object in normal form with its raw extensions as they were written, each after a blank unless it is
-    compact.
+    """Encode an object in normal form with its raw extensions as they were written.
+
+    A raw extension that is not compact is preceded by a blank.
     """
     raws: list[bytes] = []
     text = orjson.dumps(obj, default=partial(_name_raw, raws), option=orjson.OPT_PASSTHROUGH_SUBCLASS)
@@ -100,8 +103,9 @@ def _name_raw(raws: list[bytes], value: Any) -> Any:
 
 
 def encode_plain(obj: Any) -> bytes | None:
-    """What `encode_exactly` writes, if all who read it get what it was given; None where something knows how it was
-    written, or is too deep.
+    """Return what `encode_exactly` would write if every raw extension is compact.
+
+    Return None for an object with raw extensions that remember their text, and for one that is nested too deep.
     """
     try:
         return orjson.dumps(obj, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
@@ -110,9 +114,9 @@ def encode_plain(obj: Any) -> bytes | None:
 
 
 def decode_exactly(text: bytes) -> Any:
-    """The object that `encode_exactly` wrote: its raw extensions know the way in which they were written."""
+    """Decode what `encode_exactly` wrote. Raw extensions remember the text in which they were written."""
     obj = orjson.loads(text)
-    # `find` throughout: `in` looks first whether what is sought is a number, which costs more than the search.
+    # `find` throughout: `in` first checks whether its operand is a number, which costs more than the search.
     if text.find(b'": {') >= 0 and len(orjson.dumps(obj)) != len(text):
         _restore(obj, parse_with_spans(text))
     return obj
@@ -131,9 +135,11 @@ def _restore(value: Any, node: Any) -> None:
 
 
 def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
-    """A value in the normal form of a schema. `body` is what the value was parsed from, where it is a request's: only
-    then are repeated keys, numbers and raw values as they were written known. `value` may become part of the result.
-    Raises DecodeError."""
+    """Decode a value into the normal form of a schema. Raise DecodeError.
+
+    `body` is the request body that the value was parsed from. Without it, repeated keys, numbers and raw values as they
+    were written are unknown. `value` may become part of the result.
+    """
     if schema.decoder is not None:
         made: Decoded = schema.decoder(value, body)
         return made
@@ -152,8 +158,9 @@ def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
 
 
 def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> Decoded:
-    """As `decode`, of a value that a patch made of `before`, which is in normal form: fields that it left alone are not
-    read again.
+    """Decode a value that a patch made of `before`, an object in normal form.
+
+    Fields that the patch left unchanged are not read again.
     """
     if schema.decoder is not None:
         return decode(schema, value)
@@ -168,7 +175,7 @@ def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]
 
 
 def _read_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
-    """The normal form of such a value; None where something is odd."""
+    """Return the normal form of a patched value, or None if it contains anything unusual."""
     entries = schema.cache.get("decode fields")
     if entries is None:
         entries = schema.cache["decode fields"] = {name: _entry(item) for name, item in schema.fields.items()}
@@ -176,7 +183,7 @@ def _read_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any])
         return None
     out = {}
     try:
-        for name, (mode, plain, read) in entries.items():  # as a reader does, but for what is as before
+        for name, (mode, plain, read) in entries.items():  # as a reader does, except for unchanged fields
             if name in value:
                 item = value[name]
                 if name not in before or before[name] is not item:
@@ -192,15 +199,18 @@ def _read_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any])
 
 
 def ordinary_changes(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
-    """As `ordinary`, of a value that a patch made of `before`, which is in normal form: fields that it left alone are
-    not read again. None as well of a kind that has raw values anywhere.
+    """Return the normal form of an ordinary value that a patch made of `before`, an object in normal form.
+
+    Fields that the patch left unchanged are not read again. Return None for an unusual value and for every kind with
+    raw values.
     """
     return None if schema.decoder is not None or raw_names(schema) else _read_changed(schema, value, before)
 
 
 def ordinary(schema: Struct, value: Any) -> Any:
-    """The normal form of a value in which nothing is odd and nothing is raw; None of any other, which has to be looked
-    at with care.
+    """Return the normal form of an ordinary value without raw values.
+
+    Return None for any other value; `decode` reads it.
     """
     try:
         made = reader_of(schema)(value)
@@ -211,8 +221,10 @@ def ordinary(schema: Struct, value: Any) -> Any:
 
 
 def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
-    """Whether keys may have been repeated, or raw values may not be written in compact form. Written again without
-    repeated keys, a body has as many `":` as before, unless blanks or escapes hide one."""
+    """Return whether keys may be repeated or raw values may not be compact.
+
+    A body encoded again without repeated keys has as many `":` as before, unless blanks or escapes hide one.
+    """
     text = body.text
     if not text:
         return False
@@ -240,7 +252,7 @@ def _own_reader(form: OwnForm) -> Reader:
     def read(value: Any) -> Any:
         if value is None:
             return None
-        if not readers:  # later than the type is declared: a schema has schemas
+        if not readers:  # later than the declaration of the type, because schemas may contain themselves
             sorts = {"object": dict, "array": list, "bool": bool}
             readers.update({sorts[sort]: _reader(of) for sort, of in form.forms.items()})
         reader = readers.get(type(value))
@@ -310,13 +322,14 @@ def _entry(item: Field) -> _Entry:
 
 
 def reader_of(struct: Struct, *, nullable: bool = False) -> Reader:
-    """The compiled reader of a struct, made on first use. A `nullable` one leaves null as it is, others make an empty
-    object of it.
+    """Return the compiled reader of a struct. Compile it on first use.
+
+    A `nullable` reader keeps null, others replace it by an empty object.
     """
     key = "decode pointer" if nullable else "decode"
     made: Reader | None = struct.cache.get(key)
     if made is None:
-        # A type that contains itself meets this stand-in.
+        # A recursive type finds this placeholder in the cache.
         def later(value: Any) -> Any:
             return reader_of(struct, nullable=nullable)(value)
 
@@ -366,7 +379,7 @@ _PLANS: Final = 64
 
 
 def _plan(table: Mapping[str, _Entry], names: tuple[str, ...]) -> _Plan:
-    """Raises Odd where the type has no such field."""
+    """Return the reading plan for the given field names. Raise Odd for a field that the type lacks."""
     given = set(names)
     if not table.keys() >= given:
         raise Odd
@@ -376,5 +389,5 @@ def _plan(table: Mapping[str, _Entry], names: tuple[str, ...]) -> _Plan:
 
 
 def zero(schema: Struct) -> Any:
-    """The normal form of an empty object."""
+    """Return the normal form of an empty object."""
     return reader_of(schema)({})

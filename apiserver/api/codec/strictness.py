@@ -1,9 +1,9 @@
-"""The slow path of decoding: reports what is wrong with a value, in Go's words, and corrects what Go accepts silently.
+"""The slow path of decoding: report the errors of a value in Go's words, and correct what Go accepts silently.
 
-`examine` walks a value along a schema as Go's decoder walks the text. It collects unknown and repeated fields (with
-their paths), remembers the first type error, stops at the first error that a type's own parser raises (a quantity,
-a time), and returns a value that the fast readers of `apiserver.api.codec.codec` accept: unknown fields dropped,
-repeated ones merged, numbers as numbers.
+`examine` walks a value along a schema as Go's decoder walks the text. It collects unknown and repeated fields with
+their paths, remembers the first type error, and stops at the first error of a type's own parser (a quantity, a time).
+It returns a value that the fast readers of `apiserver.api.codec.codec` accept: unknown fields dropped, repeated ones
+merged, numbers as numbers.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ _DROPPED = object()
 
 
 def plain_value(body: bytes) -> Any:
-    """The value of a body that Go reads and a stricter parser does not (invalid UTF-8, lone surrogates)."""
+    """Parse a body that Go reads and a stricter parser rejects (invalid UTF-8, lone surrogates)."""
     return _plain(parse_with_spans(body))
 
 
 def examine(schema: Struct, value: Any, text: bytes) -> tuple[Any, list[str], list[str], list[str]]:
-    """The value without oddities, and strict errors: their texts in order, paths of unknown fields, paths of repeated
-    ones.
+    """Return the value without oddities, the strict errors in order, the unknown paths and the repeated paths.
 
-    `text` is the JSON the value came from, b"" if there is none. Raises DecodeError.
+    `text` is the JSON source of the value, b"" if there is none. Raise DecodeError.
     """
     walk = _Walk()
     clean = walk.read(schema, parse_with_spans(text) if text else value, "", ())
@@ -48,7 +47,7 @@ def examine(schema: Struct, value: Any, text: bytes) -> tuple[Any, list[str], li
 
 
 def repeated(node: Any, path: str = "") -> list[str]:
-    """Paths of the keys that occur more than once in a parsed text, in order."""
+    """Return the paths of repeated keys in a parsed text, in order."""
     found: list[str] = []
     if isinstance(node, Pairs):
         seen = set()
@@ -65,7 +64,7 @@ def repeated(node: Any, path: str = "") -> list[str]:
 
 
 def _plain(node: Any) -> Any:
-    """A node without any schema."""
+    """Convert a node without a schema."""
     if isinstance(node, Pairs):
         return {key: _plain(item) for key, item in node}
     if isinstance(node, list):
@@ -82,7 +81,7 @@ def _number(literal: Literal) -> int | float:
 
 
 def _written(node: Any) -> str:
-    """A number as it was written, or as Go would write it."""
+    """Return a number as it was written, or as Go would write it."""
     if isinstance(node, Literal):
         return str(node)
     return repr(node) if isinstance(node, float) else str(node)
@@ -95,8 +94,10 @@ def _kind(node: Any) -> str:
 
 
 class _Walk:
-    """One examination. `path` is the field path of strict errors, `stack` (struct name, field names) that of type
-    errors, whose struct is `struct` to begin with.
+    """One examination of a value.
+
+    `path` is the field path of strict errors. `stack` (struct name, field names) is the path of type errors; it begins
+    at `struct`.
     """
 
     def __init__(self, struct: str = "") -> None:
@@ -117,7 +118,7 @@ class _Walk:
         return f"json: cannot unmarshal {got} into {place} of type {wanted}"
 
     def save(self, text: str) -> Any:
-        """Remember the first error and go on with nothing, as Go does."""
+        """Remember the first error and continue with no value, as Go does."""
         self.error = self.error or text
 
     def read(self, type: Type, node: Any, path: str, stack: tuple[str, ...]) -> Any:
@@ -188,7 +189,10 @@ class _Walk:
         return self.parsed(type, node, stack)
 
     def own(self, form: OwnForm, node: Any, stack: tuple[str, ...]) -> Any:
-        """A type that reads itself: it passes over unknown fields, whoever is strict around it; its error ends all."""
+        """Read a value of a type with its own unmarshaller.
+
+        It ignores unknown fields even in a strict request. Its first error ends the decoding.
+        """
         kind = _kind(node)
         if kind not in form.forms:
             if form.error:
@@ -221,7 +225,7 @@ class _Walk:
         return self.save(wrong) if wrong else "".join(node.split())
 
     def parsed(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
-        """Types that read themselves: their errors end the decoding at once."""
+        """Parse a value of a type with its own parser. Its error ends the decoding immediately."""
         kind = _kind(node)
         try:
             if type.name == "quantity":
@@ -262,7 +266,7 @@ def _raw(node: Any) -> Any:
 
 
 def _readable(text: bytes) -> bool:
-    """Whether the fast parser, which reads what is stored, takes a text that the careful one took."""
+    """Return whether the fast parser, which reads stored objects, accepts a text that the slow parser accepted."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -271,7 +275,7 @@ def _readable(text: bytes) -> bool:
 
 
 def _merged(field: Field, old: Any, new: Any) -> Any:
-    """What Go makes of a field that comes twice: structs and maps are filled further, the rest is replaced."""
+    """Merge a repeated field as Go does: structs and maps are extended, other values replaced."""
     if isinstance(field.type, Struct | MapOf) and isinstance(old, dict):
         if new is None:
             return None if field.pointer or isinstance(field.type, MapOf) else old
@@ -290,7 +294,7 @@ def _merged(field: Field, old: Any, new: Any) -> Any:
 
 
 def _embedded(type: Struct) -> dict[str, tuple[str, ...]]:
-    """For each field, the Go names of the embedded structs that it stands in."""
+    """Return the Go names of the enclosing embedded structs by field."""
     known: dict[str, tuple[str, ...]] | None = type.cache.get("embedded")
     if known is None:
         known = {}

@@ -1,8 +1,7 @@
 """YAML bodies, read as upstream reads them: YAML 1.1 with the implicit types of go-yaml, then JSON.
 
 Differences to PyYAML's own loader that clients can see: `y` and `n` are booleans, `1:30` and dates are strings, `0777`
-is octal and
-`0x1f` hexadecimal, a whole float becomes an integer, keys become strings. Only the first document is read.
+is octal and `0x1f` hexadecimal, a whole float becomes an integer, keys become strings. Only the first document is read.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PREFIX: Final = "tag:yaml.org,2002:"
 
 
 class YamlError(ValueError):
-    """The text says why, in go-yaml's words."""
+    """A YAML error; the text is go-yaml's."""
 
 
 #: What part of the values that are read may come out of aliases: nearly all of a small document, a tenth of a large
@@ -46,9 +45,9 @@ _JUDGED_VALUES, _JUDGED_ALIASED = 1000, 100
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:
-    """The value of the first document, and what a strict reader would refuse (keys set twice), as upstream words it.
+    """Return the value of the first document and the strict errors for repeated keys, as upstream words them.
 
-    Raises YamlError. The text is read event by event: neither depth nor aliases cost more than go-yaml lets them.
+    Raise YamlError. The text is read event by event: depth and aliases cost no more than go-yaml allows.
     """
     import yaml
 
@@ -68,7 +67,7 @@ def load(body: bytes) -> tuple[Any, list[str]]:
 
 def _words(error: Any) -> str:
     problem = getattr(error, "problem", None) or "unknown problem parsing YAML content"
-    if problem == "exceeded maximum nesting depth":  # libyaml's own limit, of 1000 brackets
+    if problem == "exceeded maximum nesting depth":  # libyaml's own limit of 1000 brackets
         problem = TOO_DEEP
     mark, context = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     line = 0
@@ -80,8 +79,9 @@ def _words(error: Any) -> str:
 
 
 class _Anchored(NamedTuple):
-    """A value that aliases may repeat: how many values it consists of, how many of them come out of aliases, and the
-    keys that are set twice in it, which are reported again wherever it is read.
+    """An anchored value, which aliases may repeat.
+
+    It counts its values and those of them that come from aliases. Its repeated keys are reported again for every alias.
     """
 
     value: Any
@@ -90,7 +90,7 @@ class _Anchored(NamedTuple):
 
 
 class _Collection:
-    """A list or map whose end has not come yet."""
+    """An open list or map."""
 
     __slots__ = ("anchor", "is_map", "items", "line", "named", "repeated_before", "values_before")
 
@@ -104,7 +104,7 @@ class _Collection:
 
 
 class _Reader:
-    """Turns parser events into values, with a stack of its own. An alias gives a copy: values are never shared."""
+    """Build values from parser events, with an explicit stack. Every alias yields a copy: values are never shared."""
 
     def __init__(self, loader: Any) -> None:
         self._next_event = loader.get_event
@@ -115,13 +115,13 @@ class _Reader:
         self._values = self._aliased = 0
 
     def problems(self) -> list[str]:
-        """What a strict reader refuses, as one text."""
+        """Return the strict errors as one text."""
         if not self._repeated:
             return []
         return ["yaml: unmarshal errors:\n" + "\n".join("  " + line for line in self._repeated)]
 
     def document(self) -> Any:
-        """The first document's value; None where there is no document."""
+        """Return the value of the first document, or None if there is none."""
         while True:
             event = self._next_event()
             kind = type(event).__name__
@@ -168,12 +168,12 @@ class _Reader:
             raise YamlError(f"yaml: anchor '{name}' value contains itself")
         self._count(anchored.values)
         self._repeated += anchored.repeated
-        if is_too_deep(anchored.value):  # alone, it is copied with recursion
+        if is_too_deep(anchored.value):  # on its own it is copied recursively
             raise YamlError(f"yaml: {TOO_DEEP}")
         return _copy(anchored.value)
 
     def _count(self, aliased: int) -> None:
-        """An alias, and as many values as it repeats."""
+        """Count an alias and the values that it repeats. Raise YamlError for excessive aliasing."""
         self._values += 1 + aliased
         self._aliased += aliased
         if self._aliased > _JUDGED_ALIASED and self._values > _JUDGED_VALUES:
@@ -195,7 +195,7 @@ class _Reader:
         collection.items.append(value)
 
     def _note_name(self, collection: _Collection, key: Any, line: int) -> None:
-        """A member of a map is there, whose value began on a line. What is repeated is told in the order of ends."""
+        """Record the key of a map member and the line of its value. Report repeated keys in the order of their ends."""
         if key is _MERGE:
             return
         name = _key(key)
@@ -224,7 +224,7 @@ class _Reader:
                     merged = {**source, **merged}
                 continue
             out[_key(key)] = value
-        # Upstream makes JSON of YAML, which has its members in order.
+        # Upstream converts YAML to JSON with sorted keys.
         return dict(sorted({**merged, **out}.items()))
 
 
@@ -236,7 +236,7 @@ def _copy(value: Any) -> Any:
 
 
 class _Merge:
-    """The key `<<`, which takes the members of other maps."""
+    """The key `<<`, which merges the members of other maps."""
 
 
 _MERGE: Final = _Merge()
@@ -255,13 +255,13 @@ def _key(value: Any) -> str:
 
 
 def _scalar(event: Any) -> Any:
-    """The value of a scalar: of its tag's type, else of the type that its plain text has."""
+    """Return the value of a scalar: of its tag's type, else of the implicit type of its plain text."""
     text: str = event.value
     tag: str = event.tag or ""
     if tag == _PREFIX + "binary":
         return _binary(text)
     if not tag.startswith(_PREFIX):
-        # A quoted scalar and one with a tag that nobody knows are texts.
+        # A quoted scalar and one with an unknown tag are texts.
         plain = not event.style and not tag
         return (_MERGE if text == "<<" else _resolved(text)) if plain else text
     name = tag.removeprefix(_PREFIX)
@@ -311,8 +311,9 @@ def _resolved(text: str) -> Any:
 
 
 def is_text(text: str) -> bool:
-    """Whether a scalar without quotes is this text to whoever reads it: go-yaml's encoder puts all others into quotes,
-    times and numbers of base 60 among them.
+    """Return whether YAML readers take an unquoted scalar for this text.
+
+    go-yaml's encoder quotes all others, including times and numbers of base 60.
     """
     if not text or text[0] in _SUSPICIOUS:
         return type(_resolved(text)) is str and _SIXTIES.match(text) is None and not _is_time(text)
@@ -339,7 +340,7 @@ def _integer(plain: str) -> int:
 
 
 def _json_number(value: Any) -> Any:
-    """A float as the JSON that upstream makes of it would be read again."""
+    """Return a float as it reads after upstream's conversion to JSON."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise YamlError(
