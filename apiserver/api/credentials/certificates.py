@@ -1,4 +1,4 @@
-"""What is read of certificates and of requests for them, beyond their PEM (crypto/x509, pkg/apis/certificates)."""
+"""Readers of certificates and certificate requests, beyond their PEM (crypto/x509, pkg/apis/certificates)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
 
 
 class RequestError(ValueError):
-    """What is wrong with a request; the text is upstream's where it does not come from Go's parser."""
+    """An invalid certificate request. The text is upstream's, except for errors of Go's parser."""
 
 
 def read_request(encoded: str) -> x509.CertificateSigningRequest:
-    """A request in PEM and base64, whose signature is right. Raises RequestError."""
+    """Return a certificate request in PEM and base64 after verifying its signature. Raise RequestError."""
     from cryptography import x509  # not needed for most objects
 
     found = blocks(b64decode(encoded))
@@ -44,17 +44,17 @@ def read_request(encoded: str) -> x509.CertificateSigningRequest:
 
 
 def is_signed(request: x509.CertificateSigningRequest) -> bool:
-    """Whether a request is signed with its own key. May raise what the library raises for what it does not know."""
+    """Return whether a request is signed with its own key. May raise the library's errors for unknown algorithms."""
     return request.is_signature_valid or _signed_by_sha1(request)
 
 
 def signer_names(signer: str) -> tuple[str, str]:
-    """Names of `signers` by which a role lets somebody act for a signer: its own, and that of all of its domain."""
+    """Return the names in `signers` by which a role permits a signer: its own, and that of its whole domain."""
     return signer, f"{signer.partition('/')[0]}/*"
 
 
 def _signed_by_sha1(request: x509.CertificateSigningRequest) -> bool:
-    """Whether a signature is right that the library does not look at, as it takes no SHA-1; in requests Go does."""
+    """Return whether a SHA-1 signature is valid. The library rejects SHA-1; Go accepts it in requests."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
@@ -75,14 +75,14 @@ def _signed_by_sha1(request: x509.CertificateSigningRequest) -> bool:
 
 
 def organizations(request: x509.CertificateSigningRequest) -> list[str]:
-    """The organizations of the subject, which become groups."""
+    """Return the organizations of the subject. They become groups."""
     from cryptography.x509.oid import NameOID
 
     return [str(part.value) for part in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
 
 
 def certificates_problem(encoded: str) -> str:
-    """What is wrong with certificates in PEM and base64; "" where nothing is."""
+    """Return why certificates in PEM and base64 are invalid, or "" if they are valid."""
     from cryptography import x509
 
     if not encoded:
@@ -101,8 +101,9 @@ def certificates_problem(encoded: str) -> str:
 
 
 def bundle_problem(encoded: str) -> str:
-    """Why certificates in base64 are nobody's whom a client of webhooks could trust (client-go/transport); "" where one
-    of them is.
+    """Return why a CA bundle in base64 is unusable by a webhook client, or "" if one of its certificates parses.
+
+    Source: client-go/transport.
     """
     if not encoded:
         return ""
@@ -122,7 +123,7 @@ def bundle_problem(encoded: str) -> str:
 
 
 def authority_problem(data: bytes) -> str:
-    """What keeps a certificate from being an authority's; "" where nothing does."""
+    """Return why a certificate is not one of an authority, or "" if it is."""
     from cryptography import x509
 
     try:

@@ -1,4 +1,4 @@
-"""PEM, as Go's encoding/pem finds it: blocks between lines of dashes, whatever stands around them."""
+"""PEM, as Go's encoding/pem finds it: blocks between lines of dashes, surrounded by any text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADER: Final = re.compile(rb"[^\n:]+:[^\n]*\n")
 
 
 class Block(NamedTuple):
-    """`kind` as in BEGIN CERTIFICATE."""
+    """One PEM block; `kind` is "CERTIFICATE" in BEGIN CERTIFICATE."""
 
     kind: str
     headers: bool
@@ -22,7 +22,7 @@ class Block(NamedTuple):
 
 
 def blocks(text: bytes) -> list[Block]:
-    """All blocks whose data is base64."""
+    """Return all blocks with base64 data."""
     found = []
     for match in _BLOCK.finditer(text):
         body, headers = match[2], False

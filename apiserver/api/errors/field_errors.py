@@ -31,9 +31,7 @@ __all__ = [
 
 
 class Named(str):
-    """A string whose Go type has a name of its own (enumerations, qualified names): errors print it as JSON, not
-    Go-quoted.
-    """
+    """A string of a named Go type (enumerations, qualified names). Errors print it as JSON, not Go-quoted."""
 
     __slots__ = ()
 
@@ -45,7 +43,8 @@ _KEPT_BELOW: Final = 64
 class Path:
     """A field path, extended by `/` (field), `[int]` (index) and `key()` (map key): `Path("spec") / "devices"`.
 
-    A path keeps the paths of its first fields and indices: those below a constant are made once, not for every request.
+    A path caches the paths of its first fields and indices: those below a constant are built once, not once per
+    request.
     """
 
     __slots__ = ("_below", "text")
@@ -92,7 +91,7 @@ class FieldError:
 
 
 def render(value: Any) -> str:
-    """A value as Go prints it in an error: strings quoted (%q), numbers plain, the rest as compact JSON."""
+    """Render a value as Go prints it in an error: strings quoted (%q), numbers plain, the rest as compact JSON."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -119,7 +118,7 @@ _ESCAPES = {
 
 
 def go_quote(text: str) -> str:
-    """Go's strconv.Quote."""
+    """Quote a text as Go's strconv.Quote does."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     out = []
@@ -193,6 +192,6 @@ def internal(path: Path, detail: str) -> FieldError:
 
 
 def aggregate(errors: list[FieldError]) -> str:
-    """The message part of several errors: one alone as it is, more in brackets, textual repetitions once."""
+    """Return the message part of several errors: a single error as it is, several in brackets without repetitions."""
     texts = list(dict.fromkeys(error.text for error in errors))
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"

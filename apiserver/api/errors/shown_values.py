@@ -1,4 +1,4 @@
-"""Placeholders for the values that field errors show. Types import it: it must stay light."""
+"""Placeholders for values in field errors. Types import this module, so it must stay light."""
 
 from __future__ import annotations
 

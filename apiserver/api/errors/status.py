@@ -1,11 +1,12 @@
-"""API errors: one exception, one function for each reason, with upstream's texts.
+"""API errors: one exception, one function per reason, with upstream's texts.
 
 StatusError
   404 not_found · 409 already_exists, conflict · 422 invalid · 400 bad_request · 401 unauthorized · 403 forbidden
   405 method_not_allowed · 406 not_acceptable · 410 expired · 415 unsupported_media_type
   429 too_many_requests · 500 internal_error (with reason), server_error (bare) · 503 unavailable · 504 timed_out
   507 insufficient_storage
-PlainError    an answer that is text/plain on the wire ("404 page not found")
+
+PlainError is a text/plain answer on the wire ("404 page not found").
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class StatusError(Exception):
 
 
 class PlainError(Exception):
-    """An answer in plain text, as upstream gives for paths outside every known group."""
+    """A plain-text answer, as upstream gives for paths outside every known group."""
 
     def __init__(self, code: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(text)
@@ -55,7 +56,7 @@ class PlainError(Exception):
 
 
 def qualified(resource: str, group: str) -> str:
-    """`resourceclaims.resource.k8s.io`, or `pods` for the core group."""
+    """Return the qualified resource: `resourceclaims.resource.k8s.io`, or `pods` for the core group."""
     return f"{resource}.{group}" if group else resource
 
 
@@ -105,7 +106,7 @@ def unauthorized() -> StatusError:
 
 
 def forbidden(resource: str, group: str, name: str, cause: str) -> StatusError:
-    """Denied by authorization or admission: `pods "p" is forbidden: CAUSE`."""
+    """Build the error for a denial by authorization or admission: `pods "p" is forbidden: CAUSE`."""
     subject = (
         f'{qualified(resource, group)} "{name}" is forbidden' if name else f"{qualified(resource, group)} is forbidden"
     )
@@ -125,7 +126,7 @@ def expired(message: str) -> StatusError:
 
 
 def too_many_requests(message: str, retry_after: int, causes: list[Json]) -> StatusError:
-    """Not now: try again, after so many seconds if that is known (0 if not)."""
+    """Build a 429 that asks the client to retry after `retry_after` seconds (0 if unknown)."""
     details: Json = {"causes": causes}
     return StatusError(
         429, "TooManyRequests", message, {**details, "retryAfterSeconds": retry_after} if retry_after else details
@@ -133,7 +134,7 @@ def too_many_requests(message: str, retry_after: int, causes: list[Json]) -> Sta
 
 
 def server_error(message: str) -> StatusError:
-    """A bare 500 without reason."""
+    """Build a bare 500 without reason."""
     return StatusError(500, "", message)
 
 
@@ -142,12 +143,12 @@ def internal_error(message: str) -> StatusError:
 
 
 def timed_out() -> StatusError:
-    """A request that was not whole, or not answered, in the time that it has."""
+    """Build the error for a request that was not read or not answered within its timeout."""
     return StatusError(504, "Timeout", "Timeout: request did not complete within the allotted timeout", {})
 
 
 def insufficient_storage(message: str) -> StatusError:
-    """No room to write. Without a time to try again: clients tell people at once instead of trying for minutes."""
+    """Build the error for a full disk. It has no Retry-After, so that clients report it immediately."""
     return StatusError(507, "InsufficientStorage", message)
 
 

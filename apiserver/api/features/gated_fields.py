@@ -1,4 +1,4 @@
-"""What feature gates do to a field of a type."""
+"""The effect of feature gates on a field of a type."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ EVERY_GATE: Final = ("*",)
 
 
 class Gated(NamedTuple):
-    """What feature gates do to a field: `gates` must all be on, else the field is dropped from what is written, unless
-    the stored object uses the feature already.
+    """The effect of feature gates on a field. A field is dropped from writes unless all its `gates` are on.
 
-    `scope` is where such a use counts, which differs from feature to feature: "section" (the spec or the status that
-    the field is in), "object" (all of the stored object), "place" (the same field of the stored object, items of lists
-    by their index). With "create" new objects alone lose the field. With "rule" the kind has a rule of its own, because
-    more than the field goes; with "never" nothing drops it.
-    `counts`: a stored field is a use itself; `members`: only if it has one of these fields. `prunes`: the objects that
-    held nothing else go, too.
+    A field that the stored object already uses is kept. `scope` is the part of the stored object in which such a use
+    counts. It differs per feature:
+
+    - "section": the spec or the status that contains the field
+    - "object": the whole stored object
+    - "place": the same field of the stored object; list items are matched by index
+    - "create": only new objects lose the field
+    - "rule": the kind has a rule of its own, because more than the field is dropped
+    - "never": the field is never dropped
+
+    `counts`: a stored field is a use by itself. `members`: it is a use only with one of these fields set. `prunes`:
+    objects left empty are dropped, too.
     """
 
     gates: tuple[str, ...]
@@ -36,5 +41,5 @@ class Gated(NamedTuple):
 def gated(
     gates: str, scope: Scope = "section", *, counts: bool = True, members: tuple[str, ...] = (), prunes: bool = False
 ) -> Gated:
-    """`gated("A,B", "object")`, for the `gate` of a field. See `Gated`."""
+    """Build the `gate` of a field: `gated("A,B", "object")`. See `Gated`."""
     return Gated(tuple(gates.split(",")), scope, counts, members, prunes)

@@ -1,8 +1,7 @@
-"""Feature gates: which exist in which release, their stage and default there, and what a set of `--feature-gates` makes
-of them.
+"""Feature gates: the gates of each release, their stage and default there, and the effect of `--feature-gates`.
 
-The table holds the gates that kubedra's own behaviour asks for. A name that is not in it is accepted and reported, as
-upstream's server only logs unknown names. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
+The table holds the gates that change kubedra's own behaviour. Other names are accepted and reported, as upstream's
+server only logs unknown names. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ RELEASES: Final[tuple[Release, ...]] = ((1, 33), (1, 34), (1, 35), (1, 36))
 
 
 class FeatureError(ValueError):
-    """A setting that the server refuses; the text is upstream's."""
+    """A rejected setting; the text is upstream's."""
 
 
 class Stage(NamedTuple):
-    """A gate in one release: `name` Alpha, Beta, GA or Deprecated."""
+    """A gate in one release: `name` is Alpha, Beta, GA or Deprecated."""
 
     name: str
     on: bool
@@ -31,8 +30,10 @@ class Stage(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """`stages` by release from which they hold; `needs` the gates that must be on with it. A gate of kubedra's `own` is
-    in no release of Kubernetes: its fields exist only while it is on, and AllAlpha and AllBeta leave it alone.
+    """A gate: `stages` by the first release of each, `needs` the gates that must also be on.
+
+    A gate of kubedra's `own` is in no release of Kubernetes. Its fields exist only while it is on; AllAlpha and AllBeta
+    do not change it.
     """
 
     stages: tuple[tuple[Release, Stage], ...]
@@ -40,7 +41,7 @@ class Gate(NamedTuple):
     own: bool = False
 
     def at(self, release: Release) -> Stage | None:
-        """The stage in a release; None before the gate existed."""
+        """Return the stage in a release, or None before the gate existed."""
         return next((stage for since, stage in reversed(self.stages) if since <= release), None)
 
 
@@ -53,7 +54,7 @@ _DRA: Final = ("DynamicResourceAllocation",)
 
 
 def _gate(stages: str, *needs: str) -> Gate:
-    """`"33:b- 34:g+"`: from 1.33 on beta and off, from 1.34 on general and on."""
+    """Parse the stages of a gate. `"33:b- 34:g+"` is beta and off from 1.33 on, general and on from 1.34 on."""
     parts = (part.split(":") for part in stages.split())
     return Gate(tuple(((1, int(minor)), _STAGES[stage]) for minor, stage in parts), needs)
 
@@ -182,8 +183,9 @@ class ReleaseError(FeatureError):
 
 
 def parse_release(text: str) -> Release:
-    """`1.35` (also `v1.35`, `1.35.0`, `kube=1.35`) as (1, 35), nothing as the newest; ReleaseError in upstream's words,
-    and with what can be had.
+    """Parse a release: `1.35` (also `v1.35`, `1.35.0`, `kube=1.35`) is (1, 35), an empty text the newest.
+
+    Raise ReleaseError in upstream's words, with the available releases.
     """
     found: Release | None = None
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -205,7 +207,7 @@ def parse_release(text: str) -> Release:
 
 
 def _release(component: str, number: str) -> Release:
-    """Major and minor of a version; a patch release cannot be emulated."""
+    """Return the major and minor number of a version. Patch releases cannot be emulated."""
     match = _NUMBERS.match(number)
     if match is None:
         raise ReleaseError(f"could not parse {go_quote(number)} as version; {_known()}")
@@ -239,7 +241,7 @@ def _known() -> str:
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """`A=true,kube:B=false` as a mapping; FeatureError in upstream's words."""
+    """Parse `A=true,kube:B=false` into a mapping. Raise FeatureError in upstream's words."""
     by_component: dict[str, list[str]] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         component, colon, rest = part.partition(":")
@@ -269,14 +271,14 @@ def _gate_setting(part: str) -> tuple[str, bool]:
 
 
 class _On(dict[str, bool]):
-    """Whether a gate is on, by name. Every write asks several times, so that asking is a look into a dict."""
+    """The state of each gate, by name. Every write reads several gates, so a read is one dict lookup."""
 
     def __missing__(self, name: str) -> bool:
         return False
 
 
 class Features:
-    """The gates of one server. `unknown` names settings that nothing here asks for."""
+    """The gates of one server. `unknown` are settings of gates that are not in the table."""
 
     def __init__(self, release: Release = RELEASES[-1], settings: Mapping[str, bool] | None = None) -> None:
         self.release = release
@@ -292,15 +294,15 @@ class Features:
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Gates of kubedra's own that are off: nobody knows their fields."""
+        """Kubedra's own gates that are off. Their fields are unknown."""
         return frozenset(name for name in OWN_GATES if not self.enabled(name))
 
     def enabled_names(self) -> frozenset[str]:
-        """All gates that are on."""
+        """Return the gates that are on."""
         return frozenset(name for name, on in self._on.items() if on)
 
     def stages(self) -> dict[str, tuple[str, bool]]:
-        """(stage, on) by gate, for metrics."""
+        """Return (stage, on) by gate, for metrics."""
         return {name: (stage.name, self._on[name]) for name, gate in GATES.items() if (stage := gate.at(self.release))}
 
     def _apply(self) -> None:
@@ -331,7 +333,7 @@ class Features:
         self._on[name] = value
 
     def _check_needs(self) -> None:
-        """Raises one FeatureError that names every unmet dependency, by gate name; upstream lists them in no order."""
+        """Raise one FeatureError naming every unmet dependency, sorted by gate name; upstream does not sort them."""
         problems = []
         for name in sorted(name for name, on in self._on.items() if on):
             missing = [need for need in GATES[name].needs if not self._on.get(need)]

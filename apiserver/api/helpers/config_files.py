@@ -1,4 +1,4 @@
-"""The files of apiserver.config.k8s.io that a server is started with: their types, and reading one strictly.
+"""Configuration files of apiserver.config.k8s.io: their types, and a strict reader.
 
 found = read_configuration(path.read_bytes(), KINDS)      a Configuration, or ConfigurationError
 """
@@ -35,7 +35,7 @@ _GROUP: Final = "apiserver.config.k8s.io"
 
 
 class ConfigurationError(ValueError):
-    """A file that cannot be used, in one line."""
+    """An unusable file; the text is one line."""
 
     @classmethod
     def of(cls, errors: list[FieldError]) -> ConfigurationError:
@@ -43,14 +43,14 @@ class ConfigurationError(ValueError):
 
 
 class Configuration(NamedTuple):
-    """A file's object, with its apiVersion."""
+    """The object in a file, with its apiVersion."""
 
     version: str
     obj: Json
 
 
 def _struct(name: str, doc: str, /, **fields: tuple[Type, str] | tuple[Type, str, bool]) -> Struct:
-    """A type: fields as (type, doc), with True where absent is not empty."""
+    """Build a type from fields given as (type, doc), or (type, doc, True) where absent differs from empty."""
 
     def make() -> tuple[Any, ...]:
         return tuple(
@@ -279,7 +279,7 @@ _OLD_NAMES: Final = ("WebhookAdmission", "Configuration")
 
 
 def read_configuration(text: bytes, kinds: Mapping[str, Struct]) -> Configuration:
-    """The object in a file of YAML or JSON, one of the kinds by apiVersion. Raises ConfigurationError."""
+    """Return the object in a file of YAML or JSON, one of the kinds by apiVersion. Raise ConfigurationError."""
     try:
         body = loads(text, "application/yaml")
         version, kind = interpret(body)

@@ -1,4 +1,4 @@
-"""How ingresses name their class, and classes that they are the default one (pkg/apis/networking/util)."""
+"""The class of an ingress, and the default mark of an ingress class (pkg/apis/networking/util)."""
 
 from __future__ import annotations
 

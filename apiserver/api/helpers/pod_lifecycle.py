@@ -1,4 +1,4 @@
-"""Whether pods have ended, and which containers restart. Facts: upstream's ContainerShouldRestart (pkg/api/v1/pod)."""
+"""Finished pods and restartable containers. Facts: upstream's ContainerShouldRestart (pkg/api/v1/pod)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from apiserver.api.objects import Json
 
 
 def may_restart(spec: Json, container: Json, exit_code: int) -> bool:
-    """Whether a container of a pod's spec may run again: by its own rules, its own policy, the pod's policy."""
+    """Return whether a container may restart, by its own rules, its own policy and the pod's policy."""
     for rule in container.get("restartPolicyRules") or ():
         codes = rule.get("exitCodes") or {}
         listed = exit_code in (codes.get("values") or ())
@@ -17,5 +17,5 @@ def may_restart(spec: Json, container: Json, exit_code: int) -> bool:
 
 
 def is_finished(pod: Json) -> bool:
-    """Return whether the pod has ended: it uses nothing any more and is not scheduled."""
+    """Return whether the pod is finished: it uses no resources any more and is not scheduled."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")

@@ -1,4 +1,4 @@
-"""What of a container's log somebody asks for: PodLogOptions, applied to lines with their times."""
+"""PodLogOptions: select the requested lines of a container's log by time, number and bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Line = tuple[datetime, str]
 
 @dataclass(slots=True)
 class LogOptions:
-    """The parameters of a request for a log. `limit` (bytes) shrinks as lines are written."""
+    """The parameters of a log request. `limit` (bytes) shrinks as lines are written."""
 
     follow: bool = False
     previous: bool = False
@@ -26,7 +26,7 @@ class LogOptions:
 
     @classmethod
     def of(cls, params: Mapping[str, Sequence[str]], now: datetime) -> LogOptions:
-        """From the parameters of a query that was checked; what is no number counts for nothing."""
+        """Parse validated query parameters. Ignore values that are not numbers."""
 
         def said(name: str) -> str:
             return (params.get(name) or ("",))[0]
@@ -54,18 +54,18 @@ class LogOptions:
 
     @property
     def full(self) -> bool:
-        """Whether no more bytes are wanted."""
+        """Whether the byte limit is reached."""
         return self.limit is not None and self.limit <= 0
 
     def chosen(self, lines: Iterable[Line]) -> bytes:
-        """Those lines of a log so far that are asked for, as they are sent."""
+        """Return the requested lines of an existing log, as they are sent."""
         found = [line for line in lines if self.since is None or line[0] >= self.since]
         if self.tail is not None:
             found = found[len(found) - self.tail :] if self.tail < len(found) else found
         return self.written(found)
 
     def written(self, lines: Iterable[Line]) -> bytes:
-        """Lines as they are sent."""
+        """Return lines as they are sent."""
         text = "".join(f"{_stamp(at)} {said}\n" if self.timestamps else f"{said}\n" for at, said in lines).encode()
         if self.limit is None:
             return text
@@ -75,5 +75,5 @@ class LogOptions:
 
 
 def _stamp(at: datetime) -> str:
-    """RFC 3339 with nanoseconds, as kubelets write it."""
+    """Format a time as RFC 3339 with nanoseconds, as kubelets write it."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"

@@ -1,9 +1,9 @@
-"""What a pod asks of a node, in whole numbers: cpu in thousandths, everything else in units (both rounded up).
+"""The resource requests of a pod in whole numbers: cpu in millicores, everything else in units, both rounded up.
 
-A pod's request is the larger of (sum of containers and sidecars) and (peak of init containers on top of the sidecars
-started before them), with what its claims take of the node; pod-level requests replace cpu, memory and huge pages; the
-overhead comes on top. Containers of a running pod count what is allocated or actuated if that is more. Facts:
-Kubernetes 1.36, component-helpers/resource.
+A pod's request is the larger of two amounts: the sum of containers and sidecars, and the peak of the init containers
+plus the sidecars started before them. Node resources that its claims use are added. Pod-level requests replace cpu,
+memory and huge pages; the overhead is added last. A container of a running pod counts its allocated or actuated
+resources if they are larger. Facts: Kubernetes 1.36, component-helpers/resource.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _parsed(text: str, milli: bool) -> int:
 
 
 def amount(resource: str, text: str | float) -> int:
-    """A quantity of a resource as a whole number."""
+    """Return a quantity of a resource as a whole number."""
     return _parsed(str(text), resource == "cpu")
 
 
@@ -78,7 +78,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class Counts(NamedTuple):
-    """What counts that has a feature gate of its own."""
+    """Parts of the request with a feature gate of their own."""
 
     pod_level: bool = True
     """What the pod requests as a whole (PodLevelResources)."""
@@ -90,7 +90,7 @@ EVERYTHING = Counts()
 
 
 def pod_requests(pod: Json, assumed: Mapping[str, int] = _NOTHING, counts: Counts = EVERYTHING) -> Amounts:
-    """The pod's request; `assumed` is used for a container that does not state a resource."""
+    """Return the pod's request. `assumed` replaces missing container requests."""
     spec = pod["spec"]
     containers = _Containers(pod, assumed)
     total: Amounts = {}
@@ -111,7 +111,7 @@ def pod_requests(pod: Json, assumed: Mapping[str, int] = _NOTHING, counts: Count
 
 
 def _peak(init: list[Json], containers: _Containers, total: Amounts) -> Amounts:
-    """The most that is in use while init containers run; sidecars are added to the total on the way."""
+    """Return the peak use while init containers run. Sidecars are added to the total on the way."""
     peak: Amounts = {}
     sidecars: Amounts = {}
     for container in init:
@@ -128,12 +128,12 @@ def _peak(init: list[Json], containers: _Containers, total: Amounts) -> Amounts:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource name is an extended one: qualified, outside of kubernetes.io, not a quota's name."""
+    """Return whether a resource is extended: a qualified name outside of kubernetes.io that is not a quota's name."""
     prefix, slash, _ = name.partition("/")
     return bool(slash) and not ("kubernetes.io" in prefix or prefix.startswith("requests."))
 
 
-# The same as exact amounts, of the specification alone: what limits and quotas are compared with.
+# The same as exact amounts, from the specification only: limits and quotas are compared with them.
 
 Quantities = dict[str, Quantity]
 
@@ -143,7 +143,7 @@ def quantities(listed: Mapping[str, Any] | None) -> Quantities:
 
 
 def pod_quantities(spec: Json, part: str, *, pod_level: bool = True) -> Quantities:
-    """The requests or limits (`part`) of a pod, without its overhead."""
+    """Return the requests or limits (`part`) of a pod, without its overhead."""
     total: Quantities = {}
     for container in spec.get("containers") or ():
         _sum(total, quantities((container.get("resources") or {}).get(part)))

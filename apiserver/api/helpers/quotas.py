@@ -1,7 +1,7 @@
-"""What an object counts for in quotas, and to which quotas it belongs. Pure: objects in hub form in, amounts out.
+"""The quota usage of an object, and the quotas that it belongs to. Pure functions from objects in hub form to amounts.
 
-A quota names what it limits: `pods`, `requests.cpu`, `count/widgets.example.com`, `CLASS.deviceclass.resource.k8s.io/
-devices`. Facts: pkg/quota/v1/evaluator/core, k8s.io/apiserver/pkg/quota/v1/generic.
+A quota names the limited resources: `pods`, `requests.cpu`, `count/widgets.example.com`,
+`CLASS.deviceclass.resource.k8s.io/devices`. Facts: pkg/quota/v1/evaluator/core, k8s.io/apiserver/pkg/quota/v1/generic.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _count_name(key: Key) -> str:
 
 
 def measured(key: Key, names: Iterable[str]) -> list[str]:
-    """Which of the things that a quota limits objects of a kind count for."""
+    """Return the limited resources that objects of a kind use."""
     return [name for name in names if _measures(key, name)]
 
 
@@ -63,7 +63,7 @@ def _measures(key: Key, name: str) -> bool:
 
 
 def usage(key: Key, obj: Json) -> Quantities:
-    """What an object counts for."""
+    """Return the quota usage of an object."""
     found: Quantities = {_count_name(key): _ONE}
     if not key[0] and key[1] in _NAMED:
         found[key[1]] = _ONE
@@ -80,7 +80,7 @@ def usage(key: Key, obj: Json) -> Quantities:
 
 
 def changes_usage(key: Key, subresource: str, obj: Json, old: Json) -> bool:
-    """Whether an update of an object may change what it counts for."""
+    """Return whether an update of an object may change its usage."""
     if key == _PODS:
         return subresource == "resize" or (not subresource and _ends(obj) != _ends(old))
     return not subresource and key in (_SERVICES, _VOLUME_CLAIMS, _DEVICE_CLAIMS)
@@ -130,7 +130,7 @@ def _of_volume_claim(obj: Json) -> Quantities:
 
 
 def _of_device_claim(spec: Json) -> Quantities:
-    """Devices by class; of alternatives the most of each class."""
+    """Return devices by class; of alternative requests, the largest count of each class."""
     found: dict[str, int] = {}
     for request in (spec.get("devices") or {}).get("requests") or ():
         asked: dict[str, int] = {}
@@ -149,7 +149,7 @@ def _of_device_claim(spec: Json) -> Quantities:
 
 
 def belongs(key: Key, quota: Json, obj: Json) -> bool:
-    """Whether the scopes of a quota's specification hold for an object."""
+    """Return whether the scopes of a quota's specification match an object."""
     return all(_in_scope(key, scope, obj) for scope in scopes_of(quota))
 
 
@@ -160,7 +160,7 @@ def scopes_of(quota: Json) -> Iterator[Json]:
 
 
 def matching_scopes(key: Key, scopes: Iterable[Json], obj: Json) -> list[Json]:
-    """Those of some scopes that hold for an object."""
+    """Return the scopes that match an object."""
     return [scope for scope in scopes if _in_scope(key, scope, obj)]
 
 
@@ -185,7 +185,7 @@ def _in_scope(key: Key, scope: Json, obj: Json) -> bool:
 
 
 def _ends(pod: Json) -> bool:
-    """Whether a pod may only run for a time."""
+    """Return whether a pod is terminating: its run time is limited by a deadline."""
     seconds: int | None = pod["spec"].get("activeDeadlineSeconds")
     return seconds is not None and seconds >= 0
 
@@ -213,7 +213,7 @@ def _is_elsewhere(term: Json) -> bool:
 
 
 def missing_resources(pod: Json, limited: Iterable[str]) -> dict[str, list[str]]:
-    """Containers that do not say what a quota makes everybody say, by resource."""
+    """Return the containers that lack a request or limit required by a quota, by resource."""
     spec = pod["spec"]
     found: dict[str, list[str]] = {}
     own = spec.get("resources") or {}

@@ -1,5 +1,6 @@
-"""How claims and volumes name their storage class, and classes that they are the default one (pkg/apis/core/helper,
-pkg/apis/storage/util).
+"""The storage class of claims and volumes, and the default mark of a storage class.
+
+Facts: pkg/apis/core/helper, pkg/apis/storage/util.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.
 
 
 def class_of(obj: Json) -> str | None:
-    """Of a claim or a volume: the name, "" for the class of none; None where its author said nothing."""
+    """Return the class name of a claim or volume: "" for no class, None if unset."""
     annotated: str | None = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
     return obj["spec"].get("storageClassName") if annotated is None else annotated
 

@@ -1,4 +1,4 @@
-"""Which taints a toleration accepts, of nodes and of devices. Facts: k8s.io/api/core/v1 (ToleratesTaint)."""
+"""The taints of nodes and devices that a toleration accepts. Facts: k8s.io/api/core/v1 (ToleratesTaint)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 def integer(text: str) -> int | None:
-    """A number as people write it, without leading zeros or plus sign, of at most 64 bits; None for anything else."""
+    """Parse a decimal integer of at most 64 bits without leading zeros or plus sign. Return None for any other text."""
     if len(text) > 20 or not CANONICAL.fullmatch(text):
         return None
     value = int(text)
@@ -24,8 +24,9 @@ def integer(text: str) -> int | None:
 
 
 def tolerates(toleration: Mapping[str, Any], key: str, value: str, effect: str, comparing: bool = False) -> bool:
-    """Whether a toleration accepts a taint. Which effects matter at all is the caller's business. `comparing`: numbers
-    may be compared, as tolerations of nodes' taints do behind their gate; those of devices never do.
+    """Return whether a toleration accepts a taint. The caller selects the relevant effects.
+
+    `comparing` permits the comparison of numbers. Its feature gate covers the taints of nodes, never those of devices.
     """
     if toleration.get("effect") and toleration["effect"] != effect:
         return False
@@ -45,11 +46,11 @@ def tolerates(toleration: Mapping[str, Any], key: str, value: str, effect: str, 
 
 
 def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]], comparing: bool) -> bool:
-    """Whether some toleration accepts the taint."""
+    """Return whether any toleration accepts the taint."""
     key, value, effect = taint.get("key", ""), taint.get("value") or "", taint.get("effect", "")
     return any(tolerates(each, key, value, effect, comparing) for each in tolerations)
 
 
 def untolerated(taints: Iterable[Json], tolerations: Iterable[Json], comparing: bool) -> bool:
-    """Whether some taint is not tolerated."""
+    """Return whether any taint is not tolerated."""
     return any(not tolerated(taint, tolerations, comparing) for taint in taints)
