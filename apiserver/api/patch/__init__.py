@@ -1,7 +1,7 @@
 """The three kinds of patch, on parsed JSON: (document, patch) → patched document.
 
-None of them changes the patch. The document is the caller's to give away: parts of it may live on in the result, but
-nothing in it is changed in place. Results and error texts are upstream's (evanphx/json-patch v4, k8s.io/apimachinery
+They do not change the patch. The result may share parts with the document, so the caller gives the document away; it is
+never changed in place. Results and error texts are upstream's (evanphx/json-patch v4, k8s.io/apimachinery
 strategicpatch).
 """
 

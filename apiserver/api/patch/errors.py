@@ -1,4 +1,4 @@
-"""Why a patch cannot be applied."""
+"""The error of a patch that cannot be applied."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["PatchError"]
 
 
 class PatchError(ValueError):
-    """`text` is upstream's; `status` the HTTP status with which upstream answers it."""
+    """A patch error: `text` is upstream's, `status` the HTTP status of upstream's answer."""
 
     def __init__(self, text: str, status: int = 422) -> None:
         super().__init__(text)

@@ -11,7 +11,7 @@ __all__ = ["go_format", "go_text", "go_type"]
 
 
 def go_format(value: Any) -> str:
-    """A JSON value as Go prints it with %v: maps sorted by key, strings without quotes."""
+    """Format a JSON value as Go's %v: maps sorted by key, strings without quotes."""
     return _written(value, _leaf)
 
 
@@ -32,7 +32,7 @@ def _leaf(value: Any) -> str:
 
 
 def go_text(value: Any) -> str:
-    """%s, which is meant for text: numbers and booleans are marked as what they are, wherever they stand."""
+    """Format a JSON value as Go's %s. Go marks numbers and booleans with their type, also inside lists and maps."""
     return "%!s(<nil>)" if value is None else _written(value, _text)
 
 
@@ -43,7 +43,7 @@ def _text(value: Any) -> str:
 
 
 def go_type(value: Any) -> str:
-    """What Go's reflect calls the type of decoded JSON."""
+    """Return the type that Go's reflect names for decoded JSON."""
     if value is None:
         return "%!s(<nil>)"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902), with the liberties of upstream's library.
+"""JSON patch (RFC 6902) with the deviations of upstream's library.
 
 Replacing or testing a missing key of an object works on null, `add` without a value adds null, negative indices count
 from the end, and a pointer's first segment is ignored.
@@ -29,11 +29,11 @@ _TEST_FAILED: Final = "test failed"
 
 
 def json_patch(document: Any, operations: list[Any]) -> Any:
-    """The document after all operations. Raises PatchError at the first that fails."""
+    """Return the document after all operations. Raise PatchError at the first failure."""
     for operation in operations:
         if operation is not None and not isinstance(operation, dict):
             raise PatchError(unmarshal_error(operation, "jsonpatch.Operation"), 400)
-    # Operations change what they find in place, so they get a copy.
+    # Operations work in place, so they get a copy.
     patcher = _Patcher(copied(document))
     for operation in operations:
         patcher.apply(operation or {})
@@ -62,7 +62,7 @@ class _Patcher:
         run(operation)
 
     def find(self, path: str) -> tuple[Container | None, str]:
-        """The container that the last segment of a pointer is in, and that segment."""
+        """Return the container that a pointer's last segment is in, and that segment."""
         segments = path.split("/")
         if len(segments) < 2 or not isinstance(self.root, dict | list):
             return None, ""
@@ -187,7 +187,7 @@ class _Patcher:
 
 
 class _PathError(ValueError):
-    """A key or index that does not lead anywhere."""
+    """A key or index that does not exist."""
 
 
 def _text(operation: Json, name: str) -> str | None:
@@ -238,7 +238,7 @@ def _checked(key: str, low: int, high: int) -> int:
 
 
 def _get(container: Container, key: str) -> Any:
-    """A missing key of an object is null."""
+    """Return a member of a container; null for a missing key of an object."""
     if isinstance(container, dict):
         return container.get(key)
     return container[_checked(key, -len(container), len(container))]
@@ -269,7 +269,7 @@ def _remove(container: Container, key: str) -> None:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Equality of JSON, where 1, 1.0 and true differ. Without recursion: a patch may nest its document as it likes."""
+    """Return whether JSON values are equal; 1, 1.0 and true differ. Not recursive, because patches may nest deeply."""
     todo = [(left, right)]
     while todo:
         left, right = todo.pop()

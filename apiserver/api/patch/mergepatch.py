@@ -1,5 +1,8 @@
-"""JSON merge patch (RFC 7386) as upstream's library does it: nulls vanish from objects that are added, but stay in
-lists; the keys of every object that the patch touches are sorted (raw extensions show it)."""
+"""JSON merge patch (RFC 7386) with the deviations of upstream's library.
+
+Nulls are removed from added objects and kept in lists. The keys of every object that the patch changes are sorted; raw
+extensions show it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ __all__ = ["merge_patch"]
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """The merged document. A list as patch replaces the document, anything else that is no object is no patch."""
+    """Return the merged document. A list replaces it; any other patch that is no object is an error."""
     if isinstance(patch, list):
         return [_without_nulls(item) for item in patch]
     if not isinstance(patch, dict):
@@ -44,7 +47,7 @@ def _merged(current: Any, patch: Json) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a copy with sorted keys. Nulls go from objects, those of lists stay."""
+    """Return a copy with sorted keys, without nulls in objects. Nulls in lists stay."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return _pruned(value) if text.find(b"null") >= 0 else orjson.loads(text)
 

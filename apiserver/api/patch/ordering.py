@@ -1,6 +1,6 @@
-"""The order of merged lists: what a patch brings in the patch's order, the rest in the server's, the two interleaved.
+"""The order of merged lists: the elements of the patch in its order, the others in the server's order, interleaved.
 
-Elements are known by their merge key, scalars by themselves.
+Elements are identified by their merge key, scalars by their value.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ __all__ = ["by_presence", "element_key", "identity", "ordered", "same"]
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality of scalars in which 1, 1.0 and true differ."""
+    """Return whether scalars are equal; 1, 1.0 and true differ."""
     return type(left) is type(right) and bool(left == right)
 
 
 def identity(value: Any) -> tuple[type, Any]:
-    """What is equal for values that are the `same`, and can be looked up."""
+    """Return a hashable key that is equal for values that are the `same`."""
     scalar = not isinstance(value, dict | list)
     return type(value), value if scalar else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def element_key(element: Any, key_name: str) -> Any:
-    """What an element is known by. Raises PatchError for an element without its merge key."""
+    """Return the value that identifies an element. Raise PatchError for an element without its merge key."""
     if not key_name:
         return element
     if not isinstance(element, dict):
@@ -40,7 +40,7 @@ def element_key(element: Any, key_name: str) -> Any:
 
 
 def by_presence(values: list[Any], listed: list[Any], key_name: str) -> tuple[list[Any], list[Any]]:
-    """Values that a list names, and the others."""
+    """Split values into those that a list contains and the others."""
     names = (
         [element[key_name] for element in listed if isinstance(element, dict) and key_name in element]
         if key_name
@@ -57,8 +57,9 @@ def by_presence(values: list[Any], listed: list[Any], key_name: str) -> tuple[li
 def ordered(
     ours: list[Any], theirs: list[Any], our_order: list[Any], their_order: list[Any], key_name: str, *, keyed: bool
 ) -> list[Any]:
-    """Both parts sorted by their orders, then interleaved by the server's order; ours go first where that says
-    nothing.
+    """Sort both lists by their orders, then interleave them by the server's order.
+
+    `ours` come first where the server's order does not decide.
     """
     ours = _sorted(ours, our_order, key_name, keyed=keyed)
     theirs = _sorted(theirs, their_order, key_name, keyed=keyed)
@@ -77,8 +78,9 @@ def ordered(
 
 
 def _sorted(values: list[Any], order: list[Any], key_name: str, *, keyed: bool) -> list[Any]:
-    """By the places of an order; an element that it does not name moves in front of those before it, as upstream's sort
-    does.
+    """Sort values by an order.
+
+    An element that the order lacks moves before the preceding elements, as in upstream's sort.
     """
     deleted: list[Any] = []
     if keyed:
@@ -87,7 +89,7 @@ def _sorted(values: list[Any], order: list[Any], key_name: str, *, keyed: bool) 
         deleted = [value for value in values if value.get("$patch") == "delete"]
         values = [value for value in values if value.get("$patch") != "delete"]
     named = _places(order, key_name)
-    # An element that is not named stands before all that were there: those from the least of their places on.
+    # A missing element precedes all earlier elements: those from the least of their positions on.
     least: float = math.inf
     ranked: list[tuple[float, int, int, Any]] = []
     for number, value in enumerate(values):
@@ -101,7 +103,7 @@ def _sorted(values: list[Any], order: list[Any], key_name: str, *, keyed: bool) 
 
 
 def _places(order: list[Any], key_name: str) -> dict[tuple[type, Any], int]:
-    """The first place of each element that an order names."""
+    """Return the first position of each element in an order."""
     found: dict[tuple[type, Any], int] = {}
     for place, element in enumerate(order):
         found.setdefault(_known_by(element, key_name), place)

@@ -1,7 +1,7 @@
-"""How errors show what a JSON patch or a merge patch makes of an object: in the order of keys that Go's code leaves.
+"""The result of a JSON patch or merge patch as errors show it: with keys in the order of Go's code.
 
-An object is encoded in the order of its type's fields. The patching library takes apart what a patch reaches, and puts
-that together again with its keys sorted; all else stays as it was. Source: gopkg.in/evanphx/json-patch.v4.
+An object is encoded in the field order of its type. The patching library decodes the parts that a patch reaches and
+encodes them with sorted keys; the other parts are unchanged. Source: gopkg.in/evanphx/json-patch.v4.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ __all__ = ["shown_json_patched", "shown_merged"]
 def shown_json_patched(
     schema: Type | None, document: Any, operations: list[Json | None], apply: Callable[[Any], Any]
 ) -> str:
-    """What a JSON patch made, as JSON. `schema` is the type of the object, None where it has none (a custom object);
-    `apply` patches what it is given.
+    """Return the result of a JSON patch as JSON.
+
+    `schema` is the object's type, None for a custom object. `apply` patches its argument.
     """
     reached: Json = {}
     for operation in operations:
@@ -34,7 +35,7 @@ def shown_json_patched(
 
 
 def shown_merged(schema: Type | None, document: Any, patch: Any, apply: Callable[[Any], Any]) -> str:
-    """As `shown_json_patched`, of a merge patch."""
+    """Return the result of a merge patch as JSON, as `shown_json_patched` does."""
     return _text(_taken_apart(apply(_in_order(schema, document)), patch))
 
 
@@ -44,7 +45,7 @@ def _text(value: Any) -> str:
 
 
 def _taken_apart(value: Any, reached: Any) -> Any:
-    """A value with its keys sorted as far as something below it was reached."""
+    """Return a value with sorted keys in the parts that the patch reaches."""
     if not isinstance(reached, dict):
         return value
     if isinstance(value, dict):
@@ -55,7 +56,7 @@ def _taken_apart(value: Any, reached: Any) -> Any:
 
 
 def _in_order(schema: Type | None, value: Any) -> Any:
-    """A value with its fields in the order of its type, maps sorted."""
+    """Return a value with fields in the order of its type and sorted maps."""
     if isinstance(value, dict):
         fields = schema.fields if isinstance(schema, Struct) else {}
         order = [name for name in fields if name in value]

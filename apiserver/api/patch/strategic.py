@@ -1,14 +1,12 @@
 """Strategic merge patch: merging by the merge keys and strategies of the schema.
 
-    map     merged field by field; `$patch: replace|delete` replaces or empties it, `$retainKeys` drops what it does not
-            list
+    map     merged field by field; `$patch: replace|delete` replaces or empties it, `$retainKeys` drops unlisted fields
     list    strategy "merge": elements with the same merge key are merged, `$patch: delete` removes one, `$patch:
             replace` all;
             lists of scalars become sets, `$deleteFromPrimitiveList/x` removes from them; `$setElementOrder/x` orders
             the result. Without that strategy a list is replaced.
 
-Elements that a patch brings stand before those that only the server has, except where the server's order says
-otherwise.
+Elements of the patch precede elements that only the server has, unless the server's order decides otherwise.
 """
 
 from __future__ import annotations
@@ -37,15 +35,16 @@ _BAD_PRIMITIVE_LIST: Final = "invalid patch format of primitive list"
 
 
 def strategic_merge_patch(schema: Struct, document: Json, patch: Any) -> Json:
-    """The merged document. Raises PatchError."""
+    """Return the merged document. Raise PatchError."""
     if not isinstance(patch, dict):
         raise PatchError("invalid JSON document", 400)
     return _merge_map(document, patch, schema)
 
 
 def _merge_map(original: Json, patch: Json, schema: Type) -> Json:
-    """The merged map; the original itself where the patch says nothing new, so that others see at once what was left
-    alone.
+    """Return the merged map.
+
+    An unchanged map is returned itself, so that callers detect unchanged parts by identity.
     """
     if DIRECTIVE in patch:
         return _whole(patch)
@@ -94,7 +93,7 @@ def _unknown_directive(directive: Any, patch: Json) -> PatchError:
 
 
 def _retained(original: Json, patch: Json) -> Json:
-    """Drop what `$retainKeys` does not list; everything that the patch sets must be listed."""
+    """Drop fields missing in `$retainKeys`. Raise PatchError if the patch sets an unlisted field."""
     if RETAIN_KEYS not in patch:
         return original
     keys = patch.pop(RETAIN_KEYS)
@@ -108,7 +107,7 @@ def _retained(original: Json, patch: Json) -> Json:
 
 
 def _apply_orders(out: Json, patch: Json, type: Type) -> None:
-    """Merge and order the lists that have a `$setElementOrder`; they are done then, and leave the patch."""
+    """Merge and order the lists with a `$setElementOrder`, and remove them from the patch."""
     for directive in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = _list(patch.pop(directive))
         name = _subject(directive, ELEMENT_ORDER, _BAD_ELEMENT_ORDER)
@@ -137,7 +136,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _check_order(change: list[Any], order: list[Any], key_name: str) -> None:
-    """What the patch adds must come in the order that it asks for."""
+    """Raise PatchError if added elements are not in the order that the patch requires."""
     if not order or not change:
         return
     added = change
@@ -187,8 +186,9 @@ def _merge_list(original: list[Any], patch: list[Any], item: Type, key_name: str
 
 
 def _merge_plain(original: list[Any], patch: list[Any], item: Type, key_name: str) -> list[Any] | None:
-    """What the general rules make of maps without directives, each with a text of its own as merge key: nearly all
-    lists. None of others.
+    """Merge lists of maps without directives, each with a distinct string as merge key: nearly all lists.
+
+    The result equals that of the general rules. Return None for other lists.
     """
     known, brought = _by_name(original, key_name), _by_name(patch, key_name)
     if known is None or brought is None:
@@ -208,7 +208,7 @@ def _merge_plain(original: list[Any], patch: list[Any], item: Type, key_name: st
 
 
 def _by_name(elements: list[Any], key_name: str) -> dict[str, Json] | None:
-    """Maps by merge key; None where one has no text there, that of another one, or a directive."""
+    """Return maps by merge key. Return None if a key is no string or repeated, or an element has a directive."""
     found: dict[str, Json] = {}
     for element in elements:
         name = element.get(key_name) if type(element) is dict else None
@@ -219,7 +219,7 @@ def _by_name(elements: list[Any], key_name: str) -> dict[str, Json] | None:
 
 
 def _special_elements(original: list[Any], patch: list[Any], key_name: str) -> tuple[list[Any], list[Any]]:
-    """Carry out elements with a directive; what is left of both lists."""
+    """Apply the elements with a directive. Return the rest of both lists."""
     plain: list[Any] = []
     gone = set()
     replace = False
@@ -263,11 +263,11 @@ def _merge_elements(original: list[Any], patch: list[Any], item: Type, key_name:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    """Each scalar once; a repeated one gives its place to the last, as upstream's algorithm happens to do."""
+    """Return each scalar once. A repeated scalar keeps its last position, as in upstream's algorithm."""
     values = list(values)
     places: dict[Any, list[int]] = {}
     for at, value in enumerate(values):
-        places.setdefault(identity(value), []).append(at)  # a heap: they ascend
+        places.setdefault(identity(value), []).append(at)  # a heap: positions ascend
     first = 0
     while first < len(values):
         known = identity(values[first])
@@ -275,7 +275,7 @@ def _distinct(values: list[Any]) -> list[Any]:
         while heap:
             at = heappop(heap)
             if at <= first or at >= len(values) or identity(values[at]) != known:
-                continue  # it has moved since
+                continue  # already moved
             last = values.pop()
             if at < len(values):
                 values[at] = last
@@ -300,7 +300,7 @@ def _element_type(*lists: list[Any]) -> str:
 
 
 def _place(out: Json, name: str, value: Any) -> None:
-    """Set a value that is not merged with anything; one that is nothing but a directive is not set at all."""
+    """Set a value that has no counterpart to merge with. Skip a value that consists only of a directive."""
     if _is_directive(value):
         out.pop(name, None)
     else:
@@ -326,14 +326,14 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _subject(key: str, prefix: str, error: str) -> str:
-    """The field that `$prefix/field` is about."""
+    """Return the field that `$prefix/field` refers to."""
     head, slash, name = key.partition("/")
     if not slash or head != prefix:
         raise PatchError(error, 400)
     return name
 
 
-# What the schema says of a field.
+# Facts of the schema about a field.
 
 
 def _field(type: Type, name: str) -> Field:
@@ -363,13 +363,13 @@ def _reflect_kind(type: Type) -> str:
 
 
 def _strategy(field: Field) -> str:
-    """The strategy apart from retainKeys, which the patch says for itself."""
+    """Return the strategy without retainKeys, which the patch itself contains."""
     strategies = (field.type.strategy if isinstance(field.type, ListOf) else field.strategy).split(",")
     return next((name for name in strategies if name != "retainKeys"), "")
 
 
 def _list_rules(type: Type, name: str) -> tuple[Type, str, str]:
-    """Element type, strategy and merge key of a list field."""
+    """Return element type, strategy and merge key of a list field."""
     field = _field(type, name)
     if not isinstance(field.type, ListOf):
         raise PatchError("expected slice or array type, but got: struct", 500)

@@ -1,8 +1,6 @@
-"""Messages as objects in JSON form: a reader is compiled once for each struct and kept with it.
+"""Decode messages to objects in JSON form. A reader is compiled once per struct and cached in it.
 
-A struct's reader is a table from tags (number and wire type) to field readers. A field reader takes the data, the
-position after the tag and the object to fill, and gives the position after the field. Nested messages are cut out
-first, so that no reader sees beyond its own; an IndexError is then the end of the message where there should be more.
+See `apiserver.api.protobuf.values` for the form of readers.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ __all__ = ["decode"]
 
 
 def decode(schema: Struct, data: bytes) -> Json:
-    """A message in JSON form, as far as it is set. Raises WireError."""
+    """Decode a message to JSON form. Absent fields stay absent. Raise WireError."""
     out: Json = {}
     try:
         message_of(schema)(data, out)
@@ -43,10 +41,10 @@ def decode(schema: Struct, data: bytes) -> Json:
 
 
 def message_of(struct: Struct) -> Message:
-    """The compiled reader of a struct."""
+    """Return the compiled reader of a struct."""
     made: Message | None = struct.cache.get("protobuf decode")
     if made is None:
-        # A type that contains itself meets this stand-in.
+        # A recursive type finds this placeholder in the cache.
         def later(data: bytes, out: Json) -> None:
             message_of(struct)(data, out)
 
@@ -62,8 +60,9 @@ def _compile(struct: Struct) -> Message:
 
 
 def _go_field(item: Field) -> str:
-    """A field's name in Go, as refusals show it: that of its type where it is embedded, else the JSON name in
-    capitals.
+    """Return a field's name in Go, as errors show it.
+
+    An embedded field is named after its type, others by the capitalized JSON name.
     """
     if item.inline or item.name == "metadata":
         return getattr(item.type, "kind", item.name)
@@ -72,7 +71,7 @@ def _go_field(item: Field) -> str:
 
 
 def _field(item: Field) -> dict[int, Into]:
-    """Readers of a field by wire type."""
+    """Return the readers of a field by wire type."""
     name, of = item.name, item.type
     if isinstance(of, Struct):
         return {BYTES: _embedded(message_of(of)) if item.inline else _nested(name, message_of(of))}
@@ -91,7 +90,7 @@ def _field(item: Field) -> dict[int, Into]:
 
 
 def _value(type: Type) -> tuple[int, Value]:
-    """Wire type and reader of a value that stands in a list, a map or alone."""
+    """Return wire type and reader of a single value: a list item, a map value or a field."""
     if isinstance(type, Struct):
         return BYTES, _fresh(message_of(type))
     if isinstance(type, ListOf):
@@ -127,7 +126,7 @@ def _appended(name: str, read: Value) -> Into:
 
 
 def _packed(name: str, read: Value) -> Into:
-    """Many numbers behind one tag, as other writers may send them."""
+    """Return a reader for packed numbers: many behind one tag, as other writers may send them."""
 
     def into(data: bytes, at: int, out: Json) -> int:
         at, stop = length(data, at)
@@ -142,7 +141,7 @@ def _packed(name: str, read: Value) -> Into:
 
 
 def _nested(name: str, message: Message) -> Into:
-    """A message that is given twice is one message."""
+    """Return a reader for a nested message. A repeated message is merged into one."""
 
     def into(data: bytes, at: int, out: Json) -> int:
         at, stop = length(data, at)
@@ -156,7 +155,7 @@ def _nested(name: str, message: Message) -> Into:
 
 
 def _embedded(message: Message) -> Into:
-    """An embedded struct's fields stand on the level of the outer one."""
+    """Return a reader for an embedded struct. Its fields are set on the outer object."""
 
     def into(data: bytes, at: int, out: Json) -> int:
         at, stop = length(data, at)
@@ -167,7 +166,7 @@ def _embedded(message: Message) -> Into:
 
 
 def _nested_list(name: str, item: Type) -> Into:
-    """A named list type (Verbs) as a field: given twice, it is one list."""
+    """Return a reader for a field of a named list type (Verbs). A repeated field extends the list."""
     read = _list_message(item)
 
     def into(data: bytes, at: int, out: Json) -> int:
@@ -179,7 +178,7 @@ def _nested_list(name: str, item: Type) -> Into:
 
 
 def _list_message(item: Type) -> Value:
-    """A named list type (Verbs, ExtraValue): a message whose only field are the items."""
+    """Return a reader for a named list type (Verbs, ExtraValue): a message whose only field is the items."""
     wire, read = _value(item)
     message = compile_message("List", {1 << 3 | wire: _appended("items", read)}, {1: "Items"})
 
@@ -216,7 +215,7 @@ def _map(name: str, type: Type) -> Into:
         if found is None:
             found = out[name] = {}
         if data[at : at + 1] == b"\x0a":
-            # As all writers do it: a short key, then the value, then no more.
+            # The form of all common writers: a short key, then the value, then the end.
             middle = at + 2 + data[at + 1]
             if middle < min(stop, at + 130) and data[middle] == value_key:
                 value, end = read(data, middle + 1)
@@ -231,7 +230,7 @@ def _map(name: str, type: Type) -> Into:
 
 
 def _zero(type: Type) -> Callable[[], Any]:
-    """The value of a map entry that has none."""
+    """Return a factory for the default of a map entry without a value."""
     if isinstance(type, Struct):
         return dict
     if isinstance(type, ListOf):

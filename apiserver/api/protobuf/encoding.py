@@ -1,7 +1,7 @@
-"""Objects as messages: a writer is compiled once for each struct and kept with it.
+"""Encode objects as messages. A writer is compiled once per struct and cached in it.
 
-A writer takes a value in normal form and gives the field's bytes with its tag. What stands for an absent field is known
-when the writer is made: nothing, or the zero of a field that is always written.
+A writer takes a value in normal form and returns the field's bytes with its tag. The bytes of an absent field are
+computed when the writer is compiled: none, or the zero value of a field that is always written.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _VALUE: Final = 2
 
 
 def encode(schema: Struct, obj: Any) -> bytes:
-    """An object in normal form as a message, without kind and apiVersion."""
+    """Encode an object in normal form as a message, without kind and apiVersion."""
     return message_of(schema)(obj)
 
 
 def message_of(struct: Struct) -> Writer:
-    """The compiled writer of a struct: its message without tag or length."""
+    """Return the compiled writer of a struct's message, without tag or length."""
     made: Writer | None = struct.cache.get("protobuf encode")
     if made is None:
-        # A type that contains itself meets this stand-in.
+        # A recursive type finds this placeholder in the cache.
         def later(obj: Any) -> bytes:
             return message_of(struct)(obj)
 
@@ -70,7 +70,7 @@ def _compile(struct: Struct) -> Writer:
 
 
 def _with_embedded(steps: tuple[Step, ...]) -> Writer:
-    """A struct with embedded ones: their fields stand beside its own, their messages within its message."""
+    """Return a writer for a struct with embedded ones. Their messages are fields of its message."""
 
     def write(obj: Any) -> bytes:
         parts = []
@@ -83,7 +83,7 @@ def _with_embedded(steps: tuple[Step, ...]) -> Writer:
 
 
 def _sparse(steps: tuple[Step, ...]) -> Writer:
-    """A struct that may be empty: most such have one field set (an attribute, a volume's source)."""
+    """Return a writer for a struct that may be empty. Most have one field set (an attribute, a volume's source)."""
     writers = {name: writer for name, writer, _ in steps}
     find = writers.get
 
@@ -107,7 +107,7 @@ def _step(item: Field) -> Step:
 
 
 def _zero(item: Field, writer: Writer) -> bytes:
-    """What is written for an absent field that is no pointer."""
+    """Return the bytes of an absent field that is no pointer."""
     of = item.type
     if isinstance(of, Struct):
         return writer({})
@@ -137,7 +137,7 @@ def _writer(type: Type, number: int) -> Writer:
     if isinstance(type, ListOf):
         return _named_list(type, number) if type.go else _list(_writer(type.item, number))
     if isinstance(type, MapOf):
-        # Repeated fields cannot be values of a map: a list is a message there.
+        # Repeated fields cannot be values of a map, so a list becomes a message there.
         value = type.value
         return _map(
             tag(number, BYTES), _named_list(value, _VALUE) if isinstance(value, ListOf) else _writer(value, _VALUE)
@@ -160,7 +160,7 @@ def _list(write: Writer) -> Writer:
 
 
 def _named_list(type: ListOf, number: int) -> Writer:
-    """A named list type (Verbs, ExtraValue) is a message of its own."""
+    """Return a writer for a named list type (Verbs, ExtraValue), a message of its own."""
     return _sized(tag(number, BYTES), _list(_writer(type.item, 1)))
 
 
@@ -177,7 +177,7 @@ def _map(key: bytes, write_value: Writer) -> Writer:
 
 
 def _sized(key: bytes, message: Writer) -> Writer:
-    """A message as a field."""
+    """Return a writer for a message as a field."""
 
     def write(value: Any) -> bytes:
         body = message(value)
@@ -228,7 +228,7 @@ def _timestamp(text: str | None) -> bytes:
 
 @remembered(8192)
 def _moment(text: str) -> bytes:
-    """Seconds and nanoseconds since 1970."""
+    """Encode a time as seconds and nanoseconds since 1970."""
     seconds, rest = divmod(datetime.fromisoformat(text) - _EPOCH, timedelta(seconds=1))
     return b"\x08" + write_varint(seconds) + b"\x10" + write_varint(rest.microseconds * 1000)
 
@@ -249,7 +249,7 @@ def _int_or_string(number: int) -> Writer:
 
 
 def _json(number: int) -> Writer:
-    """RawExtension and FieldsV1: the JSON as it was written, nothing for none."""
+    """Return a writer for RawExtension and FieldsV1: the JSON as it was written, nothing for none."""
 
     def write(value: Any) -> bytes:
         if value is None:

@@ -1,4 +1,4 @@
-"""What stands around messages: the envelope of an object, the frame of a watch event."""
+"""The framing of messages: the envelope of an object and the frame of a watch event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REST: Final = b"\x1a\x00\x22\x00"
 
 
 class Envelope(NamedTuple):
-    """What a body claims to be, and its message."""
+    """The claimed apiVersion and kind of a body, and its message."""
 
     api_version: str
     kind: str
@@ -29,24 +29,24 @@ def _field(key: bytes, raw: bytes) -> bytes:
 
 
 def opening(api_version: str, kind: str) -> bytes:
-    """The envelope up to the message."""
+    """Return the envelope up to the message."""
     return PREFIX + _field(_ONE, _field(_ONE, api_version.encode()) + _field(_TWO, kind.encode()))
 
 
 def wrap(api_version: str, kind: str, message: bytes) -> bytes:
-    """A message as an object on the wire."""
+    """Wrap a message in the envelope of an object."""
     return b"%b%b%b%b" % (opening(api_version, kind), header(_TWO, len(message)), message, _REST)
 
 
 def frame(kind: str, obj: bytes) -> bytes:
-    """A watch event of an enveloped object, with its length before it."""
+    """Frame a watch event of an enveloped object, preceded by its length."""
     raw = _field(_ONE, obj)
     event = _field(_ONE, kind.encode()) + header(_TWO, len(raw)) + raw
     return len(event).to_bytes(4, "big") + event
 
 
 def unwrap(body: bytes) -> Envelope:
-    """The envelope of a body. Raises WireError."""
+    """Parse the envelope of a body. Raise WireError."""
     if not body:
         raise WireError("empty data")
     if not body.startswith(PREFIX):

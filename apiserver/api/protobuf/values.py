@@ -1,8 +1,8 @@
-"""Readers of single values, and what all readers of messages are made of.
+"""Readers of single values, and the building blocks of message readers.
 
 A message's reader is a table from tags (number and wire type) to field readers. A field reader takes the data, the
-position after the tag and the object to fill, and gives the position after the field. Nested messages are cut out
-first, so that no reader sees beyond its own; an IndexError is then the end of the message where there should be more.
+position after the tag and the object to fill. It returns the position after the field. Nested messages are sliced
+first, so no reader sees data beyond its own message. An IndexError therefore means a truncated message.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _HIGH: Final = {32: 2**31, 64: 2**63}
 
 
 def compile_message(kind: str, table: Mapping[int, Into], names: Mapping[int, str]) -> Message:
-    """The reader of a message: field readers by tag, and the names of known numbers for refusals."""
+    """Compile the reader of a message from field readers by tag. Errors use the `names` of known numbers."""
     find = table.get
 
     def read(data: bytes, out: Json) -> None:
@@ -67,8 +67,8 @@ def compile_message(kind: str, table: Mapping[int, Into], names: Mapping[int, st
 
 
 def _unknown(kind: str, names: Mapping[int, str], data: bytes, at: int, key: int) -> int:
-    """Skips a field that the kind does not have."""
-    # Numbers have 32 bits with a sign.
+    """Skip a field that the kind does not have."""
+    # Field numbers are signed 32-bit integers.
     number, wire = _signed(key >> 3, 32), key & 7
     if wire == END:
         raise WireError(f"proto: {kind}: wiretype end group for non-group")
@@ -80,7 +80,7 @@ def _unknown(kind: str, names: Mapping[int, str], data: bytes, at: int, key: int
 
 
 def assign(name: str, read: Value) -> Into:
-    """A field that holds one value; the last one counts."""
+    """Return a reader for a single value. The last of repeated values counts."""
 
     def into(data: bytes, at: int, out: Json) -> int:
         out[name], at = read(data, at)
@@ -90,7 +90,7 @@ def assign(name: str, read: Value) -> Into:
 
 
 def assign_text(name: str) -> Into:
-    """A string that is no pointer, the most frequent field: the empty one is as good as none."""
+    """Return a reader for a string that is no pointer, the most frequent field. An empty string is an absent one."""
 
     def into(data: bytes, at: int, out: Json) -> int:
         size = data[at]
@@ -107,7 +107,7 @@ def assign_text(name: str) -> Into:
 
 
 def _small(kind: str, *fields: tuple[str, int, Value]) -> Message:
-    """A message of values, numbered from 1."""
+    """Compile a reader for a message of values, numbered from 1."""
     table = {number << 3 | wire: assign(name, read) for number, (name, wire, read) in enumerate(fields, 1)}
     return compile_message(
         kind, table, {number: name[:1].upper() + name[1:] for number, (name, _, _) in enumerate(fields, 1)}
@@ -170,7 +170,7 @@ def _micro_time(data: bytes, at: int) -> tuple[str | None, int]:
     found, stop = _timestamp(data, at)
     if found is None:
         return None, stop
-    # Nanoseconds are cut towards zero; negative ones reach into the second before.
+    # Nanoseconds are truncated towards zero; negative ones reach into the second before.
     nanos = found.get("nanos", 0)
     seconds, micros = divmod(
         found.get("seconds", 0) * 1_000_000 + (abs(nanos) // 1000) * (1 if nanos >= 0 else -1), 1_000_000
@@ -180,7 +180,7 @@ def _micro_time(data: bytes, at: int) -> tuple[str | None, int]:
 
 @lru_cache(maxsize=8192)
 def _moment(seconds: int) -> str:
-    """RFC 3339."""
+    """Format seconds since 1970 as RFC 3339."""
     if not _EARLIEST <= seconds <= _LATEST:
         raise WireError(f"a time has a year outside of range [1,9999]: {seconds} seconds since 1970")
     return (_EPOCH + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
@@ -208,7 +208,7 @@ def _int_or_string(data: bytes, at: int) -> tuple[int | str, int]:
 
 
 def _json(data: bytes, at: int) -> tuple[Any, int]:
-    """RawExtension and FieldsV1 hold JSON."""
+    """Read the JSON of a RawExtension or FieldsV1."""
     at, stop = length(data, at)
     out: Json = {}
     _RAW(data[at:stop], out)
@@ -229,7 +229,7 @@ def _json(data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _is_text(text: bytes) -> bool:
-    """Whether JSON is UTF-8 without lone surrogates. What is not is kept as it is read: with U+FFFD in their place."""
+    """Return whether JSON is UTF-8 without lone surrogates. Other JSON is stored with U+FFFD in their place."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""The wire format: varints, tags, lengths, and skipping what is not known. Words of refusals are upstream's."""
+"""The wire format: varints, tags, lengths, and skipping unknown fields. Error texts are upstream's."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ EOF: Final = "unexpected EOF"
 
 
 class WireError(DecodeError):
-    """The bytes are no message of the kind that they should be."""
+    """The bytes are no message of the expected kind."""
 
 
 def write_varint(value: int) -> bytes:
-    """A varint; negative numbers as their 64 bits."""
+    """Encode a varint. Negative numbers are encoded as their 64 bits."""
     if 0 <= value < 128:
         return _ONE[value]
     value &= _MASK
@@ -35,18 +35,19 @@ def write_varint(value: int) -> bytes:
 
 
 def tag(number: int, wire: int) -> bytes:
-    """What a field begins with."""
+    """Encode the tag of a field."""
     return write_varint(number << 3 | wire)
 
 
 def header(key: bytes, size: int) -> bytes:
-    """The beginning of a field of `size` bytes."""
+    """Encode the tag and length of a field of `size` bytes."""
     return key + (_ONE[size] if size < 128 else write_varint(size))
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """The varint at a position, of which 64 bits count, and the position after it. Raises IndexError at the end of the
-    data.
+    """Read the varint at a position, truncated to 64 bits. Return it with the position after it.
+
+    Raise IndexError at the end of the data.
     """
     value = shift = 0
     while True:
@@ -61,7 +62,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def length(data: bytes, at: int) -> tuple[int, int]:
-    """Beginning and end of the bytes that begin with their length at a position."""
+    """Read the length at a position. Return start and end of the bytes after it."""
     size = data[at]
     at += 1
     if size > 127:
@@ -75,7 +76,7 @@ def length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def skip(data: bytes, at: int, key: int) -> int:
-    """The position after a field whose tag was `key`; a group ends with its own end."""
+    """Return the position after a field with the tag `key`. A group ends at its own end tag."""
     depth = 0
     while True:
         wire = key & 7
