@@ -1,1 +1,1 @@
-"""The schema language, and what is compiled from it: defaults, limits, equality, readers of leaf types."""
+"""The schema language and its compilers: defaults, limits, equality, readers of leaf types."""

@@ -1,7 +1,7 @@
-"""What is filled in where an object says nothing, compiled from its type (`default` and `fills` of fields).
+"""Default values, compiled from an object's type (`default` and `fills` of fields).
 
-A default that depends on another field of the same object is a `When`; what depends on more is a function of the kind's
-version, which comes afterwards.
+A `When` is a default that depends on another field of the same object. Defaults that depend on more are set by a
+function of the kind's version, which runs afterwards.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Maker = Callable[[Json, datetime], Any]
 
 
 def fill_defaults(struct: Struct, obj: Json, now: datetime) -> None:
-    """Fills an object of a type, in place."""
+    """Set the defaults of an object of a type, in place."""
     fill = filler_of(struct)
     if fill is not None:
         fill(obj, now)
 
 
 def filler_of(struct: Struct) -> Filler | None:
-    """What fills objects of a type, compiled on first use; None where nothing is ever filled in."""
+    """Return the compiled defaulting function of a type, or None for a type without defaults."""
     if "fill" not in struct.cache:
         if _has_defaults(struct, set()):
             struct.cache["fill"] = _later(struct)
@@ -41,7 +41,7 @@ def filler_of(struct: Struct) -> Filler | None:
 
 
 def _later(struct: Struct) -> Filler:
-    """For a type that holds itself, while it is compiled."""
+    """Return a placeholder for a recursive type while it is compiled."""
 
     def fill(value: Json, now: datetime) -> None:
         struct.cache["fill"](value, now)
@@ -50,7 +50,7 @@ def _later(struct: Struct) -> Filler:
 
 
 def _has_defaults(struct: Struct, seen: set[str]) -> bool:
-    """Whether a type, or one that it holds, has any."""
+    """Return whether a type or a type inside it has defaults."""
     seen.add(struct.name)
     if any(map(_has_default, struct.fields.values())):
         return True
@@ -97,7 +97,7 @@ def _one_step(name: str, fill: Callable[[Any, datetime], None]) -> Filler:
 
 
 def _below(type_: Type) -> Callable[[Any, datetime], None] | None:
-    """What fills the objects that a value holds."""
+    """Return the defaulting function for the objects inside a value."""
     if isinstance(type_, Struct):
         return filler_of(type_)
     if not isinstance(type_, ListOf | MapOf):
@@ -123,13 +123,16 @@ def _default(item: Field) -> Any:
 
 
 def _has_default(item: Field) -> bool:
-    """A default that is the zero value of what is written only when it is not empty is none."""
+    """Return whether a field has an effective default.
+
+    The zero value is no default for a field that is written only when not empty.
+    """
     default = _default(item)
     return default is not None and not (item.omit and not item.pointer and default in ("", 0, False))
 
 
 def _value(default: Any) -> tuple[Any, Maker | None]:
-    """A value, or what makes one."""
+    """Return a default as a value, or as a function that makes it."""
     if isinstance(default, str | int):
         return default, None
     return None, _maker(default)

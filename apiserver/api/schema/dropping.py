@@ -1,8 +1,9 @@
-"""What disabled feature gates take from an object, compiled from its type: which fields have which gates, and which use
-in the stored object keeps them, stands in the type alone (`apiserver.api.schema.language.Gated`). Fields are
-dropped, or, where the gate is kubedra's own, hidden.
+"""Remove the fields of disabled feature gates from objects, compiled from their type.
 
-Most objects have nothing that is disabled. That is found out in one walk, along the steps that lead to such fields.
+The type defines the gates of a field and the use in the stored object that keeps it
+(`apiserver.api.schema.language.Gated`). Fields are dropped; those of kubedra's own gates are hidden.
+
+Most objects have no disabled field. One walk along the steps to such fields detects that.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ VALUES: Final = "{}"
 
 
 class DroppedField(NamedTuple):
-    """A field (a path in the stored version) and the gate that is off."""
+    """A field (a path in the stored version) and its disabled gate."""
 
     path: str
     gate: str
@@ -48,15 +49,16 @@ class DroppedField(NamedTuple):
 
 
 class Typed(Protocol):
-    """A resource, of which only the type of what is stored matters here."""
+    """A resource; only the type of the stored object matters here."""
 
     @property
     def hub_schema(self) -> Struct: ...
 
 
 class Writing(Protocol):
-    """What is known of a write: the gates, the resource, and what the object lost so far, so that a user can be told
-    (the context of a request, `apiserver.registry.definition.context`).
+    """The context of a write: gates, resource and dropped fields (`apiserver.registry.definition.context`).
+
+    The dropped fields become warnings to the user.
     """
 
     features: Features
@@ -75,8 +77,9 @@ class Place(NamedTuple):
 
 
 class _Feature(NamedTuple):
-    """Places that are kept or dropped together. `gate` is the one that is off; `keeps` tells of a stored object whether
-    they are kept.
+    """Places that are kept or dropped together.
+
+    `gate` is the disabled one; `keeps` returns whether a stored object keeps the fields.
     """
 
     gate: str
@@ -85,17 +88,17 @@ class _Feature(NamedTuple):
 
 
 class _Dropper(NamedTuple):
-    """`lacks` tells whether an object has none of the fields that the features are about."""
+    """The features to drop. `lacks` returns whether an object has none of their fields."""
 
     lacks: Test
     features: tuple[_Feature, ...]
 
 
 def places_of(struct: Struct) -> tuple[Place, ...]:
-    """All gated fields of a type and of what it holds."""
+    """Return all gated fields of a type and of the types inside it."""
     known: tuple[Place, ...] | None = struct.cache.get("places")
     if known is None:
-        struct.cache["places"] = ()  # a type that holds itself: once is enough
+        struct.cache["places"] = ()  # a recursive type contributes its fields once
         known = struct.cache["places"] = tuple(_places(struct))
     return known
 
@@ -112,7 +115,7 @@ def _places(struct: Struct) -> Iterator[Place]:
 
 
 def _held(type_: Type) -> tuple[Type, Steps]:
-    """What lists and maps hold in the end, and the steps to it."""
+    """Return the innermost type of lists and maps, and the steps to it."""
     marks: Steps = ()
     while isinstance(type_, ListOf | MapOf):
         marks += (ITEMS if isinstance(type_, ListOf) else VALUES,)
@@ -121,12 +124,13 @@ def _held(type_: Type) -> tuple[Type, Steps]:
 
 
 def drop_disabled(ctx: Writing, obj: Json, old: Json | None) -> None:
-    """Takes the fields of disabled gates from an object; `old` is the stored one, None for a new object. Notes each
-    value that went with its gate in the context, but for values that are the default. What the stored object has in
-    hidden fields the new one has, too, where their holders are still there (none is within a list or map).
+    """Remove the fields of disabled gates from an object; `old` is the stored one, None for a new object.
 
-    The object is changed in place, what it holds is not: parts of it may be the stored object's. Its spec and status
-    may be other objects afterwards.
+    Record each removed value with its gate in the context, except default values. Copy hidden fields of the stored
+    object to the new one if their parent objects are still set (none is inside a list or map).
+
+    The top level of the object is changed in place. Nested values may be shared with the stored object and are
+    replaced, not changed. Spec and status may be other objects afterwards.
     """
     struct, features = ctx.resource.hub_schema, ctx.features
     for above, name in struct.cache.get("hidden fields", ()) if old is not None else ():
@@ -152,7 +156,7 @@ def drop_disabled(ctx: Writing, obj: Json, old: Json | None) -> None:
 
 
 def _dropper(struct: Struct, features: Features) -> _Dropper | None:
-    """None where no field of the type is disabled."""
+    """Return the dropper of a type, or None if none of its fields is disabled."""
     everything = places_of(struct)
     groups: dict[tuple[Steps, Scope, str], list[Place]] = {}
     for place in everything:
@@ -179,7 +183,7 @@ def _keeps(scope: Scope, uses: list[Place]) -> Test:
 
 
 def _stands(steps: Steps, place: Place) -> Test:
-    """Whether a stored object uses a feature at a place."""
+    """Return a test whether a stored object uses a feature at a place."""
     if not steps:
         members = place.gate.members
         if members:
@@ -199,13 +203,13 @@ def _stands(steps: Steps, place: Place) -> Test:
 
 
 def _lacks(places: list[Place]) -> Test:
-    """Whether an object has none of the fields at some places."""
+    """Return a test whether an object has none of the fields at some places."""
     tree: dict[str, Any] = {}
     for place in places:
         node = tree
         for step in place.steps[:-1]:
             node = node.setdefault(step, {})
-            if isinstance(node, Place):  # what is around it goes as well
+            if isinstance(node, Place):  # the objects around it are removed as well
                 break
         else:
             node[place.steps[-1]] = place
@@ -242,14 +246,15 @@ def _lacks_below(tree: dict[str, Any]) -> Test:
 
 
 class _Cut:
-    """Takes the field at one place out of objects; `paths` are those of the values that went."""
+    """Removes the field at one place from objects. `paths` are those of the removed values."""
 
     def __init__(self, place: Place) -> None:
         self.field, self.prunes, self.paths = place.field, place.gate.prunes, list[str]()
 
     def apply(self, value: Any, steps: Steps, at: str, old: Any) -> Any:
-        """The value without the field: itself where it has none. `old` is what is stored at this place; what it has is
-        kept.
+        """Return the value without the field, or the value itself if the field is absent.
+
+        `old` is the stored value at this place. Fields that it has are kept.
         """
         step, rest = steps[0], steps[1:]
         if not value:
@@ -285,13 +290,13 @@ class _Cut:
         return {key: item for key, item in value.items() if key != name}
 
 
-# Hidden fields: those of gates that are kubedra's own, which no release of Kubernetes has. While such a gate is off a
-# server works on types without the field: to decoding, managed fields, OpenAPI and protobuf it is a name like any other
-# that nobody knows. Objects that were written while the gate was on keep what they have, unseen.
+# Hidden fields belong to gates of kubedra's own, which no release of Kubernetes has. While such a gate is off, a
+# server uses types without the field: for decoding, managed fields, OpenAPI and protobuf it is an unknown name.
+# Objects written while the gate was on keep their hidden values.
 
 
 def without_gates(struct: Struct, gates: frozenset[str]) -> Struct:
-    """The type without the fields of some gates: itself where it has none."""
+    """Return the type without the fields of some gates, or the type itself if it has none."""
     key = f"without {' '.join(sorted(gates))}"
     known: Struct | None = struct.cache.get(key)
     if known is None:
@@ -341,7 +346,7 @@ def _shown_type(type_: Type, gates: frozenset[str]) -> Type:
 
 
 def drop_hidden(struct: Struct, obj: Json) -> None:
-    """Takes what a type hides out of an object. In place. Fields within lists and maps are left: there are none."""
+    """Remove the hidden fields of a type from an object, in place. No hidden field is inside a list or map."""
     for above, name in struct.cache.get("hidden fields", ()):
         holder = obj
         for step in above:
@@ -350,7 +355,7 @@ def drop_hidden(struct: Struct, obj: Json) -> None:
 
 
 def marks_of(struct: Struct) -> tuple[bytes, ...]:
-    """Texts of which one is in the JSON of every object that has what a type hides; others may have them as well."""
+    """Return texts: the JSON of every object with hidden fields contains one. Other JSON may contain them too."""
     opening = {Struct: "{", ListOf: "[", MapOf: "{"}
     return tuple(
         f'"{place.steps[-1]}":{opening.get(type(place.field.type), "")}'.encode()

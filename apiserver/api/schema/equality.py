@@ -1,7 +1,7 @@
-"""When two values of a type mean the same: absent, null and an empty list or map are one, quantities are compared by
-amount.
+"""Semantic equality of two values of a type.
 
-Equal dicts are equal at once; the schema is only walked where they differ.
+Absent, null, an empty list and an empty map are equal. Quantities are compared by amount. Equal dicts are equal without
+a look at the schema; it is only walked where they differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["semantic_equal"]
 
 
 def semantic_equal(kind: Type, left: Any, right: Any) -> bool:
-    """Upstream's semantic deep equality of two decoded values."""
+    """Compare two decoded values by upstream's semantic deep equality."""
     if left == right and isinstance(left, bool) == isinstance(right, bool):
         return True
     if isinstance(kind, ListOf):

@@ -1,14 +1,14 @@
-"""What a Kubernetes type is: the small language in which every kind's schema is written, once.
+"""The language in which the schema of every Kubernetes kind is written, once.
 
 A schema is data. Decoding, defaulting, field validation, managed fields, strategic merge, OpenAPI, tables of
-explanation and protobuf all read the same `Struct`; none of them keeps a second list of fields. Objects themselves
-travel as plain dicts in their JSON form; a schema says what such a dict may hold.
+explanation and protobuf all read the same `Struct`; none of them has a second list of fields. Objects are plain dicts
+in their JSON form; a schema defines the permitted content.
 
 Encoding facts follow Go's encoding/json as upstream's types use it:
 
 * `omitempty` scalars, lists and maps vanish when zero or empty; without it they are always written (`requests: null`).
-* a struct by value is always written (`status: {}`), a pointer only when set; `null` for a pointer means absent.
-* numbers are JSON integers; a fraction for an integer field is a decoding error.
+* a struct by value is always written (`status: {}`), a pointer only when set; `null` for a pointer means absent. *
+numbers are JSON integers; a fraction for an integer field is a decoding error.
 """
 
 from __future__ import annotations
@@ -53,9 +53,11 @@ __all__ = [
 
 
 class OwnForm(NamedTuple):
-    """How a type is written that reads itself and has several forms in JSON: each sort of value has a type of its own
-    in `forms` ("object", "array", "bool"). Other values are refused with `error`, or stand for nothing where it is
-    empty. In protobuf the type is a `message`, which `opened` makes of a value and `closed` makes a value of.
+    """The forms of a type with an unmarshaller of its own and several forms in JSON.
+
+    `forms` has a type for each sort of value ("object", "array", "bool"). Other values are refused with `error`, or
+    ignored if it is empty. In protobuf the type is a `message`: `opened` converts a value to it, `closed` converts it
+    back.
     """
 
     forms: Mapping[str, Type]
@@ -66,9 +68,12 @@ class OwnForm(NamedTuple):
 
 
 class Scalar:
-    """A leaf type. `name` is ours (compare this, not identity: named strings share it), `go` the name that decoding
-    errors show, `openapi` the OpenAPI v3 fragment, `enum` the values that OpenAPI lists, `own` the forms of a type that
-    has its own ways to be written (its name is "own")."""
+    """A leaf type.
+
+    `name` is ours (compare this, not identity: named strings share it). `go` is the name in decoding errors, `openapi`
+    the OpenAPI v3 fragment, `enum` the values that OpenAPI lists. `own` has the forms of a type with an unmarshaller of
+    its own; its name is "own".
+    """
 
     __slots__ = ("enum", "go", "name", "openapi", "own", "wire")
 
@@ -118,7 +123,7 @@ DEDUCED: Final = Scalar("any", "interface {}", "json")
 
 
 def string(go: str, *enum: str) -> Scalar:
-    """A named string type, as errors call it ("v1.PodPhase"), with the values that OpenAPI lists."""
+    """Build a named string type. `go` is its name in errors ("v1.PodPhase"), `enum` its values in OpenAPI."""
     return Scalar("string", go, "string", enum, type="string")
 
 
@@ -126,10 +131,13 @@ ListType = Literal["atomic", "set", "map", ""]
 
 
 class ListOf:
-    """A list. `kind` and `keys` are the merge rules of server-side apply ("" is unmarked, merged as atomic).
-    `merge_key` and `strategy` are those of strategic merge patch: `merge_key` "" with strategy "merge" merges a list of
-    scalars; several strategies are separated by commas ("merge,retainKeys"). `go` is the name that decoding errors give
-    a named slice type."""
+    """A list.
+
+    `kind` and `keys` are the merge rules of server-side apply ("" is unmarked, merged as atomic). `merge_key` and
+    `strategy` are those of strategic merge patch: `merge_key` "" with strategy "merge" merges a list of scalars;
+    several strategies are separated by commas ("merge,retainKeys"). `go` is the name of a named slice type in decoding
+    errors.
+    """
 
     __slots__ = ("go", "item", "keys", "kind", "merge_key", "strategy")
 
@@ -150,9 +158,11 @@ class ListOf:
 
 
 class MapOf:
-    """A map with string keys. `atomic` maps are owned as a whole by server-side apply, others by their values, which
-    OpenAPI says of `granular` ones. `key` is the Go type of the keys, `go` the name of a named map type
-    ("v1.ResourceList"), both for decoding errors."""
+    """A map with string keys.
+
+    Server-side apply owns `atomic` maps as a whole, others by their values; OpenAPI marks the `granular` ones. `key` is
+    the Go type of the keys, `go` the name of a named map type ("v1.ResourceList"), both for decoding errors.
+    """
 
     __slots__ = ("atomic", "go", "granular", "key", "value")
 
@@ -175,7 +185,7 @@ NOW: Final = _Now()
 
 
 class When(NamedTuple):
-    """For `fills`: `then`, when another field of the same object has a value (None: any)."""
+    """A conditional `fills`: `then` is filled in if another field of the same object has a value (None: any)."""
 
     field: str
     value: Any
@@ -187,18 +197,17 @@ class Field:
 
     `name` JSON name · `number` protobuf field number · `type` · `omit` written only when not empty (Go `omitempty`) ·
     `pointer` a Go pointer (zero values survive, null is absent) · `required` in OpenAPI · `inline` an embedded struct
-    whose fields stand on this level · `default` what is filled in where nothing is given, and shown in
-    OpenAPI · `fills` the same, which upstream's OpenAPI does not show (a value, NOW, or a `When`) ·
-    `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") ·
-    `atomic` owned as a whole · `limits` what its value may be · `gate` the feature gates of the field · `ungated` gates
-    that do not hold in what the field holds, although its type names them · `doc` what `kubectl explain` shows, in our
-    own words: one or two sentences, at most 300 characters; an embedded struct has none.
+    with its fields on this level · `default` value of an unset field, shown in OpenAPI · `fills` the same, not shown in
+    upstream's OpenAPI (a value, NOW, or a `When`) · `strategy` strategic-merge strategy of a struct or map field
+    ("retainKeys", "replace") · `atomic` owned as a whole · `limits` of its value · `gate` the feature gates of the
+    field · `ungated` gates that do not apply inside the field, although its type names them · `doc` the text of
+    `kubectl explain`, in our own words: one or two sentences, at most 300 characters; an embedded struct has none.
 
-    `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is
-    never empty for Go and has `omit=False` even where the tag says omitempty.
+    `omit` describes the encoding, not Go's tag: a struct, time, quantity or raw value held by value is never empty for
+    Go and has `omit=False` even if its tag is omitempty.
 
     `keep_empty`: decoding keeps an empty list or map, because validation distinguishes it from an absent one or shows
-    it; storing the object removes it.
+    it. Storing the object removes it.
     """
 
     __slots__ = (
@@ -252,7 +261,7 @@ class Field:
         self.limits, self.gate, self.ungated, self.doc, self.keep_empty = limits, gate, ungated, doc, keep_empty
 
     def replaced(self, **changed: Any) -> Field:
-        """The same field, but for what is given by its name here."""
+        """Return a copy of the field with the named attributes replaced."""
         made = object.__new__(Field)
         for slot in Field.__slots__:
             setattr(made, slot, changed.get(slot, getattr(self, slot)))
@@ -281,8 +290,9 @@ def field(
     doc: str = "",
     keep_empty: bool = False,
 ) -> Field:
-    """A field of a struct; the common case (optional, omitted when empty) needs no keyword. See `Field`. A `gate` that
-    is text is `gated(text)`.
+    """Build a field of a struct; an optional field that is omitted when empty needs no keyword. See `Field`.
+
+    A `gate` given as text is `gated(text)`.
     """
     return Field(
         name, number, type, omit=omit, pointer=pointer, required=required, inline=inline, default=default, fills=fills,
@@ -292,7 +302,7 @@ def field(
 
 
 class _OpenFields(dict[str, Field]):
-    """Fields of a struct that takes undeclared ones: these are there, too, when they are asked for by name."""
+    """The fields of an open struct. Undeclared fields exist when they are read by name."""
 
     def __init__(self, declared: dict[str, Field], others: Type) -> None:
         super().__init__(declared)
@@ -309,16 +319,16 @@ class _OpenFields(dict[str, Field]):
 
 
 class Struct:
-    """A struct type: `name` is its OpenAPI definition name (io.k8s.api.core.v1.Pod), `go` what decoding errors call it.
+    """A struct type: `name` is its OpenAPI definition name (io.k8s.api.core.v1.Pod), `go` its name in decoding errors.
 
-    `fields` is by JSON name in Go's declaration order; `declared` the same before embedded structs are flattened, as
-    protobuf has it. Types pass a function that returns the fields; it runs on first use, so that importing a schema
-    stays cheap and types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole.
-    `granular` marks the variant of an atomic struct for a field whose parts are owned one by one.
-    `others` is the type of fields that are not declared, where the struct takes such (it is open). `decoder` is what
-    `codec.decode` calls for kinds that are not decoded by their fields (custom resources): (value, body) → Decoded.
-    `union` is what OpenAPI tells of fields of which one is set: the field that says which ("" for none), and these.
-    `rules` are the checks of a value in upstream's order: fields, and markers of what crosses fields.
+    `fields` is by JSON name in Go's declaration order. `declared` is the same before embedded structs are flattened,
+    the form of protobuf. Types pass a function that returns the fields. It runs on first use, so that importing a
+    schema stays cheap and types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a
+    whole. `granular` marks the variant of an atomic struct for a field whose parts are owned one by one. `others` is
+    the type of undeclared fields in an open struct. `decoder` decodes kinds without fixed fields (custom resources) for
+    `codec.decode`: (value, body) → Decoded. `union` is the OpenAPI union: the discriminator field ("" for none) and the
+    members, of which one is set. `rules` are the checks of a value in upstream's order: fields, and markers of rules
+    across fields.
     """
 
     def __init__(
@@ -344,7 +354,7 @@ class Struct:
         self.cache: dict[str, Any] = {}
 
     def as_granular(self) -> Struct:
-        """The same type for a field that is marked granular."""
+        """Return the same type for a field that is marked granular."""
         return Struct(
             self.name, lambda: self.declared, doc=self.doc, protobuf=self.protobuf, granular=True, union=self.union,
             rules=self.rules,
@@ -382,7 +392,7 @@ Type = Scalar | Struct | ListOf | MapOf
 
 
 def go_name(type: Type) -> str:
-    """What Go prints for a type in decoding errors: `[]v1.DeviceRequest`, `map[string]string`, `v1.ResourceList`."""
+    """Return a type's name in Go's decoding errors: `[]v1.DeviceRequest`, `map[string]string`, `v1.ResourceList`."""
     if isinstance(type, ListOf):
         return type.go or "[]" + go_name(type.item)
     if isinstance(type, MapOf):

@@ -1,4 +1,4 @@
-"""What a field's value may be, beyond its type: said once, in the type, for validation and for the reference pages."""
+"""Limits of a field's value beyond its type, declared once for validation and for the reference pages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["FIXED", "FIXED_UNSHOWN", "Immutable", "Limits", "between"]
 
 
 class Immutable(NamedTuple):
-    """When a field may not change, and what a change of it is told.
+    """The rule when a field may not change, and its error.
 
-    With `once` a value may be set where none is stored; with `removable` it may be taken away again. `words` are
-    upstream's. They are said of an invalid value, with the new one; of none (null) if it is not `shown`, as upstream's
-    generated rules have it; of a forbidden change if `forbids`. `name` is that of the field in the path, where
-    upstream's path has another.
+    With `once` a value may be set where none is stored; with `removable` it may be removed again. `words` are
+    upstream's. The error is an invalid value with the new value, or with null if not `shown`, as in upstream's
+    generated rules. If `forbids` is set, it is a forbidden change. `name` replaces the field's name in the path where
+    upstream's path differs.
     """
 
     once: bool = False
@@ -28,7 +28,7 @@ class Immutable(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        """For the reference."""
+        """Describe the rule for the reference."""
         return ("fixed once set, but removable" if self.removable else "fixed once set") if self.once else "fixed"
 
 
@@ -41,19 +41,22 @@ FIXED_UNSHOWN: Final = Immutable(shown=False)
 class Limits:
     """The limits of one field.
 
-    `required`: not empty; a number behind a pointer: given; a text behind a pointer: not empty where it is given. As a
-    text it is what upstream adds. `items` counts at most those of a list or map (with `all_items` the items of a longer
-    list are checked as well), `length` at most the bytes of a text,
-    or of a raw value as it was written; `least` and `most` bound a number, each number of a list, or an amount.
-    `format` names the form of a text, of each text of a list, or of the keys of a map
-    (`apiserver.api.validation.formats`), `value_format` that of the texts in a map. `values` are those that a text may
-    have, where its type does not enumerate them, or in the order in which errors list them. `empty` says whether an
-    empty value is judged like any other, by default that of a number, and of a text that is always written. `parts`
-    limits fields of the object that the field holds, here alone. `unique` is the field in which no two items of a list
-    are equal, "*" the whole item; with `whole`, repeated items come first and are shown as they are, as upstream's
-    generated rules do. `immutable` says when the field may not change. `words` say what is wrong with a number, where
-    upstream says it in its own, those of too great a number in `most_words` if they are others; `also` is what the
-    reference adds, of a limit that several fields share.
+    - `required`: not empty; a number behind a pointer: set; a text behind a pointer: not empty if set. A text is
+      added to upstream's error.
+    - `items`: the most items of a list or map. With `all_items` the items of a longer list are checked as well.
+    - `length`: the most bytes of a text, or of a raw value as it was written.
+    - `least`, `most`: bounds of a number, of each number of a list, or of an amount.
+    - `format`: the form of a text, of each text of a list, or of the keys of a map
+      (`apiserver.api.validation.formats`). `value_format`: that of the texts in a map.
+    - `values`: the permitted texts, if the type does not enumerate them or errors list them in another order.
+    - `empty`: whether an empty value is checked like any other. The default is true for numbers and for texts that are
+      always written.
+    - `parts`: limits of fields inside the field's object, for this field only.
+    - `unique`: the field in which no two items of a list are equal, "*" for the whole item. With `whole`, repeated
+      items come first and are shown as they are, as in upstream's generated rules.
+    - `immutable`: when the field may not change.
+    - `words`: upstream's error for a number out of bounds. `most_words`: that for too great a number, if different.
+    - `also`: an addition for the reference, for a limit that several fields share.
     """
 
     required: bool | str = False
@@ -76,15 +79,15 @@ class Limits:
 
     @property
     def bounds(self) -> bool:
-        """Whether they say anything of a value that stands alone, besides how it may change."""
+        """Whether any limit applies to a value by itself, apart from its changes."""
         return replace(self, immutable=None) != Limits()
 
     def key(self, item: Any) -> Any:
-        """What makes an item of a list unique."""
+        """Return the key that makes an item of a list unique."""
         return item if self.unique == "*" else item.get(self.unique, "")
 
     def shown(self) -> str:
-        """For the reference: sizes and bounds, in numbers."""
+        """Format sizes and bounds for the reference, in numbers."""
         size = self.items if self.items is not None else self.length
         bounds = (
             f"{self.least} to {self.most}"
@@ -100,6 +103,6 @@ class Limits:
 
 
 def between(least: int, most: int, *, required: bool = False, empty: bool | None = None) -> Limits:
-    """The limits of a number in a range, in the words that upstream has for most ranges."""
+    """Build the limits of a number in a range, in upstream's words for most ranges."""
     words = f"must be between {least} and {most}, inclusive"
     return Limits(least=least, most=most, words=words, required=required, empty=empty)

@@ -1,4 +1,4 @@
-"""Markers: rules across the fields of a type, as data. Their words are those of upstream's `+k8s:` tags.
+"""Markers: rules across the fields of a type, as data. Their error texts are those of upstream's `+k8s:` tags.
 
     Struct(…, rules=(
         Union(("exactly", "firstAvailable"), none=Required("", _ONE), many=Invalid("", _ONE_ONLY, shown=None)),
@@ -6,10 +6,10 @@
         "firstAvailable",
     ))
 
-The order of `rules` is the order of causes. A text names a field that is checked by its limits and below it. A marker
-names a field by its JSON name, a field of an object inside by a dotted path, and the value itself by "". A field behind
-a pointer is set when it is given, another field when it is neither zero nor empty.
-`apiserver.api.validation.markers` compiles markers.
+The order of `rules` is the order of causes. A text names a field that is checked with its limits and its content. A
+marker names a field by its JSON name, a nested field by a dotted path, and the value itself by "". A pointer field is
+set when it is present, another field when it is neither zero nor empty. `apiserver.api.validation.markers` compiles
+markers.
 """
 
 from __future__ import annotations
@@ -60,32 +60,32 @@ class Condition(NamedTuple):
 
 
 def is_set(*fields: str) -> Condition:
-    """All fields are set."""
+    """Return the condition that all fields are set."""
     return Condition("set", fields)
 
 
 def is_any_set(*fields: str) -> Condition:
-    """At least one of the fields is set."""
+    """Return the condition that at least one of the fields is set."""
     return Condition("any", fields)
 
 
 def is_unset(*fields: str) -> Condition:
-    """None of the fields is set."""
+    """Return the condition that none of the fields is set."""
     return Condition("unset", fields)
 
 
 def equals(field: str, *values: Any) -> Condition:
-    """The field has one of the values. A missing field without a pointer has its zero value."""
+    """Return the condition that the field has one of the values. Absent fields that are no pointers are zero."""
     return Condition("equal", (field,), values)
 
 
 def differs(field: str, *values: Any) -> Condition:
-    """The field has none of the values."""
+    """Return the condition that the field has none of the values."""
     return Condition("different", (field,), values)
 
 
 def knows(decide: Callable[[Any], bool]) -> Condition:
-    """The code agrees about the `env` of the rules."""
+    """Return the condition that `decide` is true for the `env` of the rules."""
     return Condition("env", (), (decide,))
 
 
@@ -95,7 +95,7 @@ Conditions = _Fact | tuple[_Fact, ...]
 
 
 class Required(NamedTuple):
-    """The field must be set. With `anyway` the error is that of a missing field although it may be set."""
+    """The field must be set. With `anyway` the error is that of a missing field, even if it is set."""
 
     field: str
     words: str = ""
@@ -112,7 +112,7 @@ class Forbidden(NamedTuple):
 
 
 class Invalid(NamedTuple):
-    """The field is wrong whenever the condition holds. `shown` replaces its value in the error."""
+    """The field is invalid if the condition is met. `shown` replaces its value in the error."""
 
     field: str
     words: str
@@ -121,7 +121,7 @@ class Invalid(NamedTuple):
 
 
 class Enum(NamedTuple):
-    """The text is one of the values. Values that depend on other fields are not limits of the field's type."""
+    """The text is one of the values. For values that depend on other fields; others are limits of the field's type."""
 
     field: str
     values: tuple[str, ...]
@@ -129,7 +129,7 @@ class Enum(NamedTuple):
 
 
 class AtMost(NamedTuple):
-    """The number is at most `most`, a number or the name of another field. In `words` "{}" stands for that number."""
+    """The number is at most `most`, a number or the name of another field. That number replaces "{}" in `words`."""
 
     field: str
     most: int | str
@@ -138,7 +138,7 @@ class AtMost(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """The text is among the names that `among` finds from an `At`. Without `words` another name is "not found"."""
+    """The text is one of the names that `among` returns for an `At`. Without `words` the error is "not found"."""
 
     field: str
     among: Callable[[Any], Any]
@@ -146,7 +146,7 @@ class Reference(NamedTuple):
 
 
 class Union(NamedTuple):
-    """Exactly one member is set, at most one without `none`, at least one without `many`."""
+    """Exactly one member is set; at most one without `none`; at least one without `many`."""
 
     members: tuple[str, ...]
     none: Required | Invalid | None = None
@@ -154,7 +154,7 @@ class Union(NamedTuple):
 
 
 class If(NamedTuple):
-    """Steps for values of which the condition holds, and those for the others."""
+    """Steps for values that meet the condition, and steps for the others."""
 
     when: Conditions
     then: tuple[Any, ...]
@@ -173,7 +173,7 @@ Step = str | Marker
 
 
 def one_of(*members: str) -> Union:
-    """Return the union in the words of upstream's generated rules."""
+    """Return the union with the error texts of upstream's generated rules."""
     known = ", ".join(f"`{name}`" for name in members)
     return Union(
         members,
@@ -183,8 +183,9 @@ def one_of(*members: str) -> Union:
 
 
 def selector_values(listed: str, unlisted: str, *others: str) -> If:
-    """Return the rules of a selector's operator and values, with the words about `values`; `others` are operators that
-    have rules of their own.
+    """Return the rules of a selector's operator and values. `listed` and `unlisted` are the errors about `values`.
+
+    `others` are operators with rules of their own.
     """
     unknown = Invalid("operator", "not a valid selector operator", when=differs("operator", *others))
     exists = If(equals("operator", "Exists", "DoesNotExist"), (Forbidden("values", unlisted),), otherwise=(unknown,))

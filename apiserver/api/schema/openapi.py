@@ -1,7 +1,7 @@
-"""Schema objects of OpenAPI 2 and 3, made from the schema language.
+"""Schema objects of OpenAPI 2 and 3, built from the schema language.
 
-The two differ in how they point to each other, in defaults (version 3 only) and in how a type of two forms is told.
-What clients read (x-kubernetes-* extensions, required, formats, enums) is the same in both.
+The two differ in references, in defaults (version 3 only) and in types with two forms. The parts that clients read
+(x-kubernetes-* extensions, required, formats, enums) are the same in both.
 """
 
 from __future__ import annotations
@@ -46,10 +46,15 @@ SHARED_KINDS: Final = (
 
 
 class Definitions:
-    """The definitions of one document: what `ref` was asked for, and all that these need."""
+    """The definitions of one document: the referenced types and all types that they need."""
 
     def __init__(self, release: int, kinds: dict[str, list[Json]]) -> None:
-        """`release` is 2 or 3; `kinds` the group-version-kinds of shared types, by definition name."""
+        """Create an empty document.
+
+        Args:
+            release: The OpenAPI version, 2 or 3.
+            kinds: The group-version-kinds of shared types, by definition name.
+        """
         self.release = release
         self.prefix = "#/definitions/" if release == 2 else "#/components/schemas/"
         self._kinds = kinds
@@ -59,7 +64,7 @@ class Definitions:
         return {name: self._made[name] for name in sorted(self._made)}
 
     def ref(self, type: Struct | Scalar) -> Json:
-        """A reference to a type, which becomes part of the document."""
+        """Return a reference to a type, and add the type to the document."""
         name = type.name if isinstance(type, Struct) else type.wire
         if name not in self._made:
             self._made[name] = {}
@@ -103,7 +108,7 @@ class Definitions:
         return made
 
     def _default(self, item: Field) -> Any:
-        """What is shown as default: a marked one, else the zero value of what is always written."""
+        """Return the default to show: the declared one, else the zero value of a field that is always written."""
         if item.default is not None:
             return item.default
         if item.pointer:
@@ -140,7 +145,7 @@ def _union(discriminator: str, fields: tuple[str, ...]) -> Json:
 
 
 def _merge_rules(item: Field) -> Json:
-    """The extensions that say how a field is merged."""
+    """Return the extensions with the merge rules of a field."""
     rules: Json = {}
     kind = item.type
     if isinstance(kind, ListOf):

@@ -1,6 +1,6 @@
-"""Readers of leaf types: each takes a parsed JSON value and gives it in normal form, None for what is absent.
+"""Readers of leaf types: each converts a parsed JSON value to normal form, None for an absent one.
 
-They are the fast half of decoding: at anything out of the ordinary they raise `Odd` without a word.
+They are the fast half of decoding: they raise `Odd` without a text at anything unusual.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _float(value: Any) -> Any:
     if type(value) is int:
         return value
     if type(value) is float:
-        # Go writes whole numbers without a fraction, up to where it changes to exponents.
+        # Go writes whole numbers without a fraction, up to the size from which it uses exponents.
         return int(value) if value.is_integer() and abs(value) < 1e21 else value
     if value is None:
         return 0
@@ -97,7 +97,7 @@ def _micro_time(value: Any) -> Any:
 
 @remembered(8192)
 def canonical_quantity(text: str) -> str:
-    """A quantity as it is written back. Raises ValueError."""
+    """Return a quantity in canonical form. Raise ValueError."""
     return str(Quantity.parse(text.strip()))
 
 
@@ -151,7 +151,7 @@ READERS: Final[dict[str, Reader]] = {
 
 
 def raw_names(type: Type) -> frozenset[bytes]:
-    """Names of the fields that hold raw values, as a text has them."""
+    """Return the names of fields with raw values, as JSON text contains them."""
     if isinstance(type, ListOf):
         return raw_names(type.item)
     if isinstance(type, MapOf):
