@@ -2,7 +2,7 @@
 
     encode(schema, obj) -> bytes        an object in normal form as the message of its kind
     decode(schema, data) -> dict        a message in JSON form; `apiserver.api.codec.codec.decode` then normalizes it
-    wrap, unwrap                        the envelope: `k8s` and a zero byte, then a runtime.Unknown with apiVersion and kind
+    wrap, unwrap                        the envelope: `k8s`, a zero byte, and a runtime.Unknown with apiVersion and kind
 
 Kind and apiVersion are in the envelope only. Written messages equal those of upstream's generated code: fields in the
 order of their numbers; a scalar or struct that is no pointer always, even when zero; a pointer when set; map entries

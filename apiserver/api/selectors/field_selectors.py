@@ -1,4 +1,4 @@
-"""Field selectors: parsing, canonical text, matching. Public by `apiserver.api.selectors.selectors`.
+"""Field selectors: parsing, canonical text, matching. Exported by `apiserver.api.selectors.selectors`.
 
 Grammar and texts are wire facts of k8s.io/apimachinery (fields).
 """
@@ -14,12 +14,12 @@ __all__ = ["FieldRequirement", "FieldSelector", "SelectorError", "parse_fields"]
 
 
 class SelectorError(ValueError):
-    """The selector cannot be parsed; the text is the API's."""
+    """An unparsable selector; the text is the API's."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """`field` equals `value`, or does not (`negated`)."""
+    """A requirement that `field` equals `value`, or differs from it (`negated`)."""
 
     field: str
     value: str
@@ -41,27 +41,27 @@ class FieldSelector:
         return not self.requirements
 
     def matches(self, value: Callable[[str], str]) -> bool:
-        """`value(field)` gives an object's field, "" when it has none."""
+        """Return whether an object matches. `value(field)` returns its field, "" for an absent one."""
         return all(
             (value(requirement.field) == requirement.value) != requirement.negated for requirement in self.requirements
         )
 
     def exact(self, field: str) -> str | None:
-        """The one value that the field must have, if the selector fixes it."""
+        """Return the only value that the field may have, or None if the selector permits several."""
         return next((r.value for r in self.requirements if r.field == field and not r.negated), None)
 
     def compile(self, labels: Mapping[str, Callable[[Any], str]]) -> Callable[[Any], bool]:
-        """A test of whole objects, through the look-ups of their kind."""
+        """Compile a predicate over objects from the field getters of their kind."""
         tests = [(labels[r.field], r.value, r.negated) for r in self.requirements]
         if len(tests) == 1:
             ((look_up, wanted, negated),) = tests
             return (lambda obj: look_up(obj) != wanted) if negated else (lambda obj: look_up(obj) == wanted)
-        # A look-up a field, however many requirements there are.
+        # One lookup per field, regardless of the number of requirements.
         wanted_of: dict[Callable[[Any], str], set[str]] = {}
         unwanted_of: dict[Callable[[Any], str], set[str]] = {}
         for look_up, value, negated in tests:
             (unwanted_of if negated else wanted_of).setdefault(look_up, set()).add(value)
-        # A field that has to be two things is none.
+        # A field with two required values matches nothing.
         exactly = [(look_up, next(iter(values)) if len(values) == 1 else None) for look_up, values in wanted_of.items()]
 
         def test(obj: Any) -> bool:
@@ -110,7 +110,7 @@ def _split_terms(text: str) -> list[str]:
 
 
 def parse_fields(text: str) -> FieldSelector:
-    """A field selector as it stands in a query. Which fields a kind knows is the caller's question."""
+    """Parse a field selector of a query. The caller checks whether the kind supports the fields."""
     requirements = []
     for term in sorted(_split_terms(text)):
         if not term:
@@ -119,7 +119,7 @@ def parse_fields(text: str) -> FieldSelector:
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
         field, value = term[: match.start()], _unescape(term[match.end() :])
-        # Nothing compared with nothing is no requirement.
+        # An empty field compared with an empty value is no requirement.
         if field or value:
             requirements.append(FieldRequirement(field, value, match[0] == "!="))
     return FieldSelector(tuple(requirements))

@@ -1,4 +1,4 @@
-"""One condition of a label selector, and several on one label as a few."""
+"""Requirements of label selectors, and the combined test of several requirements on one label."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SYMBOL: Final = {"gt": ">", "lt": "<"}
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label."""
+    """One requirement on one label."""
 
     key: str
     operator: Operator
@@ -63,7 +63,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def integer(text: str | None) -> int | None:
-    """A 64-bit integer, or None."""
+    """Parse a 64-bit integer. Return None for any other text."""
     if text is None or not _INTEGER.fullmatch(text):
         return None
     value = int(text)
@@ -78,7 +78,7 @@ def _compare(value: str | None, bound: int | None, greater: bool) -> bool:
 
 
 def together(key: str, requirements: tuple[Requirement, ...]) -> LabelTest:
-    """All conditions on one label as a few: what its value may be, may not be, must be beyond."""
+    """Combine all requirements on one label into a few tests: permitted values, forbidden values, bounds."""
     within: frozenset[str] | None = None
     without: set[str] = set()
     others: dict[Requirement, None] = {}
@@ -98,7 +98,7 @@ def together(key: str, requirements: tuple[Requirement, ...]) -> LabelTest:
 
 
 def _strictest(requirements: list[Requirement]) -> list[Requirement]:
-    """Of several bounds of a kind the one that matters."""
+    """Return the strictest of several bounds of each kind."""
     kept = [each for each in requirements if each.operator in ("exists", "!")]
     for operator, choose in (("gt", max), ("lt", min)):
         bounds = [each for each in requirements if each.operator == operator]

@@ -1,10 +1,10 @@
 """Node selectors and node affinity: parsed once, matched against nodes.
 
 Invariants
-- Terms are alternatives; the requirements of a term must all hold. A term without requirements selects nothing.
-- A selector with a broken term is either refused as a whole (`NodeSelector.strict`) or only reports the problem
-  when no other term matches (`match`), as pods have always been treated.
-- Field requirements of a node without a name hold always (nothing is there to compare).
+- Terms are alternatives. All requirements of a term must match. A term without requirements selects nothing.
+- A selector with an invalid term is either rejected as a whole (`NodeSelector.strict`), or raises only if no other
+  term matches (`match`), as upstream always treated pods.
+- Field requirements always match a node without a name.
 
 Source of facts: the core/v1 API (NodeSelector, NodeAffinity) and answers recorded from Kubernetes 1.36.
 """
@@ -28,7 +28,7 @@ _INT64: Final = 1 << 63
 
 
 class InvalidNodeSelector(ValueError):
-    """The selector cannot be used; the text names every problem."""
+    """An unusable selector; the text names every problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +93,20 @@ class NodeSelector:
 
     @staticmethod
     def parse(selector: Object, path: Path | None = None) -> NodeSelector:
-        """Read a selector; problems are kept and only reported when they matter."""
+        """Parse a selector. Its problems are stored; `match` raises them if they matter."""
         where = (path or Path()) / "nodeSelectorTerms"
         terms = selector.get("nodeSelectorTerms") or ()
         return NodeSelector(tuple(_term(term, where[i]) for i, term in enumerate(terms) if not _is_empty(term)))
 
     @staticmethod
     def strict(selector: Object, path: Path | None = None) -> NodeSelector:
-        """Read a selector all of whose terms must be valid."""
+        """Parse a selector. Raise InvalidNodeSelector for any invalid term."""
         parsed = NodeSelector.parse(selector, path)
         _raise([error for term in parsed.terms for error in term.errors])
         return parsed
 
     def match(self, node: Object) -> bool:
-        """Whether the node is selected. When it is not and a term is broken, that is raised."""
+        """Return whether the node is selected. Raise InvalidNodeSelector if it is not and a term is invalid."""
         labels, name = _labels(node), _name(node)
         errors: list[FieldError] = []
         for term in self.terms:
@@ -118,20 +118,20 @@ class NodeSelector:
         return False
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether a node with these labels and this name is selected, for selectors without problems."""
+        """Return whether a node with these labels and this name is selected, for selectors without problems."""
         return any(term.matches(labels, name) for term in self.terms if not term.errors)
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodeAffinity:
-    """Which nodes a pod accepts: its `nodeSelector` and its required node affinity."""
+    """The required node selection of a pod: its `nodeSelector` and its required node affinity."""
 
     labels: Mapping[str, str]
     selector: NodeSelector | None
 
     @staticmethod
     def of_pod(pod: Object) -> RequiredNodeAffinity:
-        """The requirements of a pod."""
+        """Return the requirements of a pod."""
         spec = pod.get("spec") or {}
         affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -140,7 +140,7 @@ class RequiredNodeAffinity:
         )
 
     def match(self, node: Object) -> bool:
-        """Whether the pod accepts the node; InvalidNodeSelector as in `NodeSelector.match`."""
+        """Return whether the pod accepts the node. Raise InvalidNodeSelector as `NodeSelector.match` does."""
         labels = _labels(node)
         if any(labels.get(key) != value for key, value in self.labels.items()):
             return False
@@ -155,7 +155,7 @@ class PreferredTerms:
 
     @staticmethod
     def parse(terms: Sequence[Object], path: Path | None = None) -> PreferredTerms:
-        """Read terms; those without weight or without requirements do not count, not even with errors."""
+        """Parse terms. Ignore terms without weight or without requirements, including their errors."""
         where = path or Path()
         parsed = [
             (term["weight"], _term(term.get("preference") or {}, where[i]))
@@ -166,7 +166,7 @@ class PreferredTerms:
         return PreferredTerms(tuple(parsed))
 
     def score(self, node: Object) -> int:
-        """The sum of the weights of the matching terms."""
+        """Return the sum of the weights of the matching terms."""
         labels, name = _labels(node), _name(node)
         return sum(weight for weight, term in self.terms if term.matches(labels, name))
 

@@ -1,8 +1,8 @@
 """Label and field selectors: parsing, canonical text, matching.
 
-A selector is immutable. `matches` is compiled once per selector into closures over plain dict look-ups, because a watch
-asks it for every event. Requirements stand sorted by key (labels) or by the text of the term (fields), which is also
-the order of the canonical text.
+A selector is immutable. `matches` is compiled once per selector into closures over dict lookups, because a watch calls
+it for every event. Requirements are sorted by key (labels) or by the text of the term (fields). The canonical text has
+the same order.
 
     parse_labels("a in (b, c),!d")      LabelSelector, or SelectorError with upstream's text
     parse_fields("metadata.name=x")     FieldSelector
@@ -50,7 +50,7 @@ _MANY: Final = 8
 
 
 class LabelSelector:
-    """A conjunction of requirements. `matches(labels)` takes the labels of an object, or None."""
+    """A conjunction of requirements. `matches(labels)` accepts the labels of an object, or None."""
 
     __slots__ = ("_by_key", "_needed", "_tests", "nothing", "requirements")
 
@@ -77,7 +77,7 @@ class LabelSelector:
         return True
 
     def _matches_many(self, labels: Labels) -> bool:
-        """Costs what the labels of the object are, however many requirements there are."""
+        """Match in time proportional to the object's labels, regardless of the number of requirements."""
         needed, tests = self._needed, self._by_key
         if len(needed) > len(labels) or any(key not in labels for key in needed):
             return False
@@ -85,11 +85,11 @@ class LabelSelector:
 
     @property
     def empty(self) -> bool:
-        """Selects everything."""
+        """Whether it selects everything."""
         return not self.requirements and not self.nothing
 
     def exact(self, key: str) -> str | None:
-        """The one value that the label must have, if the selector fixes it."""
+        """Return the only value that the label may have, or None if the selector permits several."""
         at = bisect_left(self.requirements, key, key=attrgetter("key"))
         if at == len(self.requirements) or self.requirements[at].key != key:
             return None
@@ -122,7 +122,7 @@ def _key_error(key: str, path: Path) -> FieldError | None:
 
 
 def _requirement(key: str, operator: Operator, values: tuple[str, ...] | None) -> Requirement:
-    """A checked requirement; `values` None and () are the same but for the text of an error."""
+    """Build a validated requirement. `values` None and () differ only in an error's text."""
     given = values or ()
     error = _key_error(key, Path("key"))
     errors = [error] if error else []
@@ -166,7 +166,7 @@ Token = tuple[str, str]
 
 
 def _tokens(text: str) -> Iterator[Token]:
-    """Symbols and words; a NUL ends the text, as the end of it does."""
+    """Yield symbols and words. A NUL ends the text."""
     position = 0
     while True:
         match = _TOKEN.match(text, position)
@@ -182,7 +182,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 class _Parser:
-    """Recursive descent over the tokens; the texts name what was found and what could have stood there."""
+    """A recursive-descent parser over the tokens. Its errors name the token and the expected ones."""
 
     def __init__(self, text: str) -> None:
         self.tokens = list(_tokens(text))
@@ -256,7 +256,7 @@ class _Parser:
         return values
 
     def identifiers(self) -> set[str]:
-        """A list that may have empty members; stops before the closing parenthesis."""
+        """Parse a list that may have empty members. Stop before the closing parenthesis."""
         values: set[str] = set()
         while True:
             kind, text = self.take()
@@ -285,7 +285,7 @@ class _Parser:
 
 
 def parse_labels(text: str) -> LabelSelector:
-    """A label selector as it stands in a query."""
+    """Parse a label selector of a query."""
     return _parsed_before(text) if len(text) <= _SHORT else _parsed(text)
 
 
@@ -298,7 +298,7 @@ _parsed_before: Final = lru_cache(256)(_parsed)
 
 
 def from_labels(labels: Labels) -> LabelSelector:
-    """Selects objects that have all these labels; the labels are trusted."""
+    """Build a selector of objects with all these labels. The labels are not validated."""
     return LabelSelector(tuple(Requirement(key, "=", (value,)) for key, value in labels.items()))
 
 
@@ -306,7 +306,7 @@ _OBJECT_OPERATORS: Final[dict[str, Operator]] = {"In": "in", "NotIn": "notin", "
 
 
 def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """A metav1.LabelSelector: None selects nothing, {} everything."""
+    """Build a selector from a metav1.LabelSelector: None selects nothing, {} everything."""
     if selector is None:
         return NOTHING
     requirements = [
@@ -325,7 +325,7 @@ def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
 
 
 def format_object(selector: Mapping[str, Any] | None) -> str:
-    """How a Table shows a metav1.LabelSelector."""
+    """Format a metav1.LabelSelector for a Table."""
     try:
         return str(from_object(selector)) or "<none>"
     except SelectorError:

@@ -1,4 +1,4 @@
-"""IPAddress and ServiceCIDR of networking.k8s.io: v1 and v1beta1, which have the same fields."""
+"""IPAddress and ServiceCIDR of networking.k8s.io: v1 and v1beta1, with the same fields."""
 
 from __future__ import annotations
 

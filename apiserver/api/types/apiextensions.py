@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of apiextensions.k8s.io/v1: kinds that users bring, with the schema of their objects."""
+"""CustomResourceDefinitions of apiextensions.k8s.io/v1: user-defined kinds with the schema of their objects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ JSON = Scalar("any", "v1.JSON", _PREFIX + "JSON")
 
 
 def _schema_or(name: str, fields: Callable[[], tuple[Field, ...]], alternative: str, other: Type) -> Scalar:
-    """A schema, or something else in one form: a list of schemas or of texts, a truth value."""
+    """Build the type of a schema or its alternative: a list of schemas, a list of texts, or a boolean."""
     truth = other is BOOL
 
     def opened(value: Any) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""Workloads of apps/v1: Deployment, ReplicaSet, StatefulSet, DaemonSet, and ControllerRevision, which keeps their
-history.
-"""
+"""Workloads of apps/v1: Deployment, ReplicaSet, StatefulSet, DaemonSet, and ControllerRevision for their history."""
 
 from __future__ import annotations
 

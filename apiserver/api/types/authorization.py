@@ -1,4 +1,4 @@
-"""Reviews of authorization.k8s.io/v1: who may do what, asked as an object that is not stored."""
+"""Access reviews of authorization.k8s.io/v1, created as objects that are not stored."""
 
 from __future__ import annotations
 

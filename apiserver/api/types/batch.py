@@ -23,7 +23,7 @@ _TWO_CONDITIONS = "specifying both OnExitCodes and OnPodConditions is not suppor
 
 
 def _one_of(*values: str) -> str:
-    """What is said of a value that is missing."""
+    """Return the error text for a missing value."""
     return "valid values: [" + " ".join(f'"{value}"' for value in values) + "]"
 
 

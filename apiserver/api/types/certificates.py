@@ -1,6 +1,4 @@
-"""CertificateSigningRequest of certificates.k8s.io/v1, and ClusterTrustBundle and PodCertificateRequest of its versions
-before that.
-"""
+"""CertificateSigningRequest of certificates.k8s.io/v1; ClusterTrustBundle, PodCertificateRequest of earlier ones."""
 
 from __future__ import annotations
 

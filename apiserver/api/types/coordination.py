@@ -1,4 +1,4 @@
-"""Lease of coordination.k8s.io/v1, and LeaseCandidate of its versions before that."""
+"""Lease of coordination.k8s.io/v1, and LeaseCandidate of earlier versions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Types of meta/v1: object and list metadata, statuses, options, label selectors, conditions, discovery and tables.
 
-The facts (names, numbers, what is written when empty, list kinds) are those of k8s.io/apimachinery; so in all modules
-here.
+Facts of all modules here (names, numbers, encoding of empty fields, list kinds): k8s.io/apimachinery.
 """
 
 from __future__ import annotations
@@ -279,7 +278,7 @@ PartialObjectMetadataList = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.Partial
 
 
 def list_of(kind: Struct) -> Struct:
-    """The list type of a top-level kind."""
+    """Return the list type of a top-level kind."""
     gvk = (kind.gvk[0], kind.gvk[1], kind.gvk[2] + "List") if kind.gvk else None
     return Struct(kind.name + "List", lambda: (
         TYPE_META,

@@ -1,5 +1,6 @@
-"""What webhooks answer: AdmissionReview of admission.k8s.io, ConversionReview of apiextensions.k8s.io, in v1 and
-v1beta1. Neither is served.
+"""Webhook reviews, v1 and v1beta1: AdmissionReview of admission.k8s.io, ConversionReview of apiextensions.k8s.io.
+
+Neither is served.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""storage.k8s.io/v1: classes, CSI drivers and what nodes have of them, attachments."""
+"""storage.k8s.io/v1: classes, CSI drivers, their state on nodes, attachments."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: 
 
 
 def _attributes_class(version: str) -> Struct:
-    """VolumeAttributesClass, which both of its versions have alike."""
+    """Build VolumeAttributesClass, the same in both of its versions."""
     return Struct(f"io.k8s.api.storage.{version}.VolumeAttributesClass", lambda: (
         TYPE_META,
         field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),

@@ -1,1 +1,1 @@
-"""Types of admissionregistration.k8s.io: rules that say which requests, and the policies that use them."""
+"""Types of admissionregistration.k8s.io: the rules that match requests, and the policies that use them."""

@@ -1,7 +1,7 @@
 """ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings, written once for all versions.
 
-`Policies("v1")` has the types of one version. All have the same shape; v1alpha1 alone fills in what happens where a
-parameter is not found.
+`Policies("v1")` has the types of one version. All have the same shape. Only v1alpha1 has a default for the action on a
+missing parameter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Policies:
 
     def __init__(self, version: str, *, parameter_not_found: str | None = None) -> None:
         self.version, self._parameter_not_found = version, parameter_not_found
-        # Which of them documents list differs from version to version.
+        # The documented values differ by version.
         listed = version != "v1beta1"
         self.FailurePolicyType = string(f"{version}.FailurePolicyType", *(("Fail", "Ignore") if listed else ()))
         self.MatchPolicyType = string(f"{version}.MatchPolicyType", *(("Equivalent", "Exact") if listed else ()))
@@ -114,7 +114,7 @@ class Policies:
         ), doc, kind=True)
 
     def _common(self, *, failure: int) -> tuple[Field, Field, Field, Field]:
-        """paramKind, matchConstraints, failurePolicy and matchConditions, which both kinds of policies have."""
+        """Return paramKind, matchConstraints, failurePolicy and matchConditions, common to both kinds of policies."""
         return (
             field("paramKind", 1, self.ParamKind, pointer=True, doc="Kind of parameters; none when not set."),
             field("matchConstraints", 2, self.MatchResources, pointer=True, doc="Requests that the policy is about."),

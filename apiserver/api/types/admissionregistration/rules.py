@@ -1,6 +1,4 @@
-"""What policies and webhooks of admissionregistration.k8s.io say about the requests they are for. One set of types for
-all versions of the group.
-"""
+"""Request rules of the policies and webhooks of admissionregistration.k8s.io, the same types for all versions."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ WebhookClientConfig = Struct(_PREFIX + "WebhookClientConfig", lambda: (
 
 
 def _shared(object_selector: int, match_conditions: int) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-    """The fields that both kinds of webhooks have: those before and those after the reinvocation policy."""
+    """Return the fields common to both kinds of webhooks: those before and those after the reinvocation policy."""
     before = (
         field("name", 1, STRING, omit=False, required=True,
             doc="Name of the webhook, a domain of three segments or more, such as pods.policy.example.com."),

@@ -1,4 +1,4 @@
-"""Containers of core/v1 as they are reported: states, resources, users, volumes."""
+"""Reported containers of core/v1: states, resources, users, volumes."""
 
 from __future__ import annotations
 

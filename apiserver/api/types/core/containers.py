@@ -1,4 +1,4 @@
-"""Containers of core/v1 as they are specified: environment, ports, mounts, probes, lifecycle."""
+"""Specified containers of core/v1: environment, ports, mounts, probes, lifecycle."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ ContainerRestartRule = Struct("io.k8s.api.core.v1.ContainerRestartRule", lambda:
 
 
 def _container(*, resizable: bool = True) -> tuple[Field, ...]:
-    """What every container has. `resizable`: a resize policy is a use of the gate that it has."""
+    """Return the fields common to all containers. `resizable`: a resize policy counts as a use of its gate."""
     return (
         field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="dns-label"),
             doc="Name of the container: a DNS label, unique in the pod, and fixed once the pod exists."),

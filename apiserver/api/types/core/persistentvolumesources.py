@@ -1,6 +1,4 @@
-"""Sources of persistent volumes of core/v1, where they differ from those that pods name: secrets lie in a namespace of
-their own.
-"""
+"""Sources of persistent volumes of core/v1 that differ from those of pods: their secrets have a namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where pods may run, core/v1: node selectors, affinity, taints, tolerations, topology spread."""
+"""Pod placement of core/v1: node selectors, affinity, taints, tolerations, topology spread."""
 
 from __future__ import annotations
 

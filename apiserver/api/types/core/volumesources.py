@@ -1,7 +1,7 @@
 """Volume sources of core/v1 that name a storage system: disks of clouds, network filesystems, block devices.
 
-Where a persistent volume has the same source with another reference to its secret, the fields stand in a function of
-the reference's type, and of what it `needs`.
+A persistent volume may have the same source with another type of secret reference. The fields of such a source are
+built by a function of that type and of the field's `needs`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The group resource.k8s.io, one module a version."""
+"""The group resource.k8s.io, one module per version."""

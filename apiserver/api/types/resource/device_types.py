@@ -35,7 +35,7 @@ _IN_A_DEVICE = f"{ATTRIBUTE_VALUES} values in a device"
 
 
 class DeviceTypes:
-    """What a family of types begins with. Building one costs some microseconds: fields are made on first use."""
+    """The first half of a family of types. Building one costs a few µs: fields are built on first use."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -54,8 +54,9 @@ class DeviceTypes:
     def _struct(
         self, name: str, build: Callable[[], tuple[Field, ...]], doc: str = "", rules: tuple[Step, ...] = ()
     ) -> Struct:
-        """A struct whose empty lists and maps are kept until the object is stored: rules tell some of them from absent
-        ones, and errors show all.
+        """Build a struct that keeps empty lists and maps until the object is stored.
+
+        Rules distinguish some of them from absent ones, and errors show them.
         """
 
         def fields() -> tuple[Field, ...]:
@@ -70,7 +71,7 @@ class DeviceTypes:
         return Struct(f"io.k8s.api.resource.{self.version}.{name}", build, gvk=(GROUP, self.version, name), doc=doc)
 
     def _devices(self) -> None:
-        """One device with what it offers."""
+        """Define a device and its attributes and capacity."""
         self.Device = self._struct("Device", lambda: (
             field("name", 1, STRING, omit=False, required=True, limits=Limits(format="dns-label"),
                 doc="Name of the device, unique in its pool."),
@@ -165,7 +166,7 @@ class DeviceTypes:
         ))
 
     def _slices(self) -> None:
-        """Pools of devices."""
+        """Define slices and pools of devices."""
         self.CounterSet = self._struct("CounterSet", lambda: (
             field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="dns-label"),
                 doc="Name by which devices refer to the set."),

@@ -1,7 +1,7 @@
 """The types of resource.k8s.io, written once for all its versions.
 
-`Family("v1")` is the whole set of a version's types; v1beta2 has the same shape, v1beta1 overrides what is flat there.
-Types refer to each other through the family, so an override is seen everywhere.
+`Family("v1")` has all types of a version. v1beta2 has the same shape; v1beta1 overrides the types that are flat there.
+Types refer to each other through the family, so an override applies everywhere.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Family(DeviceTypes):
         self._kinds()
 
     def _requests(self) -> None:
-        """What claims ask for."""
+        """Define device requests of claims."""
         self.DeviceClaim = self._struct("DeviceClaim", lambda: (
             field("requests", 1, ListOf(self.DeviceRequest), omit=False, limits=Limits(items=32, unique="name"),
                 doc="Requests for devices; each must be satisfied for the claim to be allocated."),
@@ -167,7 +167,7 @@ class Family(DeviceTypes):
         ), doc="ResourceClaimSpec says which devices are wanted.")
 
     def _allocations(self) -> None:
-        """What claims have got."""
+        """Define allocation results and statuses of claims."""
         self.AllocationResult = self._struct("AllocationResult", lambda: (
             field("devices", 1, self.DeviceAllocationResult, omit=False,
                 doc="The allocated devices and their configuration."),
@@ -268,7 +268,7 @@ class Family(DeviceTypes):
         ), doc="ResourceClaimStatus says what a claim has got.")
 
     def _kinds(self) -> None:
-        """The kinds and their lists."""
+        """Define the kinds and their lists."""
         self.ResourceClaimTemplateSpec = self._struct("ResourceClaimTemplateSpec", lambda: (
             field("metadata", 1, ObjectMeta, omit=False, doc="Labels and annotations for the claims."),
             field("spec", 2, self.ResourceClaimSpec, omit=False, required=True,

@@ -1,4 +1,4 @@
-"""DeviceTaintRule, which v1alpha3 and v1beta2 have in the same shape."""
+"""DeviceTaintRule, with the same shape in v1alpha3 and v1beta2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""resource.k8s.io/v1alpha3: DeviceTaintRule and ResourcePoolStatusRequest; the other kinds are not served in it."""
+"""resource.k8s.io/v1alpha3: DeviceTaintRule and ResourcePoolStatusRequest. It serves no other kinds."""
 
 from __future__ import annotations
 

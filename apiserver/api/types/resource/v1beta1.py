@@ -1,4 +1,4 @@
-"""resource.k8s.io/v1beta1: requests are flat there, devices have their properties under `basic`."""
+"""resource.k8s.io/v1beta1: requests are flat, devices have their properties in `basic`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from apiserver.api.types.resource.family import Family
 
 
 def _numbered(struct: Struct, **numbers: int) -> tuple[Field, ...]:
-    """Fields of a type of other versions, with gates, limits and defaults, under the protobuf numbers of this one."""
+    """Return fields of another version's type, with all attributes, under this version's protobuf numbers."""
     return tuple(struct.fields[name].replaced(number=number) for name, number in numbers.items())
 
 

@@ -1,4 +1,4 @@
-"""resource.k8s.io/v1beta2: v1 in every field of its four kinds, and DeviceTaintRule."""
+"""resource.k8s.io/v1beta2: the four kinds of v1 with all their fields, and DeviceTaintRule."""
 
 from __future__ import annotations
 
