@@ -1,1 +1,1 @@
-"""Validation that is compiled from types: forms of texts, limits, and where rules across fields are asked."""
+"""Validation compiled from types: forms of texts, limits, and rules across fields."""

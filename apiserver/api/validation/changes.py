@@ -1,5 +1,6 @@
-"""Checks of what may not change of a stored object, compiled from its type (`Limits.immutable`). What may change only
-as long as something else holds is a rule of its kind.
+"""Checks of immutable fields, compiled from a type (`Limits.immutable`).
+
+A field that is immutable only under a condition is checked by a rule of its kind.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ _Check = Callable[[Path, Json, Json, Errors], None]
 
 
 class Changes:
-    """The fields of a type that may not change, in the order in which changes are told. A field of an object inside is
-    named by a dotted path. The checks are made on first use, which raises ValueError for a field that may change, and
-    when an immutable one is left out.
+    """The immutable fields of a type, in the order of their errors.
+
+    A nested field is named by a dotted path. The checks are built on first use. That raises ValueError for a mutable
+    field, and for an immutable one that is missing.
     """
 
     __slots__ = ("_by_rules", "_made", "_names", "struct")
@@ -34,7 +36,7 @@ class Changes:
 
     @property
     def checks(self) -> dict[str, _Check]:
-        """By the names of the fields."""
+        """The checks by field name."""
         if self._made is None:
             self._made = self._make()
         return self._made
@@ -49,28 +51,30 @@ class Changes:
         return {name: _check(tuple(name.split(".")), *known[name]) for name in order}
 
     def errors(self, path: Path, value: Json, old: Json) -> Errors:
-        """All fields that changed although they may not, between an object at a path and what is stored of it."""
+        """Return the errors of all changed immutable fields. `path` is that of the object, `old` the stored object."""
         errors: Errors = []
         for check in (self._made or self.checks).values():
             check(path, value, old, errors)
         return errors
 
     def field(self, name: str, path: Path, value: Json, old: Json) -> Errors:
-        """As `errors`, of one field."""
+        """Return the errors of one field, as `errors` does."""
         errors: Errors = []
         self.checks[name](path, value, old, errors)
         return errors
 
 
 def changes(struct: Struct, *names: str, by_rules: tuple[str, ...] = ()) -> Changes:
-    """The checks of a type for all of its immutable fields; `names` are these fields in upstream's order, if that is
-    not the type's own, and `by_rules` those that other rules of the kind look after.
+    """Return the checks for all immutable fields of a type.
+
+    `names` are these fields in upstream's order, if it differs from the type's. `by_rules` are the fields that other
+    rules of the kind check.
     """
     return Changes(struct, names, by_rules)
 
 
 def _immutable(struct: Struct, at: str = "") -> Iterator[tuple[str, tuple[Field, Immutable]]]:
-    """Immutable fields of a type and of the objects that it holds, but for metadata, which has rules of its own."""
+    """Yield the immutable fields of a type and of the objects inside it. Metadata has rules of its own."""
     for name, item in struct.fields.items():
         if item.limits is not None and item.limits.immutable is not None:
             yield f"{at}{name}", (item, item.limits.immutable)

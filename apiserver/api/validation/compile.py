@@ -1,15 +1,16 @@
-"""Checks of values, compiled from their types: what a field may be stands in its type (`Limits`, enumerations), what
-crosses fields is a rule in the place where upstream has it, for the order of errors is a wire fact.
+"""Checks of values, compiled from their types.
+
+The limits of a field are part of its type (`Limits`, enumerations). A check across fields is a rule in the place of
+upstream's rule, because the order of errors is a wire fact.
 
     RULES = Rules()
     RULES.set(TYPES.DeviceRequest, "name", _one_way, by_rules=("exactly", "firstAvailable"))
     RULES.of(TYPES.DeviceClaim).errors(path, value, env)
 
-A type's steps are names of its fields, each checked by its type and then below it, markers
-(`apiserver.api.schema.markers`), and rules. If all of them are data they are in the type (`Struct.rules`). Without
-steps all fields are checked in their order. A rule gets an `At` and may ask for a field itself
-(`at.field("exactly")`); a rule with names of fields before it, `("exactly", rule)`, takes the place of their checks
-where one of them is set.
+The steps of a type are field names (the field is checked by its type, then its content), markers
+(`apiserver.api.schema.markers`), and rules. Steps that are all data are part of the type (`Struct.rules`). Without
+steps all fields are checked in their order. A rule receives an `At` and may check a field itself
+(`at.field("exactly")`). A rule after field names, `("exactly", rule)`, replaces their checks if one of them is set.
 """
 
 from __future__ import annotations
@@ -45,9 +46,7 @@ _SHAPES: Final = 64
 
 
 class At:
-    """A value of a type where a rule looks at it: its `path`, what is stored of it (`old`, None: it is new), and what
-    the caller knows besides (`env`).
-    """
+    """A value as a rule sees it: its `path`, the stored value (`old`, None for a new one), and the caller's `env`."""
 
     __slots__ = ("_checks", "env", "old", "path", "value")
 
@@ -55,21 +54,22 @@ class At:
         self._checks, self.path, self.value, self.old, self.env = checks, path, value, old, env
 
     def field(self, name: str, env: Any = None) -> Errors:
-        """What is wrong with a field by its type, and below it, where `env` may be another one."""
+        """Return the errors of a field and its content. `env` replaces the caller's env for it."""
         errors: Errors = []
         self._checks.fields[name](self.path, self.value, self.old, self.env if env is None else env, errors)
         return errors
 
     def fields(self, *names: str) -> Errors:
-        """As `field`, of several."""
+        """Return the errors of several fields, as `field` does."""
         errors: Errors = []
         for name in names:
             self._checks.fields[name](self.path, self.value, self.old, self.env, errors)
         return errors
 
     def items(self, name: str, check: Callable[[Path, Any], Errors]) -> Errors:
-        """As `field`, of a list whose items are judged by a rule: of too long a list nothing is looked at, and
-        repetitions come last.
+        """Return the errors of a list whose items are checked by a rule.
+
+        The items of a list that is too long are not checked. Repetitions come last.
         """
         items = self.value.get(name)
         if not items:
@@ -90,7 +90,7 @@ Fits = Callable[[Any], Callable[[Any], bool] | None]
 
 
 class Checks:
-    """What a value of one type is checked for."""
+    """The checks of one type."""
 
     __slots__ = ("_steps", "_steps_of", "fields", "fits", "struct")
 
@@ -118,13 +118,13 @@ class Checks:
         return frozenset(names), apply
 
     def errors(self, path: Path, value: Json, env: Any = None, old: Json | None = None) -> Errors:
-        """All that is wrong with a value, in the order of the steps."""
+        """Return all errors of a value, in the order of the steps."""
         errors: Errors = []
         self.add(path, value, old, env, errors)
         return errors
 
     def at(self, path: Path, value: Json, env: Any = None, old: Json | None = None) -> At:
-        """A value for rules that look at its fields one by one."""
+        """Return a value for rules that check its fields one by one."""
         return At(self, path, value, old, env)
 
     def add(self, path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
@@ -139,7 +139,7 @@ class Checks:
 
 
 def _named(step: Step) -> Iterable[str]:
-    """The fields that a step checks."""
+    """Return the fields that a step checks."""
     if isinstance(step, str):
         return (step,)
     if isinstance(step, Marker):
@@ -148,14 +148,14 @@ def _named(step: Step) -> Iterable[str]:
 
 
 def _named_rule(step: Rule | tuple[str | Rule, ...]) -> tuple[tuple[str, ...], Rule]:
-    """A rule, and the names before it."""
+    """Return a rule and the names before it."""
     *names, rule = step if isinstance(step, tuple) else (step,)
     assert callable(rule), "a rule stands last"
     return tuple(name for name in names if isinstance(name, str)), rule
 
 
 class _Fields(dict[str, FieldCheck]):
-    """Checks of fields by name, each made when it is first asked for: rules may look after a part in another way."""
+    """Checks of fields by name, built on first use, because rules may check a field in another way."""
 
     def __init__(self, make: Callable[[str], FieldCheck]) -> None:
         self._make = make
@@ -181,8 +181,9 @@ class Rules:
         by_rules: tuple[str, ...] = (),
         fits: Fits | None = None,
     ) -> None:
-        """The steps of a type; `by_rules` are fields that its rules look after. Raises ValueError when its checks are
-        made already, of which it may be a part.
+        """Set the steps of a type; `by_rules` are the fields that its rules check.
+
+        Raise ValueError if the checks of the type are already built, for example as part of another type.
         """
         if struct in self._made:
             raise ValueError(f"{struct.kind}: its checks are made already")
@@ -191,7 +192,7 @@ class Rules:
             self._fits[struct] = fits
 
     def of(self, struct: Struct) -> Checks:
-        """The checks of a type, made on first use. Raises ValueError when steps leave out a field with limits."""
+        """Return the checks of a type, built on first use. Raise ValueError if steps omit a field with limits."""
         made = self._made.get(struct)
         if made is None:
             limited = tuple(name for name, item in struct.fields.items() if self._limited(item))
@@ -205,7 +206,7 @@ class Rules:
         return made
 
     def _limited(self, item: Field) -> bool:
-        """Whether there is anything to check of a field."""
+        """Return whether a field has anything to check."""
         one = item.type.item if isinstance(item.type, ListOf) else item.type
         if (item.limits is not None and item.limits.bounds) or (isinstance(one, Scalar) and one.enum):
             return True
@@ -323,7 +324,7 @@ class Rules:
 
 
 def _stored_items(limits: Limits, name: str, old: Json) -> dict[Any, Any]:
-    """Stored items by what makes them unique; of several the first."""
+    """Return the first stored item by unique key."""
     found: dict[Any, Any] = {}
     if limits.unique != "*":
         for item in old.get(name) or ():
@@ -344,7 +345,7 @@ def _add_duplicates(kind: ListOf, limits: Limits, path: Path, items: list[Any], 
 
 
 def _truncated(key: str, form: Format | None) -> str:
-    """A long key without its middle."""
+    """Shorten a long key by its middle."""
     if form is None or len(key) <= form.longest:
         return key
     remaining = form.longest - 3
@@ -352,7 +353,7 @@ def _truncated(key: str, form: Format | None) -> str:
 
 
 def most_items(struct: Struct, name: str) -> int:
-    """How many items a list or map of a type may have, for rules that count themselves."""
+    """Return the limit of items in a list or map of a type, for rules that count items themselves."""
     limits = struct.fields[name].limits
     assert limits is not None
     assert limits.items is not None
@@ -360,14 +361,14 @@ def most_items(struct: Struct, name: str) -> int:
 
 
 def known_values(struct: Struct, name: str) -> tuple[str, ...]:
-    """As `most_items`: the values that a text may have."""
+    """Return the permitted values of a text, for rules that check them themselves."""
     item = struct.fields[name]
     known = item.limits.values if item.limits is not None else ()
     return known or (item.type.enum if isinstance(item.type, Scalar) else ())
 
 
 def most_bytes(struct: Struct, name: str) -> int:
-    """As `most_items`, of the bytes of a text."""
+    """Return the limit of bytes of a text, for rules that check it themselves."""
     limits = struct.fields[name].limits
     assert limits is not None
     assert limits.length is not None
@@ -375,6 +376,6 @@ def most_bytes(struct: Struct, name: str) -> int:
 
 
 def unchanged(struct: Struct, *names: str) -> Rule:
-    """A rule for the fields of a type that never change, in this order (see `changes`)."""
+    """Return a rule for the immutable fields of a type, in this order (see `changes`)."""
     fixed = changes(struct, *names)
     return lambda at: [] if at.old is None else fixed.errors(at.path, at.value, at.old)

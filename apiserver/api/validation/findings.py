@@ -1,7 +1,7 @@
-"""What validation by a schema finds, in the words that a real server has for custom resources.
+"""Findings of schema validation, with the texts of a real server for custom resources.
 
 Facts: k8s.io/kube-openapi (pkg/validation/errors) for the texts, apiextensions-apiserver (pkg/apiserver/validation) for
-what a field error makes of them.
+their conversion to field errors.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ __all__ = [
 
 
 class Finding(NamedTuple):
-    """One error with the text by which repeated ones are known."""
+    """One error with the text that identifies repeated ones."""
 
     text: str
     error: FieldError
 
 
 class Result:
-    """Findings of a value, each once. `matches` counts what was fulfilled: of several schemas that do not fit, the one
-    that comes closest is told.
+    """The distinct findings of a value.
+
+    `matches` counts the matching constraints: of several schemas that do not match, the closest one is reported.
     """
 
     __slots__ = ("findings", "matches")
@@ -64,13 +65,13 @@ class Result:
 
 
 def shown_path(base: Path, name: str) -> Path:
-    """The field of an error: `name` is the way from `base` to it, which begins with a dot below the root of a map."""
+    """Return the field of an error: `name` is the path relative to `base`. A root map's path begins with a dot."""
     name = name.removeprefix(".")
     return base / name if name else base
 
 
 def plain(base: Path, name: str, value: Any, text: str) -> Finding:
-    """An error with the value that is wrong; `text` is what is said of it."""
+    """Build an error with the invalid value and `text` as message."""
     shown = go_format(value) if isinstance(value, float) else None
     error = invalid(shown_path(base, name), "" if value is None else value, text)
     if shown is not None:
@@ -79,7 +80,7 @@ def plain(base: Path, name: str, value: Any, text: str) -> Finding:
 
 
 def general(base: Path, text: str) -> Finding:
-    """An error that stands at the base, whatever it is about."""
+    """Build an error at the base, regardless of its subject."""
     return Finding(text, invalid(base, "", text))
 
 
@@ -88,7 +89,7 @@ def missing(base: Path, name: str) -> Finding:
 
 
 def wrong_type(base: Path, name: str, wanted: str, found: str) -> Finding:
-    """`found` is the type that a value has, or the text that has not the format."""
+    """Build a type error. `found` is the value's type, or the text that does not match the format."""
     text = f"{name} in body must be of type {wanted}: {go_quote(found)}"
     error = invalid(shown_path(base, name), found, text)
     return Finding(text, FieldError("FieldValueTypeInvalid", error.field, error.body))

@@ -1,4 +1,4 @@
-"""Forms of texts, by the names under which fields have them (`Limits.format`).
+"""Forms of texts, by the names that fields use (`Limits.format`).
 
 Limits and texts are wire facts (apimachinery's pkg/util/validation, for drivers, pools and device names also
 pkg/apis/resource/validation).
@@ -25,8 +25,9 @@ _LABEL_LIMIT: Final = 63
 
 
 class Format(NamedTuple):
-    """`errors` judges a text at a path, `fits` tells quickly whether there are none. A key of a map that is longer than
-    `longest` bytes is shown without its middle in paths.
+    """A form of texts: `errors` checks a text at a path, `fits` is the fast test without errors.
+
+    Paths show a map key of more than `longest` bytes without its middle.
     """
 
     errors: Callable[[Path, str], list[FieldError]]
@@ -35,7 +36,7 @@ class Format(NamedTuple):
 
 
 def _format(errors: Callable[[Path, str], list[FieldError]], longest: int = 253) -> Format:
-    """Objects repeat the same few names again and again: what was found is remembered."""
+    """Build a format with a cache of results, because objects repeat the same few names."""
 
     @remembered(4096)
     def fits(value: str) -> bool:
@@ -53,7 +54,7 @@ def _invalid(path: Path, value: str, texts: list[str]) -> list[FieldError]:
 
 
 def driver_name(path: Path, value: str) -> list[FieldError]:
-    """A subdomain of at most 63 in which upper case counts as lower."""
+    """Check a case-insensitive subdomain of at most 63 bytes."""
     if not value:
         return [required(path)]
     errors = [too_long(path, DRIVER_LIMIT)] if len(value.encode()) > DRIVER_LIMIT else []
@@ -65,7 +66,7 @@ def _lowered_subdomain(path: Path, value: str) -> list[FieldError]:
 
 
 def _pool_name(path: Path, value: str) -> list[FieldError]:
-    """Subdomains joined by slashes; an error shows the part that is wrong."""
+    """Check subdomains joined by slashes. An error shows the invalid part."""
     return [error for part in value.split("/") for error in _invalid(path, part, names.dns_subdomain(part))]
 
 
@@ -75,7 +76,7 @@ def _identifier(path: Path, value: str) -> list[FieldError]:
 
 
 def _qualified_name(path: Path, value: str) -> list[FieldError]:
-    """`id` or `domain/id`. With more slashes nothing is checked, as upstream (a gap that it keeps)."""
+    """Check `id` or `domain/id`. Names with more slashes are not checked, as upstream (a known gap)."""
     parts = value.split("/")
     if len(parts) == 1:
         return _identifier(path, value)
@@ -87,7 +88,7 @@ def _qualified_name(path: Path, value: str) -> list[FieldError]:
 
 
 def _fully_qualified_name(path: Path, value: str) -> list[FieldError]:
-    """A qualified name that must have a domain."""
+    """Check a qualified name that must have a domain."""
     errors = _qualified_name(path, value)
     if "/" not in value:
         errors.append(
@@ -106,7 +107,7 @@ _NORMALIZED: Final = (
 
 
 def _uuid_problem(value: str) -> str:
-    """What a UUID parser says, "" when it accepts one of the four forms (plain, urn, braces, 32 digits)."""
+    """Return the error of a UUID parser, "" for one of the four valid forms (plain, urn, braces, 32 digits)."""
     size = len(value.encode())
     if size == 32:
         return "" if _BARE_UUID.fullmatch(value) else "invalid UUID format"
@@ -124,14 +125,14 @@ def _uuid_problem(value: str) -> str:
 
 
 def _uid(path: Path, value: str) -> list[FieldError]:
-    """A share id: a UUID in its normal form."""
+    """Check a share id: a UUID in its normal form."""
     if problem := _uuid_problem(value):
         return [invalid(path, value, f"error validating uid: {problem}")]
     return [invalid(path, value, _NORMALIZED)] if len(value) != 36 or value != value.lower() else []
 
 
 def _resource_pool_name(path: Path, value: str) -> list[FieldError]:
-    """As upstream's generated rules have a pool's name: the segment that is wrong is counted."""
+    """Check a pool name as upstream's generated rules do: an error names the index of the invalid segment."""
     errors: list[FieldError] = []
     for index, segment in enumerate(value.split("/")):
         if segment:
@@ -142,7 +143,7 @@ def _resource_pool_name(path: Path, value: str) -> list[FieldError]:
 
 
 def no_backsteps(path: Path, target: str) -> list[FieldError]:
-    """A path without `..`."""
+    """Check that a path has no `..`."""
     return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
 
 
@@ -152,7 +153,7 @@ def _relative_path(path: Path, target: str) -> list[FieldError]:
 
 
 def _file_path(path: Path, target: str) -> list[FieldError]:
-    """A relative path inside of a volume."""
+    """Check a relative path inside a volume."""
     errors = _relative_path(path, target)
     if target.startswith("..") and not target.startswith("../"):
         errors.append(invalid(path, target, "must not start with '..'"))
@@ -160,7 +161,7 @@ def _file_path(path: Path, target: str) -> list[FieldError]:
 
 
 def _search_domain(path: Path, value: str) -> list[FieldError]:
-    """A domain, with a dot at its end or without; the root alone."""
+    """Check a domain with or without a trailing dot. The root domain is valid."""
     name = value.removesuffix(".")
     return [] if value == "." else _invalid(path, name, names.dns_subdomain_with_underscore(name))
 
@@ -181,7 +182,7 @@ def _percent(path: Path, value: str) -> list[FieldError]:
 
 
 def _caseless_label_key(path: Path, value: str) -> list[FieldError]:
-    """A qualified name in which upper case counts as lower."""
+    """Check a case-insensitive qualified name."""
     return _invalid(path, value.lower(), names.label_key(value.lower()))
 
 

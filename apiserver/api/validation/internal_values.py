@@ -1,8 +1,8 @@
-"""Values as errors show them when they are whole structs: JSON of upstream's internal types, which have no JSON tags.
+"""Whole structs as errors show them: JSON of upstream's internal types, which have no JSON tags.
 
-So field names are Go's, all of them are there in order of declaration, nothing is left out when empty, and what is not
-set is null. Types of meta/v1 and raw extensions keep their ordinary form. A field that upstream's release does not have
-is shown only when it is set, so that texts about other objects are upstream's.
+Field names are Go's. All fields are shown in order of declaration, including empty ones; unset fields are null. Types
+of meta/v1 and raw extensions keep their ordinary form. A field that upstream's release lacks is shown only when set, so
+that texts about other objects equal upstream's.
 """
 
 from __future__ import annotations
@@ -129,14 +129,12 @@ Writer = Callable[[Any], Any]
 
 
 def internal(kind: Type, value: Any) -> Any:
-    """The value in the form in which an error prints it."""
+    """Return the value in the form in which an error prints it."""
     return _writer(kind)(value)
 
 
 def shown_diff(old: Any, new: Any) -> str:
-    """How an error shows what a forbidden update would have changed: a unified diff of two values in internal form,
-    without the lines of file names.
-    """
+    """Return the diff for the error of a forbidden update: unified, in internal form, without file names."""
     return "".join(list(difflib.unified_diff(_lines(old), _lines(new), n=3))[2:])
 
 
@@ -161,7 +159,7 @@ def _writer(kind: Type) -> Writer:
 
 
 def _in_order(kind: Struct) -> list[tuple[str, Field]]:
-    """The fields in the order of the internal type."""
+    """Return the fields in the order of the internal type."""
     names = list(kind.fields)
     for (owner, name), following in _BEFORE.items():
         if owner == kind.kind:
@@ -180,7 +178,7 @@ def _struct(kind: Struct) -> Writer:
     if known is None:
         fields: list[tuple[str, str, Writer]] = []
         ahead = {name for owner, name in _AHEAD if owner == kind.kind}
-        # Set before the fields are looked at: types may hold themselves.
+        # Set before the fields are read, because types may be recursive.
         known = kind.cache[_CACHE] = lambda value: {
             go: write((value or {}).get(name))
             for name, go, write in fields
@@ -199,7 +197,7 @@ def _struct(kind: Struct) -> Writer:
 
 
 def _embedding(fields: list[tuple[str, str, Writer]]) -> Writer:
-    """Metadata is embedded: its members stand among those of the struct."""
+    """Return a writer with embedded metadata: its members are members of the struct."""
 
     def write(value: Any) -> Any:
         out: dict[str, Any] = {}

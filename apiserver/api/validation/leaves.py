@@ -1,4 +1,4 @@
-"""What a structural schema says of a value itself: its type, its format, its size, its bounds, what it may be.
+"""Constraints of a structural schema on a value itself: type, format, size, bounds, enumeration.
 
 Facts: k8s.io/kube-openapi (pkg/validation/validate: type.go, values.go, validator.go).
 """
@@ -58,12 +58,12 @@ def _type_of(value: Any) -> str:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether a float is an integer: beyond 53 bits upstream takes none for one."""
+    """Return whether a float is an integer. Beyond 53 bits upstream treats none as an integer."""
     return isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
 
 
 def _equal(value: Any, other: Any) -> bool:
-    """Whether a value is one of an enumeration: numbers by amount, 1 is not true."""
+    """Return whether a value equals a member of an enumeration: numbers by amount, 1 is not true."""
     if isinstance(value, bool) or isinstance(other, bool):
         return value is other
     numbers = isinstance(value, int | float) and isinstance(other, int | float)
@@ -71,7 +71,7 @@ def _equal(value: Any, other: Any) -> bool:
 
 
 class Leaf:
-    """The constraints of one schema on a value itself. `typed`: it names a type or a format."""
+    """The constraints of one schema on a value itself. `typed`: it has a type or a format."""
 
     def __init__(self, schema: Json, *, young: bool) -> None:
         kind = schema.get("type") or ""
@@ -87,7 +87,7 @@ class Leaf:
         self.fits = self._test()
 
     def _known_format(self, name: str, young: bool) -> str:
-        """Formats that say nothing of a type are not looked at."""
+        """Return a format that constrains the type; "" for others, which are ignored."""
         if self.types in ((), ("string",)):
             return name if text_form(name, young=young) is not None else ""
         known = tuple(_RANGES) if self.types == ("integer",) else _FLOATS if self.types == ("number",) else ()
@@ -102,7 +102,7 @@ class Leaf:
         return compile_pattern(pattern).found_in
 
     def _test(self) -> Callable[[Any], bool]:
-        """The quick test. Most values have a type, and no more to fulfil."""
+        """Build the fast test. Most schemas have a type and no further constraints."""
         limited = any(self._schema.get(name) is not None for name in _SIZES)
         limited = limited or bool(self.enum or self._pattern or self._format or self._schema.get("uniqueItems"))
         exact = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
@@ -131,13 +131,13 @@ class Leaf:
         return found
 
     def _length(self, value: list[Any], base: Path) -> list[Finding]:
-        """(What is said of lists is `Node`'s; here it only has to be something.)"""
+        """Return any finding for an invalid list. `Node` reports the real ones; only their presence counts here."""
         least, most = self._schema.get("minItems", 0), self._schema.get("maxItems", len(value))
         fits = least <= len(value) <= most and not self._schema.get("uniqueItems")
         return [] if fits else [general(base, "")]
 
     def type(self, value: Any, at: str, base: Path) -> Result:
-        """Whether a value has the type, and a number the format."""
+        """Check the type of a value and the format of a number."""
         if not self.typed and value is not None:
             return Result()
         if value is None:
@@ -165,7 +165,7 @@ class Leaf:
         return Result(not_in_enum(base, at, value, self.enum))
 
     def text(self, value: str, at: str, old: Any, base: Path) -> Result:
-        """Lengths count characters, although the error says bytes. The first that is wrong is told."""
+        """Check the length of a text in characters, although the error names bytes. Report only the first error."""
         most, least = self._schema.get("maxLength"), self._schema.get("minLength")
         if most is not None and len(value) > most:
             return Result(too_long_text(base, at, most))
@@ -188,7 +188,7 @@ class Leaf:
         if schema.get("multipleOf") is not None:
             self._bound(result, schema["multipleOf"], "MultipleOf", at, base)
             factor = _like(value, schema["multipleOf"])
-            if factor <= 0:  # upstream cuts a factor below one to nothing for a whole number, and shows it as the value
+            if factor <= 0:  # upstream truncates a factor below one to 0 for a whole number, and shows it as the value
                 text = f"factor MultipleOf declared for {at} must be positive: {go_format(factor)}"
                 result.add(plain(base, at, factor, text))
             elif not _is_multiple(value, factor):
@@ -209,12 +209,12 @@ class Leaf:
         return result
 
     def _bound(self, result: Result, bound: float, label: str, at: str, base: Path) -> None:
-        """A bound that the type itself cannot have is told, too."""
+        """Report a bound that the type itself cannot represent."""
         if problem := self._out_of_range(bound, label, at):
             result.add(general(base, problem))
 
     def _out_of_range(self, value: float, label: str, at: str) -> str:
-        """What is wrong with a number that its type and format cannot hold; "" for none."""
+        """Return the error for a number outside its type and format, "" for none."""
         if self.types == ("integer",):
             low, high = _RANGES.get(self._format, _RANGES["int64"])
             fits = value == int(value) and low <= value <= high
@@ -225,7 +225,7 @@ class Leaf:
         return ""
 
     def size(self, value: Json, at: str, base: Path) -> Result:
-        """The number of properties."""
+        """Check the number of properties."""
         result = Result()
         least, most = self._schema.get("minProperties"), self._schema.get("maxProperties")
         if least is not None and len(value) < least:
@@ -236,7 +236,7 @@ class Leaf:
 
 
 def _like(value: float, bound: float) -> float:
-    """A bound as upstream compares an integer with it: cut to an integer."""
+    """Return a bound as upstream compares it with an integer: truncated to an integer."""
     return int(bound) if isinstance(value, int) else float(bound)
 
 

@@ -42,7 +42,7 @@ _ALWAYS: Final[frozenset[str]] = frozenset()
 
 
 class _Place:
-    """A field that a marker names. `path`, `value` and `has` (whether it is set) are made for its name."""
+    """A field that a marker names. `path`, `value` and `has` (whether it is set) are functions built for its name."""
 
     __slots__ = ("first", "has", "item", "name", "nothing", "path", "struct", "value")
 
@@ -78,7 +78,7 @@ def _below(step: str, read: Callable[[Json], Any]) -> Callable[[Json], Any]:
 
 
 def below_marker(marker: Marker) -> tuple[Any, ...]:
-    """Return the steps that a marker holds. A marker that lists the values of a field is its check."""
+    """Return the steps inside a marker. A marker that lists the values of a field is its check."""
     if isinstance(marker, Enum) or (
         isinstance(marker, Invalid) and any(getattr(fact, "holds", "") == "different" for fact in _facts(marker.when))
     ):
@@ -107,7 +107,7 @@ def compile_marker(checks: Checks, marker: Marker) -> Compiled:
 
 
 def _applies(place: _Place, marker: Required | Forbidden | Invalid | Enum) -> Callable[[Json], Any] | None:
-    """Return what decides about the field of a marker itself; None where the condition alone decides."""
+    """Return the test for a marker's own field, or None if only its condition matters."""
     has, found = place.has, place.value
     if isinstance(marker, Forbidden):
         return has
@@ -132,7 +132,7 @@ def _cause(
 def _say(
     place: _Place, marker: Required | Forbidden | Invalid | Enum, chosen: tuple[str, ...] = ()
 ) -> Callable[[Path, Json], FieldError]:
-    """Return what makes the error of a marker; `chosen` are the members of a union."""
+    """Return the function that builds a marker's error. `chosen` are the members of a union."""
     at = place.path
     if isinstance(marker, Required):
         return lambda path, value: required(at(path), marker.words)
@@ -155,7 +155,7 @@ def _say(
 
 
 def _test(checks: Checks, when: Conditions) -> tuple[frozenset[str], _Test | None]:
-    """Compile conditions. Return the fields without which none of them holds, and the test."""
+    """Compile conditions. Return the fields that all of them need, and the test."""
     found = [
         _condition(checks.struct, each) if isinstance(each, Condition) else _code(checks, each) for each in _facts(when)
     ]
@@ -259,7 +259,7 @@ def _if(checks: Checks, marker: If) -> Compiled:
 
 
 def _needs(steps: list[Compiled]) -> frozenset[str]:
-    """Return the fields without which none of the steps has anything to do."""
+    """Return the fields that must be set for any step to apply."""
     return frozenset().union(*(needs for needs, _ in steps)) if all(needs for needs, _ in steps) else _ALWAYS
 
 

@@ -1,5 +1,4 @@
-"""The nodes of a structural schema: each with a test whether a value fits, and with what is to be said where it does
-not.
+"""The nodes of a structural schema: each with a test whether a value matches, and with the errors if it does not.
 
 Facts: k8s.io/kube-openapi (pkg/validation/validate).
 """
@@ -28,7 +27,7 @@ Judge = Callable[[Any, str, Any, Path], Result]
 
 
 def same(schema: Json | None, value: Any, old: Any) -> bool:
-    """Deep equality of JSON in which 1 is not true; lists by keys are compared by keys, whatever their order."""
+    """Return whether JSON values are deeply equal. 1 is not true; lists by keys are compared by keys in any order."""
     if type(value) is not type(old):
         return False
     if isinstance(value, dict):
@@ -54,8 +53,10 @@ def _part(schema: Json | None, name: str) -> Json | None:
 
 
 class Node:
-    """One schema. `fits` is the whole test; `judge` says what is wrong, at a way from the root of the value, with the
-    stored value.
+    """One compiled schema.
+
+    `fits` is the complete test. `judge` returns the errors, at a path from the root of the value, with the stored
+    value.
     """
 
     __slots__ = ("_all", "_any", "_items", "_leaf", "_more", "_not", "_one", "_properties", "_schema", "fits")
@@ -136,10 +137,10 @@ class Node:
 
         return test
 
-    # --- what is wrong
+    # --- errors
 
     def judge(self, value: Any, at: str, old: Any, base: Path) -> Result:
-        """What is wrong with a value; `old` is the stored one."""
+        """Return the errors of a value; `old` is the stored one."""
         result = Result()
         result.merge(self._leaf.type(value, at, base))
         if value is None:
@@ -163,7 +164,7 @@ class Node:
         return result
 
     def _child(self, schema: Json, value: Any, at: str, old: Any, base: Path) -> Result:
-        """A part of a value: what has not changed is as it was."""
+        """Return the errors of a part of a value. An unchanged part has none."""
         result = self.judge(value, at, old, base)
         if result.findings and old is not ABSENT and same(schema, value, old):
             return Result(matches=result.matches)
@@ -207,7 +208,7 @@ class Node:
 
     @staticmethod
     def correlated(schema: Json, old: Any) -> Callable[[Any], Any]:
-        """Finds the stored item that corresponds to an item of a list: by its keys, where the list has such."""
+        """Return a function that finds the stored counterpart of a list item, by keys if the list has keys."""
         if not isinstance(old, list) or schema.get("x-kubernetes-list-type") != "map":
             return lambda item: ABSENT
         keys = schema.get("x-kubernetes-list-map-keys") or []
@@ -260,12 +261,12 @@ class Node:
 
 
 def _closest(found: list[Result]) -> Result:
-    """Of schemas that do not fit the first with the most that did."""
+    """Return the result with the most matches; the first of several."""
     return max(found, key=lambda each: each.matches)
 
 
 def _stored(old: Any, name: str, at: str) -> Any:
-    """What is stored in a field. Kind and version of the whole object are never looked at as unchanged."""
+    """Return the stored value of a field. Kind and apiVersion of the root object never count as unchanged."""
     if not isinstance(old, dict) or name not in old or (not at and name in ("kind", "apiVersion")):
         return ABSENT
     return old[name]
@@ -276,5 +277,5 @@ def _repeats(items: list[Any]) -> bool:
 
 
 def node_of(schema: Json, *, young: bool = True) -> Node:
-    """The compiled schema. `young`: the formats of 1.34 are known."""
+    """Return the compiled schema. `young` enables the formats of 1.34."""
     return Node(schema, young)

@@ -39,7 +39,7 @@ _ZERO: Final[dict[str, Any]] = {"string": "", "int32": 0, "int64": 0, "bool": Fa
 
 
 def unset(item: Field) -> Any:
-    """Return the value of a field that is not set."""
+    """Return the value of an unset field."""
     return None if item.pointer or not isinstance(item.type, Scalar) else _ZERO.get(item.type.name)
 
 
@@ -51,7 +51,7 @@ def shown(kind: Type, value: Any) -> Any:
 
 
 def scalar_check(name: str, item: Field, kind: Scalar, limits: Limits) -> FieldCheck:
-    """What a field of a scalar type is checked for."""
+    """Return the check of a field of a scalar type."""
     if kind.name in ("int32", "int64"):
         return _number(name, item, limits)
     if kind.name == "raw":
@@ -62,7 +62,7 @@ def scalar_check(name: str, item: Field, kind: Scalar, limits: Limits) -> FieldC
 
 
 def says_nothing_unset(item: Field) -> bool:
-    """Whether there is nothing to say of a field that is not set."""
+    """Return whether an unset field never has an error."""
     kind, limits = item.type, item.limits or Limits()
     if isinstance(kind, Scalar) and kind.name == "string":
         return item.pointer or not (limits.required or (limits.empty if limits.empty is not None else not item.omit))
@@ -74,12 +74,12 @@ def says_nothing_unset(item: Field) -> bool:
 
 
 def detail(limits: Limits) -> str:
-    """What upstream adds to "Required value"."""
+    """Return upstream's addition to "Required value"."""
     return limits.required if isinstance(limits.required, str) else ""
 
 
 def bounds(limits: Limits) -> ItemCheck | None:
-    """What tells the numbers of a list that are out of bounds; None where there are no bounds."""
+    """Return the check of numbers in a list, or None without bounds."""
     if limits.least is None and limits.most is None:
         return None
 
@@ -91,7 +91,7 @@ def bounds(limits: Limits) -> ItemCheck | None:
 
 
 def _out_of_bounds(value: int, limits: Limits) -> str:
-    """What is wrong with a number, "" when nothing is."""
+    """Return the error of a number out of bounds, "" for none."""
     if limits.most is not None and value > limits.most:
         return limits.most_words or limits.words or f"must be less than or equal to {limits.most}"
     if limits.least is not None and value < limits.least:
@@ -146,7 +146,7 @@ def _number(name: str, item: Field, limits: Limits) -> FieldCheck:
 
 
 def _amount(name: str, limits: Limits) -> FieldCheck:
-    """Of a quantity: at least `least`, as far as a sign can tell (0, or 1 for more than nothing)."""
+    """Return the check of a quantity: at least `least`, as far as the sign decides (0, or 1 for more than 0)."""
 
     def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
         text = holder.get(name)
@@ -162,7 +162,7 @@ def _amount(name: str, limits: Limits) -> FieldCheck:
 
 
 def _port(name: str, limits: Limits) -> FieldCheck:
-    """A number within its bounds, or a name of the format."""
+    """Return the check of a port: a number within its bounds, or a name of the format."""
     form = FORMATS[limits.format]
 
     def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
@@ -190,5 +190,5 @@ def _raw(name: str, limits: Limits) -> FieldCheck:
 
 
 def raw_size(value: Any) -> int:
-    """How many bytes a raw extension was written in."""
+    """Return the size of a raw extension as it was written, in bytes."""
     return len(value.written if isinstance(value, RawObject) else orjson.dumps(value))

@@ -1,13 +1,13 @@
-"""Validation of values by a structural schema, as custom resources have one: compiled once, with upstream's words.
+"""Validation by a structural schema, as custom resources have one: compiled once, with upstream's error texts.
 
     schema = Structural({"type": "object", "properties": {"spec": {…}}})
     errors = schema.errors(value)                    a new object
-    errors = schema.errors(value, old)               an update: what has not changed is not told again
+    errors = schema.errors(value, old)               an update: unchanged parts are not reported again
     errors = schema.errors(value, old, rules=hook)   with rules: hook(node, path, value, old) → errors
 
-A valid value costs one walk of compiled tests. Only what does not fit is looked at again, with paths and words. The
-order is upstream's: types and limits, embedded objects, list types, rules; rules are not asked when the types are
-wrong. A null where a schema is not nullable has been pruned before (that is decoding), here it is an error.
+A valid value costs one walk of compiled tests. Only mismatches are walked again, with paths and texts. The order is
+upstream's: types and limits, embedded objects, list types, rules. Rules are skipped for wrong types. Decoding has
+already pruned nulls of schemas that are not nullable, so here they are errors.
 
 Facts: k8s.io/kube-openapi (pkg/validation/validate); apiextensions-apiserver (pkg/apiserver/schema/listtype and
 objectmeta, pkg/apiserver/validation/ratcheting.go, pkg/registry/customresource/strategy.go).
@@ -68,15 +68,15 @@ class Structural:
         rules: RuleHook | None = None,
         metadata: MetadataHook | None = None,
     ) -> list[FieldError]:
-        """All that is wrong with a value. `path` is where it stands in its object."""
+        """Return all errors of a value. `path` is its path in its object."""
         at = path or Path()
         errors = self.limits(value, old, at) + self.embedded(value, metadata, at) + self.list_types(value, old, at)
         return errors + self.rules(value, old, errors, rules, at)
 
-    # Each step by itself, for kinds that have other rules in between
+    # Each step on its own, for kinds that have other rules in between
 
     def limits(self, value: Any, old: Any = ABSENT, at: Path = _ROOT) -> list[FieldError]:
-        """Types, bounds, formats, combinations."""
+        """Check types, bounds, formats and combinations."""
         if self._node.fits(value):
             return []
         result = self._node.judge(value, "", old, at)
@@ -85,11 +85,11 @@ class Structural:
         return [finding.error for finding in result.findings]
 
     def embedded(self, value: Any, metadata: MetadataHook | None, at: Path = _ROOT) -> list[FieldError]:
-        """Kind, version and metadata of embedded objects."""
+        """Check kind, apiVersion and metadata of embedded objects."""
         return _embedded(at, self.schema, value, metadata) if self._has_embedded else []
 
     def list_types(self, value: Any, old: Any = ABSENT, at: Path = _ROOT) -> list[FieldError]:
-        """Sets and lists by keys, unless what is stored breaks their rules already."""
+        """Check sets and lists by keys, unless the stored value already breaks their rules."""
         if not self._has_list_types or (old is not ABSENT and _list_types(at, self.schema, old)):
             return []
         return _list_types(at, self.schema, value)
@@ -97,7 +97,7 @@ class Structural:
     def rules(
         self, value: Any, old: Any, errors: list[FieldError], hook: RuleHook | None, at: Path = _ROOT
     ) -> list[FieldError]:
-        """The schema's own rules, unless `errors` says that the value is none that they could be asked about."""
+        """Evaluate the schema's own rules, unless `errors` block them."""
         if hook is None or not self._has_rules:
             return []
         if (blocked := blocking(errors)) is not None:
@@ -106,21 +106,21 @@ class Structural:
 
 
 def blocking(errors: list[FieldError]) -> FieldError | None:
-    """What is said instead of asking rules, where errors tell that a value is none that rules could be asked about."""
+    """Return the error that replaces the evaluation of rules if `errors` make it impossible, else None."""
     if any(error.reason in _BLOCKING for error in errors):
         return invalid(Path(), None, _NOT_ASKED)
     return None
 
 
 def _mentions(schema: Any, word: str) -> bool:
-    """Whether a schema has an extension anywhere."""
+    """Return whether a schema contains an extension."""
     if isinstance(schema, dict):
         return bool(schema.get(word)) or any(_mentions(part, word) for part in schema.values())
     return isinstance(schema, list) and any(_mentions(part, word) for part in schema)
 
 
 def _below(schema: Json, name: str) -> tuple[Json | None, bool]:
-    """The schema of a property, and whether it is one of those that have no name in the schema."""
+    """Return the schema of a property, and whether the property is unnamed in the schema (additionalProperties)."""
     named = (schema.get("properties") or {}).get(name)
     if named is not None:
         return named, False
@@ -133,7 +133,7 @@ def _below(schema: Json, name: str) -> tuple[Json | None, bool]:
 
 
 def _embedded(at: Path, schema: Json | None, value: Any, metadata: MetadataHook | None) -> list[FieldError]:
-    """Objects within the value that are marked as such have a kind, a version and metadata of their own."""
+    """Check kind, apiVersion and metadata of the embedded objects inside the value."""
     if schema is None:
         return []
     errors: list[FieldError] = []
@@ -176,7 +176,7 @@ def _identity(at: Path, name: str, value: Any) -> list[FieldError]:
 
 
 def _list_types(at: Path, schema: Json | None, value: Any) -> list[FieldError]:
-    """Sets hold nothing twice, lists by keys no two items with the same keys."""
+    """Check that sets have no duplicates and lists by keys no two items with the same keys."""
     if schema is None:
         return []
     errors: list[FieldError] = []
@@ -204,7 +204,7 @@ def _keyed(at: Path, items: list[Any], names: list[str]) -> list[FieldError]:
 
 
 def _repeated(items: list[Any]) -> list[int]:
-    """Where an item stands for the second time; a third time is not told."""
+    """Return the index of the second occurrence of each item. Further occurrences are not reported."""
     found: list[int] = []
     counts: list[tuple[Any, int]] = []
     for index, item in enumerate(items):
@@ -224,7 +224,7 @@ def _repeated(items: list[Any]) -> list[int]:
 
 
 def _rules(hook: RuleHook, schema: Json | None, at: Path, value: Any, old: Any) -> list[FieldError]:
-    """The rules of a schema, then those of its parts. A null is no value."""
+    """Evaluate the rules of a schema, then those of its parts. Skip nulls."""
     if schema is None or value is None:
         return []
     errors = hook(schema, at, value, old) if schema.get("x-kubernetes-validations") else []

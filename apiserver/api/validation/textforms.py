@@ -1,6 +1,6 @@
-"""The formats of texts that schemas of custom resources may name; others are not looked at.
+"""The text formats of custom resource schemas; unknown formats are ignored.
 
-Facts: k8s.io/kube-openapi (pkg/validation/strfmt), which release knows which: apiextensions-apiserver
+Facts: k8s.io/kube-openapi (pkg/validation/strfmt); formats by release: apiextensions-apiserver
 (pkg/apiserver/validation/formats.go).
 """
 
@@ -30,7 +30,7 @@ _UNITS: Final = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w
 _UNIT_STEMS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _MOST: Final = 2**63 - 1
 _MOST_DIGITS: Final = len(str(_MOST))
-# An address of RFC 5322, as Go's net/mail parses one: alone or in angle brackets after a name, with a comment or not.
+# An address of RFC 5322 as Go's net/mail parses it: bare or in angle brackets after a name, optional comment.
 _ATOM: Final = r"[^\x00-\x20\x7f().<>\[\]:;@\\,\"]+"
 _DOTTED: Final = rf"{_ATOM}(?:\.{_ATOM})*"
 _QUOTED: Final = r"\"(?:[^\"\\\x00-\x08\x0a-\x1f\x7f]|\\[^\x00-\x08\x0a-\x1f\x7f]){%s,}\""
@@ -72,7 +72,7 @@ def _date_time(text: str) -> bool:
 
 
 def _duration(text: str) -> bool:
-    """As Go writes durations (`1h30m`), or with an amount of a unit anywhere in it (`about 3 days`)."""
+    """Match Go durations (`1h30m`), or a text with an amount of a unit anywhere (`about 3 days`)."""
     if not go_duration_problem(text):
         return True
     amounts = [(number.lstrip("0") or "0", unit) for number, unit in _AMOUNT.findall(text)]
@@ -82,7 +82,7 @@ def _duration(text: str) -> bool:
 
 
 def _address(text: str) -> str:
-    """The family of an address: "4", "6", or "" for none; octets may have leading zeros."""
+    """Return the family of an address: "4", "6", or "" for none. Octets may have leading zeros."""
     import ipaddress  # not needed for most objects
 
     octets = text.split(".")
@@ -113,7 +113,7 @@ def _mac(text: str) -> bool:
 
 
 def _byte(text: str) -> bool:
-    """Base64 with padding."""
+    """Match base64 with padding."""
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -122,7 +122,7 @@ def _byte(text: str) -> bool:
 
 
 def _uri(text: str) -> bool:
-    """What a request may name: an absolute URI, or a path."""
+    """Match an absolute URI or a path, as a request may name it."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -145,7 +145,7 @@ def _isbn(text: str, length: int) -> bool:
 
 
 def _credit_card(text: str) -> bool:
-    """A number of the usual lengths that passes Luhn's check."""
+    """Match a number of the usual lengths that passes Luhn's check."""
     digits = re.sub("[^0-9]+", "", text)
     pattern = (
         "4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}"
@@ -191,6 +191,6 @@ YOUNG_FORMATS: Final = frozenset({"k8sshortname", "k8slongname"})
 
 
 def text_form(name: str, *, young: bool = True) -> Test | None:
-    """What a text of a format fulfils; None for formats that are not looked at. Dashes in names do not count."""
+    """Return the test of a format, or None for formats that are ignored. Dashes in names do not count."""
     plain = name.replace("-", "")
     return None if plain in YOUNG_FORMATS and not young else _FORMS.get(plain)
