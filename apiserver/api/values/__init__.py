@@ -1,1 +1,1 @@
-"""Values inside of fields: quantities, times, durations, names, addresses, versions, cron schedules."""
+"""Values inside fields: quantities, times, durations, names, addresses, versions, cron schedules."""

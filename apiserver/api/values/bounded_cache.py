@@ -1,7 +1,7 @@
-"""Results that are remembered by the text that they were made of, in memory that has a bound.
+"""A cache of results by the text they were computed from, bounded in memory.
 
-`lru_cache` bounds how many results are kept and not how large they are: a few thousand labels of three megabytes, each
-refused, would fill a machine.
+`lru_cache` bounds the number of results, not their size: a few thousand rejected labels of 3 MiB each would fill the
+memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ CHARACTERS: Final = 1 << 20
 
 
 def remembered(most: int, characters: int = CHARACTERS) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorates a function whose first argument is a text or bytes: at most so many results are kept, made of so many
-    characters in all; beyond that all are dropped. What is remembered costs no more than with lru_cache.
+    """Decorate a function whose first argument is a text or bytes with a bounded cache.
+
+    The cache keeps at most `most` results, from at most `characters` characters in total. Beyond that it drops all
+    results. A hit costs no more than with lru_cache.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

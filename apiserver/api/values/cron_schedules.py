@@ -1,12 +1,12 @@
-"""When a CronJob runs: five fields as cron has them, or a name (`@daily`, `@every 1h30m`); and in which time zone.
+"""The schedule of a CronJob: five cron fields or a name (`@daily`, `@every 1h30m`), and its time zone.
 
     parse_schedule("*/5 2-4 * * mon")               Schedule, or ScheduleError with upstream's text
-    parse_schedule("TZ=Asia/Tokyo @daily").next(t)  the first moment after t; None: there is none within five years
+    parse_schedule("TZ=Asia/Tokyo @daily").next(t)  the first moment after t; None if there is none within five years
 
-A time of day that a change of the clocks leaves out does not come on that day, and one that it repeats comes twice. A
-day is meant by its number or by its weekday where both are given, by both where one of them is `*`.
+A clock change can remove a time of day, which is then skipped, or repeat it, which then occurs twice. If both day of
+month and weekday are given, either matches; if one of them is `*`, both must match.
 
-What is accepted, the texts and the moments are wire facts of github.com/robfig/cron (ParseStandard) and of Go's time
+The grammar, the texts and the moments are wire facts of github.com/robfig/cron (ParseStandard) and of Go's time
 package.
 """
 
@@ -47,7 +47,7 @@ _LONGEST: Final = _MAX_INT64 / 1e9
 
 
 class ScheduleError(ValueError):
-    """Not a schedule, or no time zone; the text is upstream's."""
+    """An invalid schedule or time zone; the text is upstream's."""
 
 
 class _Bounds(NamedTuple):
@@ -62,10 +62,10 @@ _FIELDS: Final = (_Bounds(0, 59), _Bounds(0, 23), _Bounds(1, 31), _Bounds(1, 12,
 
 
 class Schedule(Protocol):
-    """When something runs."""
+    """A schedule."""
 
     def next(self, moment: datetime) -> datetime | None:
-        """The first time after a moment, in UTC; None where there is none."""
+        """Return the first time after a moment, in UTC, or None if there is none."""
         ...
 
 
@@ -78,7 +78,7 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class _Every:
-    """Again and again after the same time, in whole seconds."""
+    """A schedule with a fixed interval in whole seconds."""
 
     delay: timedelta
 
@@ -88,7 +88,7 @@ class _Every:
 
 @dataclass(frozen=True, slots=True)
 class _Cron:
-    """Five fields, in a time zone."""
+    """A schedule of five cron fields, in a time zone."""
 
     fields: tuple[_Field, ...]
     zone: tzinfo
@@ -116,7 +116,7 @@ class _Cron:
         return by_number or by_weekday
 
     def _times(self, day: date) -> Iterator[datetime]:
-        """The times of a day in their order."""
+        """Return the times of a day in order."""
         start = datetime(day.year, day.month, day.day, tzinfo=self.zone)
         times = (
             start.replace(hour=hour, minute=minute)
@@ -125,7 +125,7 @@ class _Cron:
         )
         if start.utcoffset() == (start + timedelta(days=1)).utcoffset():
             return (time.astimezone(UTC) for time in times)
-        # The clocks change: some times come twice, some not at all.
+        # The clocks change: some times occur twice, some not at all.
         found = {each.astimezone(UTC) for time in times for each in (time, time.replace(fold=1)) if _exists(each)}
         return iter(sorted(found))
 
@@ -137,7 +137,7 @@ def _exists(local: datetime) -> bool:
 
 @remembered(1024)
 def parse_schedule(text: str) -> Schedule:
-    """Raises ScheduleError where the text is no schedule."""
+    """Parse a schedule. Raise ScheduleError."""
     if not text:
         raise ScheduleError("empty spec string")
     zone: tzinfo = UTC
@@ -164,7 +164,7 @@ def _field(text: str, bounds: _Bounds) -> _Field:
 
 
 def _range(text: str, bounds: _Bounds) -> _Field:
-    """`4`, `1-5`, `*`, each with a step behind a slash; a single number with a step goes on to the end."""
+    """Parse `4`, `1-5` or `*`, each with an optional step after a slash. A number with a step extends to the end."""
     limits, *steps = text.split("/")
     low, *high = limits.split("-")
     if low in ("*", "?"):
@@ -211,7 +211,7 @@ def _integer(text: str) -> int:
 
 
 def _delay(text: str) -> timedelta:
-    """What `@every` says, in whole seconds and at least one."""
+    """Return the interval of `@every` in whole seconds, at least 1."""
     if not text.startswith(_EVERY):
         raise ScheduleError(f"unrecognized descriptor: {text}")
     duration = text.removeprefix(_EVERY)
@@ -222,7 +222,7 @@ def _delay(text: str) -> timedelta:
 
 
 def _duration(text: str) -> tuple[str, float]:
-    """What is wrong with a Go duration (`1h30m`), "" if nothing is; and its seconds."""
+    """Return the error of a Go duration (`1h30m`), "" if there is none, and its seconds."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     sign, seconds = -1 if text[:1] == "-" else 1, 0.0
     if rest == "0":
@@ -245,8 +245,9 @@ def _duration(text: str) -> tuple[str, float]:
 
 
 def check_location(name: str) -> None:
-    """Raises ScheduleError where no time zone has this name. A machine without a time zone database knows none, and
-    takes any.
+    """Raise ScheduleError if no time zone has this name.
+
+    A machine without a time zone database accepts every name here.
     """
     if name in ("", "UTC", "Local"):
         return
@@ -257,7 +258,7 @@ def check_location(name: str) -> None:
 
 
 def location(name: str) -> tzinfo:
-    """The time zone of that name; UTC is also the local one here. Raises ScheduleError."""
+    """Return the time zone of a name. The local one is UTC here. Raise ScheduleError."""
     check_location(name)
     if name in ("", "UTC", "Local"):
         return UTC

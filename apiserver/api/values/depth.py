@@ -1,7 +1,7 @@
-"""The deepest nesting of a value that is accepted: 200 levels of objects and lists.
+"""The deepest accepted nesting of a value: 200 levels of objects and lists.
 
 Upstream reads 10,000 levels, but no client sends more than a few dozen. Below this limit Python's recursion and orjson
-(254 levels written, 1024 read) need no special care, so every decoder checks it and no other code has to.
+(254 levels written, 1024 read) need no special care. Every decoder checks the limit, so no other code has to.
 """
 
 from __future__ import annotations

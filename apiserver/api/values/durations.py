@@ -1,4 +1,4 @@
-"""Durations as people read them: `42s`, `3m10s`, `5h`, `2d4h`. The form of every age in a Table.
+"""Durations in human-readable form: `42s`, `3m10s`, `5h`, `2d4h`. The form of every age in a Table.
 
 The steps are wire facts of k8s.io/apimachinery (util/duration).
 """
@@ -31,8 +31,9 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def human_duration(seconds: float) -> str:
-    """At most two units; the second one only while it still matters. Up to two seconds of clock skew are shown as
-    none.
+    """Format seconds in at most two units. The second unit is omitted for longer durations.
+
+    A clock skew of less than two seconds is shown as `0s`.
     """
     whole = int(seconds)
     if whole < -1:
@@ -57,7 +58,7 @@ def human_duration(seconds: float) -> str:
 
 
 def parse_duration(text: str) -> timedelta:
-    """A duration as Go writes it: `5m`, `1h30m`, `250ms`, `0`. Raises ValueError."""
+    """Parse a duration in Go's form: `5m`, `1h30m`, `250ms`, `0`. Raise ValueError."""
     if text == "0":
         return timedelta()
     if not _DURATION.fullmatch(text):
@@ -66,15 +67,16 @@ def parse_duration(text: str) -> timedelta:
 
 
 def go_seconds(count: int) -> timedelta:
-    """So many seconds as a time.Duration of Go holds them: 64 bits of nanoseconds, which begin anew beyond 292 years.
-    Clients may send any number of 64 bits, of which Python's own durations and dates hold few.
+    """Return seconds as Go's time.Duration holds them: 64 bits of nanoseconds, which wrap around after 292 years.
+
+    Clients may send any 64-bit number. Most of these exceed the range of Python's own durations and dates.
     """
     nanoseconds = (count * 10**9 + (1 << 63)) % (1 << 64) - (1 << 63)
     return timedelta(microseconds=nanoseconds // 1000)
 
 
 def go_duration_problem(text: str) -> str:
-    """Why Go's time.ParseDuration refuses a text, in its words; "" where it does not."""
+    """Return the error of Go's time.ParseDuration for a text, or "" if it accepts the text."""
     rest = text.removeprefix("-") if text[:1] == "-" else text.removeprefix("+")
     if rest == "0":
         return ""
@@ -97,7 +99,7 @@ def go_duration_problem(text: str) -> str:
 
 
 def age(timestamp: str | None, now: datetime) -> str:
-    """The time since an RFC 3339 timestamp, `<unknown>` without one."""
+    """Return the time since an RFC 3339 timestamp, `<unknown>` without one."""
     if not timestamp:
         return "<unknown>"
     return human_duration((now - datetime.fromisoformat(timestamp)).total_seconds())

@@ -1,7 +1,7 @@
-"""What Go's encoding/json sees in a body and Python's parsers hide: syntax errors in its words, repeated keys, numbers
-as they were written, the text of raw values, base64 errors.
+"""The slow JSON reader: reports what Go's encoding/json sees in a body and Python's parsers hide.
 
-All of this is the slow way, taken only when something about a body is odd.
+That is: syntax errors in Go's words, repeated keys, numbers as they were written, the text of raw values, base64
+errors. It is used only for unusual bodies.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Literal(str):
 
 
 class Pairs(list[tuple[str, Any]]):
-    """An object with every key that was written, in order; it stands at `start` to `end` of `text`."""
+    """An object with all its keys in order, including repeated ones. Its JSON is `text[start:end]`."""
 
     __slots__ = ("end", "start", "text")
     text: str
@@ -53,12 +53,12 @@ class Pairs(list[tuple[str, Any]]):
 
     @property
     def marked(self) -> bool:
-        """Whether a blank stands before it."""
+        """Whether a blank precedes it."""
         return self.text[self.start - 1 : self.start] == " "
 
     @property
     def written(self) -> bytes:
-        """Its own text, on one line."""
+        """Its JSON as it was written, on one line."""
         return self.text[self.start : self.end].translate(_ONE_LINE).encode("utf-8", "replace")
 
 
@@ -67,10 +67,10 @@ _ONE_LINE: Final = {ord(char): " " for char in "\t\r\n"}
 
 
 class RawObject(dict[str, Any]):
-    """A raw extension. Two are equal only if they were written in the same bytes: key order and white space count.
+    """A raw extension. Two are equal only if their bytes are: key order and white space count.
 
-    `text` is the JSON as it was written, on one line, or None if that is the compact form. Line breaks and tabs have
-    become spaces, so that an object fits on one line of a watch.
+    `text` is the JSON as it was written, on one line, or None if that is the compact form. Line breaks and tabs are
+    replaced by spaces, so that an object fits on one line of a watch.
     """
 
     __slots__ = ("text",)
@@ -98,7 +98,7 @@ def _no_constant(name: str) -> Any:
 
 
 class _SpanDecoder(json.JSONDecoder):
-    """The pure Python scanner of the standard library, which can be told to keep spans."""
+    """The pure Python scanner of the standard library, extended to record spans."""
 
     def __init__(self) -> None:
         super().__init__(object_pairs_hook=Pairs, parse_float=Literal, parse_int=Literal, parse_constant=_no_constant)
@@ -114,12 +114,12 @@ class _SpanDecoder(json.JSONDecoder):
 
 @cache
 def _span_decoder() -> _SpanDecoder:
-    """One for all: each is a cycle of functions that would wait for the garbage collector."""
+    """Return the shared decoder. A decoder is a reference cycle, so one per call would burden the garbage collector."""
     return _SpanDecoder()
 
 
 def parse_with_spans(body: bytes) -> Any:
-    """A body as nested Pairs, lists, strings, Literals, bools and None. Raises ValueError where it is not JSON.
+    """Parse a body to nested Pairs, lists, strings, Literals, bools and None. Raise ValueError for invalid JSON.
 
     Invalid UTF-8 and lone surrogates become U+FFFD, as in Go.
     """
@@ -141,7 +141,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 class _Scanner:
-    """Finds the first byte that is wrong, and Go's words for it."""
+    """Finds the first invalid byte and Go's error for it."""
 
     def __init__(self, body: bytes) -> None:
         self.body, self.at = body, 0
@@ -169,7 +169,7 @@ class _Scanner:
                 return
 
     def value(self, brackets: list[int]) -> bool:
-        """A scalar, an empty list or object, or what opens one: whether a value inside it comes next."""
+        """Read a scalar, an empty list or object, or an opening bracket. Return whether a nested value follows."""
         self.space()
         first = self.peek()
         if first == ord("{") or first == ord("["):
@@ -203,7 +203,7 @@ class _Scanner:
         self.at += 1
 
     def ends(self, brackets: list[int]) -> bool:
-        """What follows a value: whether it ends the list or object that it stands in."""
+        """Read the token after a value. Return whether it closes the enclosing list or object."""
         self.space()
         if not brackets:
             if self.at < len(self.body):
@@ -293,7 +293,7 @@ def _quoted(char: int) -> str:
 
 
 def go_kind(value: Any) -> str:
-    """What Go calls a JSON value in type errors."""
+    """Return Go's name for a JSON value in type errors."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -304,13 +304,13 @@ def go_kind(value: Any) -> str:
 
 
 def unmarshal_error(value: Any, go_type: str, field: str = "") -> str:
-    """What Go's encoding/json says of a JSON value that a type cannot hold; `field` is STRUCT.NAME, if it is one."""
+    """Return Go's error for a JSON value that a type cannot hold. `field` is STRUCT.NAME, if it is one."""
     place = f"Go struct field {field}" if field else "Go value"
     return f"json: cannot unmarshal {go_kind(value)} into {place} of type {go_type}"
 
 
 def syntax_error(body: bytes) -> str:
-    """Go's words for why a body is not JSON; empty when it is."""
+    """Return Go's syntax error for a body, "" for valid JSON."""
     try:
         _Scanner(body).document()
     except ValueError as error:
@@ -322,7 +322,7 @@ _ALPHABET: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 
 
 def base64_error(text: str) -> str:
-    """Go's words for why a text is not standard base64; empty when it is. Line breaks are skipped."""
+    """Return Go's error for invalid standard base64, "" for valid text. Line breaks are skipped."""
     source = text.encode()
     at = _bad_byte(source)
     return "" if at is None else f"illegal base64 data at input byte {at}"

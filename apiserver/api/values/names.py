@@ -1,8 +1,7 @@
 """Name syntax: DNS labels and subdomains, label keys and values, ports, environment variables, object names.
 
-A check takes a string and returns the texts of what is wrong with it; an empty list means valid. Checks that place
-their errors themselves take a field path and return field errors. Lengths count UTF-8 bytes, whatever the texts say.
-Patterns compile on first use.
+A check takes a string and returns its error texts; an empty list means valid. Checks with a field path return field
+errors. Lengths count UTF-8 bytes, although the texts mention characters. Patterns compile on first use.
 
 Texts, patterns and limits are wire facts of k8s.io/apimachinery (util/validation, api/validation).
 """
@@ -49,7 +48,7 @@ Check = Callable[[str], list[str]]
 
 
 def _regex_text(message: str, pattern: str, *examples: str) -> str:
-    """A pattern's failure in words, with examples and the pattern itself."""
+    """Format a pattern's error with examples and the pattern itself."""
     if not examples:
         return f"{message} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{example}', " for example in examples)
@@ -57,7 +56,7 @@ def _regex_text(message: str, pattern: str, *examples: str) -> str:
 
 
 class NamePattern:
-    """A pattern that a whole string must match; compiled when first used."""
+    """A pattern that a whole string must match, compiled on first use."""
 
     __slots__ = ("_compiled", "source", "text")
 
@@ -177,7 +176,7 @@ def _checked(value: str, pattern: NamePattern, limit: int, too_long: Callable[[i
 
 
 def dns_label(value: str) -> list[str]:
-    """RFC 1123 label: at most 63 of a-z, 0-9 and inner hyphens."""
+    """Check an RFC 1123 label: at most 63 of a-z, 0-9 and inner hyphens."""
     if len(value) <= 63 and _DNS_LABEL.matches(value):
         return []
     errors = [_characters(63)] if _length(value) > 63 else []
@@ -187,22 +186,22 @@ def dns_label(value: str) -> list[str]:
 
 
 def short_name(value: str) -> list[str]:
-    """A label, in the words of upstream's generated rules."""
+    """Check a label, with the errors of upstream's generated rules."""
     return [_bytes(63) if text == _characters(63) else text for text in dns_label(value)]
 
 
 def dns_subdomain(value: str) -> list[str]:
-    """RFC 1123 subdomain: labels joined by dots, at most 253 (a label's own limit is not applied)."""
+    """Check an RFC 1123 subdomain: labels joined by dots, at most 253 bytes (a label has no limit of its own)."""
     return _checked(value, _DNS_SUBDOMAIN, 253, _characters)
 
 
 def long_name(value: str) -> list[str]:
-    """A subdomain, in the words of upstream's generated rules."""
+    """Check a subdomain, with the errors of upstream's generated rules."""
     return _checked(value, _DNS_SUBDOMAIN, 253, _bytes)
 
 
 def dns_subdomain_caseless(value: str) -> list[str]:
-    """A subdomain in which upper case is allowed."""
+    """Check a subdomain that may contain upper case."""
     return _checked(value.lower() if value.isascii() else value, _CASELESS, 253, _bytes)
 
 
@@ -211,7 +210,7 @@ def dns_subdomain_with_underscore(value: str) -> list[str]:
 
 
 def dns1035_label(value: str) -> list[str]:
-    """A label that starts with a letter (service names)."""
+    """Check a label that starts with a letter (service names)."""
     return _checked(value, _DNS1035, 63, _characters)
 
 
@@ -220,8 +219,9 @@ def wildcard_subdomain(value: str) -> list[str]:
 
 
 def label_key(value: str) -> list[str]:
-    """A qualified name: an optional subdomain and a slash, then a name of at most 63. Labels, annotations, conditions,
-    taints.
+    """Check a qualified name: an optional subdomain and a slash, then a name of at most 63 bytes.
+
+    Labels, annotations, conditions and taints use it.
     """
     prefix, slash, name = value.partition("/")
     if not slash:
@@ -244,7 +244,7 @@ def label_key(value: str) -> list[str]:
 
 
 def label_value(value: str) -> list[str]:
-    """A label's value: empty, or at most 63 characters that begin and end alphanumeric."""
+    """Check a label's value: empty, or at most 63 bytes that begin and end alphanumeric."""
     return _checked(value, _LABEL_VALUE, 63, _bytes)
 
 
@@ -259,17 +259,17 @@ def _directory(value: str) -> list[str]:
 
 
 def config_map_key(value: str) -> list[str]:
-    """A key of a ConfigMap's or Secret's data."""
+    """Check a key of a ConfigMap's or Secret's data."""
     return _checked(value, _CONFIG_KEY, 253, _characters) + _directory(value)
 
 
 def env_var_name(value: str) -> list[str]:
-    """The strict form of an environment variable's name."""
+    """Check the strict form of an environment variable's name."""
     return ([] if _ENV_VAR.matches(value) else [_ENV_VAR.text]) + _directory(value)
 
 
 def relaxed_env_var_name(value: str) -> list[str]:
-    """Any printable ASCII but "="."""
+    """Check for printable ASCII without "="."""
     errors = [] if value else ["environment variable name must be non-empty"]
     if not (value.isascii() and value.isprintable()) or "=" in value:
         errors.append(
@@ -283,7 +283,7 @@ def http_header_name(value: str) -> list[str]:
 
 
 def port_name(value: str) -> list[str]:
-    """An IANA service name: at most 15, a letter at least, single inner hyphens."""
+    """Check an IANA service name: at most 15 bytes, at least one letter, single inner hyphens."""
     errors = [_characters(15)] if _length(value) > 15 else []
     if not _PORT_CHARACTERS.matches(value):
         errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -297,7 +297,7 @@ def port_name(value: str) -> list[str]:
 
 
 def path_segment(value: str) -> list[str]:
-    """A name that can stand in a URL path (RBAC names)."""
+    """Check a name that can be a URL path segment (RBAC names)."""
     return [f"may not be '{value}'"] if value in (".", "..") else path_segment_prefix(value)
 
 
@@ -306,7 +306,7 @@ def path_segment_prefix(value: str) -> list[str]:
 
 
 def fully_qualified_name(path: Path, value: str) -> list[FieldError]:
-    """A subdomain of three segments or more."""
+    """Check a subdomain of at least three segments."""
     if not value:
         return [required(path)]
     if texts := dns_subdomain(value):
@@ -317,7 +317,7 @@ def fully_qualified_name(path: Path, value: str) -> list[FieldError]:
 
 
 def fully_qualified_domain_name(path: Path, value: str) -> list[FieldError]:
-    """A subdomain of two segments or more, each a label; one trailing dot is allowed."""
+    """Check a subdomain of at least two segments, each a label. One trailing dot is allowed."""
     if not value:
         return [required(path)]
     value = value.removesuffix(".")
@@ -332,7 +332,7 @@ def fully_qualified_domain_name(path: Path, value: str) -> list[FieldError]:
 
 
 def domain_prefixed_path(path: Path, value: str) -> list[FieldError]:
-    """`acme.io/foo`: a subdomain, a slash and the characters of an HTTP path."""
+    """Check `acme.io/foo`: a subdomain, a slash and the characters of an HTTP path."""
     if not value:
         return [required(path)]
     host, _, rest = value.partition("/")
@@ -345,7 +345,7 @@ def domain_prefixed_path(path: Path, value: str) -> list[FieldError]:
 
 
 def domain_prefixed_key(path: Path, value: str) -> list[FieldError]:
-    """A label key that must have a prefix."""
+    """Check a label key that must have a prefix."""
     if not value:
         return [required(path)]
     if texts := label_key(value):
@@ -366,8 +366,9 @@ NAME_RULES: Final[dict[str, Check]] = {
 
 
 def object_name(rule: str, name: str, prefix: bool = False) -> list[str]:
-    """What is wrong with `metadata.name`, or with `metadata.generateName` (`prefix`), whose trailing dash is fine
-    because more follows it.
+    """Return the errors of `metadata.name`, or of `metadata.generateName` (`prefix`).
+
+    A prefix may end with a dash, because a suffix is appended.
     """
     if rule == "path-segment":
         return path_segment_prefix(name) if prefix else path_segment(name)

@@ -1,6 +1,4 @@
-"""IP addresses and CIDRs as fields hold them: the strict form, and the laxer one of older fields (leading zeros pass
-there).
-"""
+"""IP addresses and CIDRs of fields: the strict form, and the lax form of older fields (which permits leading zeros)."""
 
 from __future__ import annotations
 
@@ -38,12 +36,12 @@ _PLAIN: Final = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}").fullmatch
 
 
 def is_plain_ipv4(text: str) -> bool:
-    """Whether a text is an IPv4 address in its one written form, as nearly all are: nothing is wrong with it."""
+    """Return whether a text is an IPv4 address in canonical form, as nearly all are."""
     return _PLAIN(text) is not None
 
 
 def _without_zeros(address: str) -> str:
-    """IPv4 octets without leading zeros."""
+    """Return an address without leading zeros in its IPv4 octets."""
     octets = address.split(".")
     if len(octets) != 4 or not all(octet.isascii() and octet.isdigit() for octet in octets):
         return address
@@ -51,7 +49,7 @@ def _without_zeros(address: str) -> str:
 
 
 def parse_interface(text: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
-    """An address with a prefix length, leading zeros of octets allowed."""
+    """Parse an address with a prefix length. Leading zeros of octets are allowed."""
     import ipaddress  # not needed for most objects
 
     address, slash, length = text.partition("/")
@@ -64,24 +62,24 @@ def parse_interface(text: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interf
 
 
 def canonical_interface(path: Path, text: str) -> list[FieldError]:
-    """An interface address in its one written form (host bits stay)."""
+    """Check an interface address in canonical form (host bits are kept)."""
     parsed = parse_interface(text)
     if parsed is None:
         return [invalid(path, text, _CIDR)]
     mapped = getattr(parsed.ip, "ipv4_mapped", None)
-    # A mapped address is shown as the IPv4 address that it is, with what is left of the prefix length in 32 bits.
+    # A mapped address is shown as its IPv4 address, with the rest of the prefix length in 32 bits.
     canonical = str(parsed) if mapped is None else f"{mapped}/{max(parsed.network.prefixlen - 96, 0)}"
     return [] if canonical == text else [invalid(path, text, f'must be in canonical form ("{canonical}")')]
 
 
 def cidr_family(text: str) -> int:
-    """4 or 6, 0 when it is none."""
+    """Return 4 or 6, or 0 for an invalid CIDR."""
     parsed = parse_interface(text)
     return 0 if parsed is None else parsed.version
 
 
 def legacy_cidr(path: Path, text: str, strict: bool = False) -> list[FieldError]:
-    """A range of addresses; `strict` as in `legacy_ip`."""
+    """Check a CIDR; `strict` as in `legacy_ip`."""
     parsed = parse_interface(text)
     if parsed is None:
         return [invalid(path, text, _SUBNET)]
@@ -98,7 +96,7 @@ def legacy_cidr(path: Path, text: str, strict: bool = False) -> list[FieldError]
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address, leading zeros of octets allowed."""
+    """Parse an address. Leading zeros of octets are allowed."""
     import ipaddress  # not needed for most objects
 
     try:
@@ -108,7 +106,7 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 
 def ip_family(text: str) -> int:
-    """4 or 6, 0 when it is no address."""
+    """Return 4 or 6, or 0 for an invalid address."""
     if _PLAIN(text):
         return 4
     parsed = parse_address(text)
@@ -116,8 +114,9 @@ def ip_family(text: str) -> int:
 
 
 def legacy_ip(path: Path, text: str, strict: bool = False) -> list[FieldError]:
-    """An address; `strict` (gate StrictIPCIDRValidation), and forms that not everybody reads in the same way are
-    refused.
+    """Check an address.
+
+    `strict` (gate StrictIPCIDRValidation) also rejects forms that parsers read differently.
     """
     if _PLAIN(text):
         return []
@@ -132,7 +131,7 @@ def legacy_ip(path: Path, text: str, strict: bool = False) -> list[FieldError]:
 
 
 def ip_texts(text: str) -> list[str]:
-    """What is wrong with an address that has to be in its one written form."""
+    """Return the errors of an address that must be in canonical form."""
     if _PLAIN(text):
         return []
     parsed = parse_address(text)
@@ -146,12 +145,12 @@ def ip_texts(text: str) -> list[str]:
 
 
 def canonical_ip(path: Path, text: str) -> list[FieldError]:
-    """An address in its one written form."""
+    """Check an address in canonical form."""
     return [invalid(path, text, wrong) for wrong in ip_texts(text)]
 
 
 def canonical_cidr(path: Path, text: str) -> list[FieldError]:
-    """A range of addresses in its one written form."""
+    """Check a CIDR in canonical form."""
     parsed = parse_interface(text)
     errors = legacy_cidr(path, text, strict=True)
     if errors or parsed is None or str(parsed.network) == text:

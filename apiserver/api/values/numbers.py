@@ -1,5 +1,6 @@
-"""Numbers in texts, as Go's strconv reads and writes them. Whole ones are ASCII digits to base 10, in 64 bits, however
-many zeros lead.
+"""Numbers in texts, as Go's strconv reads and writes them.
+
+Integers are ASCII digits to base 10, in 64 bits, with any number of leading zeros.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _DIGITS: Final = 20
 
 
 def parse_int64(text: str) -> int:
-    """A number with a sign or without. Raises ValueError with strconv's text."""
+    """Parse an integer with an optional sign. Raise ValueError with strconv's text."""
     sign = text[:1] if text[:1] in ("+", "-") else ""
     value = _value("ParseInt", text, text[len(sign) :]) * (-1 if sign == "-" else 1)
     if not -_BOUND <= value < _BOUND:
@@ -25,7 +26,7 @@ def parse_int64(text: str) -> int:
 
 
 def parse_uint64(text: str) -> int:
-    """A number without a sign, as resource versions are. Raises ValueError with strconv's text."""
+    """Parse an integer without a sign, such as a resource version. Raise ValueError with strconv's text."""
     value = _value("ParseUint", text, text)
     if value >= 2 * _BOUND:
         raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
@@ -33,7 +34,7 @@ def parse_uint64(text: str) -> int:
 
 
 def int64(text: str) -> int | None:
-    """`parse_int64`; None for what is no such number."""
+    """Parse as `parse_int64` does. Return None for an invalid text."""
     try:
         return parse_int64(text)
     except ValueError:
@@ -41,8 +42,9 @@ def int64(text: str) -> int | None:
 
 
 def go_float(value: float) -> str:
-    """The shortest text that reads back as the same float; with an exponent of two digits or more from 1e6 on and below
-    1e-4. `+Inf`, `-Inf`, `NaN` for what is no number.
+    """Return the shortest text that reads back as the same float.
+
+    From 1e6 on and below 1e-4 it has an exponent of at least two digits. Non-finite values are `+Inf`, `-Inf`, `NaN`.
     """
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

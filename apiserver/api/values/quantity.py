@@ -1,15 +1,14 @@
 """Resource quantities (`500m`, `1.5Gi`, `1e3`): exact, immutable, with the text that Kubernetes emits.
 
 Invariants
-- The value is `unscaled * 10**exponent`, exactly. Nothing is ever held as a float.
-- A parsed text that already is in canonical form (by the rule of the wire format, which is laxer than its
-  prose: `1.`, `+1` and `1E3` count) is emitted verbatim; everything else is emitted in canonical form.
-- `wide` tells which of the two number forms the reference implementation would be using: 64-bit with a
-  decimal exponent, or arbitrary precision. Nothing but `as_int64` and the rounding of negative fractions
-  depends on it, but clients can observe both.
+- The value is exactly `unscaled * 10**exponent`. It is never held as a float.
+- A parsed text in canonical form is emitted verbatim, everything else in canonical form. The rule of the wire format
+  is laxer than its prose: `1.`, `+1` and `1E3` are canonical.
+- `wide` records the number form of the reference implementation: 64-bit with a decimal exponent, or arbitrary
+  precision. Only `as_int64` and the rounding of negative fractions depend on it, but clients can observe both.
 
-Source of facts: the serialisation rules of the quantity type in the Kubernetes API reference and answers recorded
-from a real API server.
+Source of facts: the serialisation rules of the quantity type in the Kubernetes API reference and answers recorded from
+a real API server.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from apiserver.api.values.bounded_cache import remembered
 
 
 class Format(StrEnum):
-    """How a quantity is written: `12e6`, `12Mi` or `12M`."""
+    """The notation of a quantity: `12e6`, `12Mi` or `12M`."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
     BINARY_SI = "BinarySI"
@@ -39,9 +38,9 @@ MAX_INT64: Final = (1 << 63) - 1
 MIN_INT64: Final = -(1 << 63)
 _NANO: Final = -9
 _NARROW_DIGITS: Final = 18
-# Longer numbers are refused; Python itself converts no more than 4300 digits.
+# Longer numbers are rejected. Python itself converts at most 4300 digits.
 _MAX_DIGITS: Final = 4000
-# Aligning two exponents that are further apart than this would build numbers of megabytes.
+# Aligning two exponents with a larger distance would build numbers of megabytes.
 _MAX_ALIGNMENT: Final = 100_000
 
 _DECIMAL_EXPONENTS: Final = {
@@ -57,7 +56,7 @@ _SUFFIX_LETTERS: Final = frozenset("eEinumkKMGTP")
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An exact amount together with the notation in which it is written."""
+    """An exact amount together with its notation."""
 
     unscaled: int = 0
     exponent: int = 0
@@ -67,7 +66,7 @@ class Quantity:
 
     @staticmethod
     def parse(text: str) -> Quantity:
-        """Read a quantity; ValueError carries the text that clients know."""
+        """Parse a quantity. Raise ValueError with the text that clients know."""
         if not text:
             raise ValueError(WRONG_FORMAT)
         if text == "0":
@@ -76,8 +75,9 @@ class Quantity:
 
     @staticmethod
     def from_json(raw: str) -> Quantity:
-        """Read a JSON scalar as the wire decoder does: quotes are optional, blanks are ignored, escapes are not
-        decoded.
+        """Parse a JSON scalar as the wire decoder does.
+
+        Quotes are optional, blanks are ignored, escapes are not decoded.
         """
         if raw == "null":
             return Quantity()
@@ -87,7 +87,7 @@ class Quantity:
 
     @staticmethod
     def of(value: int, format: Format = Format.DECIMAL_SI) -> Quantity:
-        """A whole number of units."""
+        """Return a whole number of units."""
         return Quantity(value, 0, format)
 
     @property
@@ -104,7 +104,7 @@ class Quantity:
         return self.verbatim or self.canonical_text()
 
     def canonical_text(self) -> str:
-        """The canonical form computed from number and format, regardless of how the quantity was written."""
+        """Return the canonical form for number and format, regardless of how the quantity was written."""
         if self.unscaled == 0:
             return "0"
         if self.format is Format.BINARY_SI and self.is_integer() and not -1024 < self._whole() < 1024:
@@ -120,7 +120,7 @@ class Quantity:
         return f"{amount}e{power}" if power else str(amount)
 
     def decimal_text(self) -> str:
-        """The exact value in plain decimal notation, with the digits that were given."""
+        """Return the exact value in plain decimal notation, with the given digits."""
         if self.exponent >= 0:
             return str(self.unscaled) + "0" * (min(self.exponent, _MAX_ALIGNMENT) if self.unscaled else 0)
         digits = str(abs(self.unscaled)).rjust(1 - self.exponent, "0")
@@ -128,26 +128,25 @@ class Quantity:
         return f"{sign}{digits[: self.exponent]}.{digits[self.exponent :]}"
 
     def is_integer(self) -> bool:
-        """Whether the value has no fraction."""
+        """Return whether the value has no fraction."""
         return self.exponent >= 0 or self.unscaled % 10**-self.exponent == 0
 
     def as_int64(self) -> int | None:
-        """The exact 64-bit integer, or None where the wire type cannot provide it without loss."""
+        """Return the exact 64-bit integer, or None if the wire type cannot provide it without loss."""
         if self.wide or self.exponent < 0 or self.exponent > _NARROW_DIGITS + 1:
             return None if self.unscaled or self.wide or self.exponent < 0 else 0
         value = self.unscaled * 10**self.exponent
         return value if _fits(value) else None
 
     def value(self, exponent: int = 0) -> int:
-        """The number of units of 10**exponent, rounded up (`value(-3)` counts thousandths).
+        """Return the number of units of 10**exponent, rounded up (`value(-3)` counts thousandths).
 
-        Rounding is away from zero, except for negative wide numbers: cut off and one added (-1.04Ki is -1063), or just
-        cut off when very large, as clients have always seen it. Results outside of 64 bits are exact instead of
-        wrapping.
+        Rounding is away from zero. Negative wide numbers are truncated and incremented (-1.04Ki is -1063), or only
+        truncated when very large, as clients have always seen it. Results outside of 64 bits are exact and do not wrap.
         """
         shift = exponent - self.exponent
         if shift <= 0:
-            # Beyond this nobody reads the digits; building them would take minutes.
+            # No caller needs more digits; building them would take minutes.
             return self.unscaled * cast(int, 10 ** min(-shift, _MAX_ALIGNMENT))
         divisor: int = 10**shift
         whole, rest = divmod(abs(self.unscaled), divisor)
@@ -159,7 +158,7 @@ class Quantity:
         return -whole
 
     def approximate_float(self) -> float:
-        """The nearest float as the wire type computes it, infinite outside of the range."""
+        """Return the nearest float as the wire type computes it, infinite outside of the range."""
         base = float(self.unscaled)
         if self.exponent == 0:
             return base
@@ -167,7 +166,7 @@ class Quantity:
         return base * power
 
     def compare(self, other: Quantity) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         if self.exponent == other.exponent:
             left, right = self.unscaled, other.unscaled
         elif self.sign != other.sign or not self.unscaled:
@@ -191,7 +190,7 @@ class Quantity:
         return hash((amount, power + self.exponent if amount else 0))
 
     def add(self, other: Quantity) -> Quantity:
-        """The sum. A zero takes the notation of what is added to it."""
+        """Return the sum. A zero takes the notation of the added quantity."""
         notation = other.format if self.unscaled == 0 else self.format
         if not self.wide and not other.wide:
             if other.unscaled == 0:
@@ -204,15 +203,15 @@ class Quantity:
         return Quantity(total, low, notation, wide)
 
     def sub(self, other: Quantity) -> Quantity:
-        """The difference. A zero takes the notation of what is subtracted from it."""
+        """Return the difference. A zero takes the notation of the subtracted quantity."""
         return self.add(other.neg())
 
     def neg(self) -> Quantity:
-        """The amount with the other sign."""
+        """Return the amount with the opposite sign."""
         return Quantity(-self.unscaled, self.exponent, self.format, self.wide)
 
     def mul(self, factor: int) -> tuple[Quantity, bool]:
-        """The product, and whether the computation stayed within 64 bits."""
+        """Return the product, and whether the computation stayed within 64 bits."""
         if not self.wide and (self.unscaled == 0 or factor == 0):
             kept = self.exponent if self.unscaled == 0 else 0
             return Quantity(0, kept, self.format), True
@@ -225,7 +224,7 @@ class Quantity:
         return Quantity(product, self.exponent, self.format, not narrow), narrow or _fits(product)
 
     def round_up(self, exponent: int) -> tuple[Quantity, bool]:
-        """The amount rounded away from zero to a multiple of 10**exponent, and whether nothing was lost."""
+        """Return the amount rounded away from zero to a multiple of 10**exponent, and whether it is exact."""
         if self.exponent >= exponent:
             if not self.wide:
                 return self, True
@@ -241,7 +240,7 @@ class Quantity:
         return Quantity(self.unscaled * 10**shift, exponent, self.format, self.wide)
 
     def _whole(self) -> int:
-        """The integer value; only for quantities without a fraction."""
+        """Return the integer value. Only for quantities without a fraction."""
         if self.exponent < 0:
             return cast(int, self.unscaled // 10**-self.exponent)
         if self.exponent > _MAX_ALIGNMENT:
@@ -249,7 +248,7 @@ class Quantity:
         return cast(int, self.unscaled * 10**self.exponent)
 
     def _magnitude(self) -> int:
-        """The number of decimal digits before the point."""
+        """Return the number of decimal digits before the point."""
         return len(str(abs(self.unscaled))) + self.exponent
 
     def _aligned(self, other: Quantity) -> tuple[int, int, int]:
@@ -261,7 +260,7 @@ class Quantity:
 
 @remembered(8192)
 def canonical(text: str) -> str:
-    """The text that is emitted for a quantity that was read as `text`; ValueError as `Quantity.parse`."""
+    """Return the emitted text of a quantity parsed from `text`. Raise ValueError as `Quantity.parse` does."""
     return str(Quantity.parse(text))
 
 
@@ -270,7 +269,7 @@ def _fits(value: int) -> bool:
 
 
 def _strip_factors(value: int, factor: int) -> tuple[int, int]:
-    """Divide by `factor` while that is exact; the quotient and how often."""
+    """Divide by `factor` while the result is exact. Return the quotient and the number of divisions."""
     times = 0
     while value:
         quotient, rest = divmod(value, factor)
@@ -281,7 +280,7 @@ def _strip_factors(value: int, factor: int) -> tuple[int, int]:
 
 
 def _split(text: str) -> tuple[str, str, str, str]:
-    """Number as written, its digits before and after the point without leading zeros, and the suffix."""
+    """Split into the number as written, its digits before and after the point without leading zeros, and the suffix."""
     end = len(text)
     start = pos = 1 if text[0] in "+-" else 0
     while pos < end and text[pos] == "0":
@@ -308,7 +307,7 @@ def _split(text: str) -> tuple[str, str, str, str]:
 
 
 def _interpret_suffix(suffix: str) -> tuple[Format, int]:
-    """The notation and the exponent (of 10 or, for BinarySI, of 2) that a suffix stands for."""
+    """Return the notation and the exponent of a suffix (of 10 or, for BinarySI, of 2)."""
     exponent = _DECIMAL_EXPONENTS.get(suffix)
     if exponent is not None:
         return Format.DECIMAL_SI, exponent
@@ -326,7 +325,7 @@ def _interpret_suffix(suffix: str) -> tuple[Format, int]:
 
 @remembered(4096)
 def _parse(text: str) -> Quantity:
-    """A cluster writes the same few amounts again and again; quantities never change."""
+    """Parse a quantity. Cached, because clusters repeat the same few amounts and quantities are immutable."""
     number, whole, fraction, suffix = _split(text)
     notation, exponent = _interpret_suffix(suffix)
     sign = -1 if text[0] == "-" else 1
@@ -352,7 +351,7 @@ def _parse(text: str) -> Quantity:
 
 
 def _wide(sign: int, amount: int, places: int, notation: Format, exponent: int) -> Quantity:
-    """The arbitrary precision form: at most nano resolution, rounded away from zero; BinarySI capped at 64 bits."""
+    """Build the arbitrary-precision form: nano resolution, rounded away from zero; BinarySI capped at 64 bits."""
     if notation is Format.BINARY_SI:
         amount <<= exponent
         exponent = 0

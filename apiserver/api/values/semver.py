@@ -1,8 +1,8 @@
-"""Semantic versions (semver.org 2.0.0) with precedence, and the tolerant form that selectors may ask for.
+"""Semantic versions (semver.org 2.0.0) with precedence, and the tolerant form for selectors.
 
-Numbers are unsigned 64-bit. Build metadata is kept but never compared. Two grammars exist on purpose: the one
-below, by which expressions parse versions, and the official regular expression, by which the API validates
-version attributes (it knows no limit for numbers and finds no fault with `18446744073709551616.0.0`).
+Numbers are unsigned 64-bit. Build metadata is stored but never compared. Two grammars exist on purpose. Expressions
+parse versions by the grammar below. The API validates version attributes by the official regular expression, which has
+no limit for numbers and accepts `18446744073709551616.0.0`.
 
 Source of facts: semver.org and answers recorded from a real API server.
 """
@@ -43,12 +43,12 @@ class Semver:
 
     @staticmethod
     def parse(text: str) -> Semver:
-        """Read a strict version; ValueError carries the text that clients know."""
+        """Parse a strict version. Raise ValueError with the text that clients know."""
         return _parse(text)
 
     @staticmethod
     def parse_tolerant(text: str) -> Semver:
-        """Read a version after dropping one leading `v` and leading zeros and adding missing parts."""
+        """Parse a version after dropping one leading `v` and leading zeros and adding missing parts."""
         return _parse(_normalize(text))
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Semver:
         return self.major, self.minor, self.patch, not self.prerelease, self.prerelease
 
     def compare(self, other: Semver) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         left, right = self._precedence, other._precedence
         return (left > right) - (left < right)
 
@@ -82,7 +82,7 @@ def _attribute_regex() -> re.Pattern[str]:
 
 
 def is_attribute_version(text: str) -> bool:
-    """Whether the API accepts the text as a version attribute (its length is another rule)."""
+    """Return whether the API accepts the text as a version attribute (its length is checked elsewhere)."""
     return _attribute_regex().fullmatch(text) is not None
 
 

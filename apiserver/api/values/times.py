@@ -1,8 +1,7 @@
 """Times on the wire: RFC 3339 in, canonical UTC out.
 
-`metav1.Time` has whole seconds, `metav1.MicroTime` exactly six digits. What is accepted, and the words of a refusal,
-are those of
-Go's time.Parse, because they reach clients.
+`metav1.Time` has whole seconds, `metav1.MicroTime` exactly six digits. The accepted forms and the error texts are those
+of Go's time.Parse, because clients see them.
 """
 
 from __future__ import annotations
@@ -27,16 +26,18 @@ _FRACTION: Final = re.compile(r"[.,][0-9]*[1-9]")
 
 
 class Truncated(str):
-    """A time that was sent with a fraction of a second, which is not kept: equal to the same time without, but see
-    `holds_truncated`.
+    """A time sent with a fraction of a second, which was dropped.
+
+    It equals the same time without a fraction; see `holds_truncated`.
     """
 
     __slots__ = ()
 
 
 def holds_truncated(value: Any) -> bool:
-    """Whether a decoded value holds such a time. Upstream compares what was sent, and so finds it different from
-    anything stored.
+    """Return whether a decoded value contains a truncated time.
+
+    Upstream compares the sent value, so it differs from every stored one.
     """
     if isinstance(value, dict):
         return any(map(holds_truncated, value.values()))
@@ -47,7 +48,7 @@ def holds_truncated(value: Any) -> bool:
 
 @remembered(8192)
 def time(text: str) -> str | None:
-    """The canonical form of a Time; None is Go's zero time. Raises ValueError."""
+    """Return the canonical form of a Time; None is Go's zero time. Raise ValueError."""
     moment = parse_time(text, SECONDS)
     if moment == _ZERO:
         return None
@@ -55,31 +56,31 @@ def time(text: str) -> str | None:
 
 
 def timestamp(moment: datetime) -> str:
-    """A metav1.Time: whole seconds in UTC."""
+    """Format a metav1.Time: whole seconds in UTC."""
     return _written(moment.timestamp() // 1)
 
 
 @lru_cache(maxsize=64)
 def _written(seconds: float) -> str:
-    """Seconds since 1970. Remembered: every write has a time, and most have that of the write before."""
+    """Format seconds since 1970. Cached, because every write has a time and most repeat that of the previous write."""
     return _plain(datetime.fromtimestamp(seconds, UTC)) + "Z"
 
 
 @remembered(8192)
 def micro_time(text: str) -> str | None:
-    """The canonical form of a MicroTime; None is Go's zero time. Raises ValueError."""
+    """Return the canonical form of a MicroTime; None is Go's zero time. Raise ValueError."""
     moment = parse_time(text, MICROSECONDS)
     return None if moment == _ZERO else f"{_plain(moment)}.{moment.microsecond:06d}Z"
 
 
 def _plain(moment: datetime) -> str:
-    # Years below 1000 need their zeros, which strftime leaves out.
+    # Years below 1000 need their leading zeros, which strftime omits.
     day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
     return f"{day}T{moment.hour:02d}:{moment.minute:02d}:{moment.second:02d}"
 
 
 class _Reader:
-    """Reads a text from left to right, as time.Parse does; `hold` is where the current element began."""
+    """Reads a text from left to right, as time.Parse does. `hold` is the start of the current element."""
 
     def __init__(self, text: str, layout: str) -> None:
         self.text, self.layout, self.rest = text, layout, text
@@ -99,7 +100,7 @@ class _Reader:
         self.rest = self.rest[1:]
 
     def number(self, element: str, width: int, *, short: bool = False) -> int:
-        """A number of `width` digits; with `short` one digit will do."""
+        """Read a number of `width` digits; with `short` one digit suffices."""
         hold, digits = self.rest, self.rest[:width]
         if not (digits.isascii() and digits.isdigit() and len(digits) == width):
             if not (short and hold[:1].isascii() and hold[:1].isdigit()):
@@ -109,7 +110,7 @@ class _Reader:
         return int(digits)
 
     def fraction(self, exact: int) -> int:
-        """Microseconds of a fraction; `exact` digits are demanded, or any number when 0 (and none at all)."""
+        """Read the microseconds of a fraction of `exact` digits. 0 accepts any number of digits, or no fraction."""
         hold = self.rest
         if exact:
             digits = hold[1 : exact + 1]
@@ -149,7 +150,7 @@ class _Reader:
 
 
 def parse_time(text: str, layout: str = SECONDS) -> datetime:
-    """The moment, in UTC. Raises ValueError with Go's words."""
+    """Parse a time to UTC. Raise ValueError with Go's text."""
     reader = _Reader(text, layout)
     year = reader.number("2006", 4)
     reader.literal("-")

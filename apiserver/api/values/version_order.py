@@ -12,8 +12,10 @@ _STAGES: Final = (None, "beta", "alpha")
 
 
 def version_order(name: str) -> tuple[int, int, int, str]:
-    """v2 before v1 before v1beta2 before v1beta1 before v1alpha3 before any other name
-    (apimachinery/pkg/version.CompareKubeAwareVersionStrings)."""
+    """Return a sort key: v2, v1, v1beta2, v1beta1, v1alpha3, then any other name.
+
+    Source: apimachinery/pkg/version.CompareKubeAwareVersionStrings.
+    """
     parts = _VERSION.fullmatch(name)
     if parts is None:
         return len(_STAGES), 0, 0, name
