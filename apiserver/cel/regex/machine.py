@@ -1,7 +1,7 @@
-"""Linear-time simulation of regular expressions: a program of alternatives that are followed all at once.
+"""Linear-time simulation of regular expressions: a program whose alternatives are all followed in parallel.
 
-`found_in` remembers where a set of program positions leads with a character, so most characters cost one look-up.
-`search` follows prioritised threads and finds the leftmost match that a backtracking search would prefer.
+`found_in` caches the transitions of sets of program positions, so most characters cost one lookup. `search` follows
+prioritised threads and finds the leftmost match that a backtracking search would prefer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRANSITION: Final = 10
 #: Characters of a search between two looks at the clock.
 _OFTEN: Final = 256
 
-# An instruction: ranges of characters and where to go on, an assertion, two ways, or the end of a match.
+# An instruction: character ranges with the next position, an assertion, a fork, or the end of a match.
 _Ranges = tuple[tuple[int, int], ...]
 _Instruction = tuple[str, "_Ranges | str | int", int]
 
@@ -93,8 +93,9 @@ def _emit_optional(body: Node, times: int, greedy: bool, program: list[_Instruct
 
 
 class _State(dict[str, "_State | None"]):
-    """The positions that may go on, before a character, and what stood before it; as a dict where each character that
-    was met leads. None: there is a match before that character.
+    """The active positions before a character, and the kind of the preceding character.
+
+    As a dict it maps seen characters to the next state. None means a match before that character.
     """
 
     __slots__ = ("before", "positions")
@@ -105,7 +106,7 @@ class _State(dict[str, "_State | None"]):
 
 
 class Machine:
-    """A program and the states that texts have led to: an automaton that is made as far as it is needed."""
+    """A program and its cached states: an automaton built lazily."""
 
     __slots__ = ("_has_assertions", "_program", "_room", "_states")
 
@@ -116,7 +117,7 @@ class Machine:
         self._room = _ROOM
 
     def found_in(self, text: str, at: int = 0) -> bool:
-        """Whether the program matches anywhere in the text, at or after an offset."""
+        """Return whether the program matches anywhere in the text, at or after an offset."""
         state = self._state((0,), self._before(text, at))
         missing = object()
         for char in text[at:] if at else text:
@@ -132,7 +133,7 @@ class Machine:
         return _kind(text[at - 1]) if at and self._has_assertions else ""
 
     def _state(self, positions: tuple[int, ...], before: str) -> _State:
-        """The one state of some positions."""
+        """Return the unique state for a set of positions."""
         known = self._states.get((positions, before))
         if known is None:
             self._room -= len(positions) + _STATE
@@ -140,10 +141,10 @@ class Machine:
         return known
 
     def _follow(self, state: _State, char: str) -> _State | None:
-        """Where a character leads that was not met in a state."""
+        """Return the next state for a character that is new in a state."""
         look()
         if self._room < 0:
-            # All are forgotten: this one, too, which may be the largest.
+            # Drop the whole cache, including this state, which may be the largest.
             self._states.clear()
             state.clear()
             self._room = _ROOM
@@ -160,7 +161,7 @@ class Machine:
         return len(self._program) - 1 in positions
 
     def search(self, text: str, at: int) -> tuple[int, int] | None:
-        """Start and end of the preferred leftmost match at or after an offset."""
+        """Return start and end of the preferred leftmost match at or after an offset."""
         if not self.found_in(text, at):
             return None
         match_at = len(self._program) - 1
@@ -194,7 +195,7 @@ class Machine:
     def _closure(
         self, positions: tuple[int, ...], text: str, index: int, seen: set[int] | None = None
     ) -> tuple[int, ...]:
-        """The consuming positions reachable without reading, in order of preference."""
+        """Return the consuming positions reachable without reading a character, in order of preference."""
         seen = set() if seen is None else seen
         reached: list[int] = []
         pending = list(reversed(positions))
@@ -226,7 +227,7 @@ class Machine:
 def _within(ranges: object, char: str) -> bool:
     assert isinstance(ranges, tuple)
     code = ord(char)
-    # The ranges are sorted: the last one that begins at or before the character.
+    # The ranges are sorted: the last range that begins at or before the character.
     at = bisect_right(ranges, (code, LAST)) - 1
     return at >= 0 and bool(code <= ranges[at][1])
 
@@ -247,5 +248,5 @@ def _holds(kind: str, text: str, index: int) -> bool:
 
 
 def _kind(char: str) -> str:
-    """A character that assertions take for the same."""
+    """Return a representative of all characters that assertions do not distinguish."""
     return char if char == "\n" else "a" if char in _WORD else " "

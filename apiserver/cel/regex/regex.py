@@ -1,9 +1,8 @@
 """Regular expressions with the syntax, the errors and the guarantees of RE2.
 
-`compile_pattern` parses the RE2 dialect, so that what a real server refuses is refused here, in the same words.
-Matching never backtracks without bound: patterns whose repetitions are few and flat run on Python's `re` as long as
-the text is short enough for the worst case to be harmless; everything else runs on a simulation that is linear in
-the text.
+`compile_pattern` parses the RE2 dialect: it rejects the patterns that a real server rejects, with the same texts.
+Matching never backtracks without bound. Patterns with few, flat repetitions run on Python's `re` while the text is
+short enough to make the worst case harmless. Everything else runs on a simulation in linear time.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Final
 from apiserver.cel.regex.machine import Machine, build
 from apiserver.cel.regex.syntax import Assert, Chars, Join, Node, Repeat, parse
 
-# Steps that Python's `re` may need in the worst case before the simulation is the better choice.
+# Steps that Python's `re` may need in the worst case before the simulation is used instead.
 _HARMLESS_STEPS: Final = 10_000_000
 #: Ranges of characters up to which `re` compiles a pattern in less than a few milliseconds; `\\p{L}` alone has 600.
 _FEW_RANGES: Final = 400
@@ -38,12 +37,12 @@ class Pattern:
             self._longest = int(_HARMLESS_STEPS ** (1 / (loops + 1)))
 
     def found_in(self, text: str) -> bool:
-        """Whether the pattern matches anywhere."""
+        """Return whether the pattern matches anywhere."""
         regex = self._quick(text)
         return self._simulation().found_in(text) if regex is None else regex.search(text) is not None
 
     def _quick(self, text: str) -> re.Pattern[str] | None:
-        """Python's own regular expression, made on first use; None for a text or a pattern that it is not good for."""
+        """Return the pattern for Python's `re`, compiled on first use, or None for a text that is too long for it."""
         if len(text) > self._longest:
             return None
         if self._regex is None:
@@ -51,12 +50,12 @@ class Pattern:
         return self._regex
 
     def find(self, text: str) -> str:
-        """The leftmost match, empty if there is none."""
+        """Return the leftmost match, "" if there is none."""
         found = self.find_all(text, 1)
         return found[0] if found else ""
 
     def find_all(self, text: str, limit: int) -> list[str]:
-        """Successive matches that do not overlap; a negative limit means all."""
+        """Return successive matches that do not overlap. A negative limit means all."""
         found: list[str] = []
         at, last_end = 0, -1
         while at <= len(text) and (limit < 0 or len(found) < limit):
@@ -85,7 +84,7 @@ class Pattern:
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Pattern:
-    """Compile; ValueError with the text `error parsing regexp: …`."""
+    """Compile a pattern. Raise ValueError with the text `error parsing regexp: …`."""
     tree = parse(pattern)
     if _size(tree) > _MOST_STEPS:
         raise ValueError(f"error parsing regexp: expression too large: `{pattern}`")
@@ -93,7 +92,7 @@ def compile_pattern(pattern: str) -> Pattern:
 
 
 def _size(node: Node) -> int:
-    """How long a pattern is with its repetitions written out."""
+    """Return the length of a pattern with its repetitions written out."""
     match node:
         case Repeat(body, low, high):
             return max(1, max(low, high or 1) * (_size(body) + 1))
@@ -116,7 +115,7 @@ def _count_ranges(node: Node) -> int:
 
 
 def _loops(node: Node) -> int | None:
-    """How many repetitions of single characters there are; None if one repeats anything larger."""
+    """Return the number of repetitions of single characters, or None if a repetition covers anything larger."""
     match node:
         case Repeat(body, low, high):
             if high == low == 1:

@@ -1,7 +1,7 @@
 """Parser of the RE2 dialect of regular expressions.
 
-The tree has four kinds of nodes; groups leave no trace, because nothing here asks for submatches. Letter case
-(`(?i)`) is resolved into character ranges.
+The tree has four kinds of nodes. Groups have no node, because nothing here needs submatches. Letter case (`(?i)`) is
+resolved into character ranges.
 
 Source of facts: the RE2 syntax page; error texts as Go's regexp package words them.
 """
@@ -39,7 +39,7 @@ class Assert(Node):
 
 @dataclass(frozen=True, slots=True)
 class Join(Node):
-    """Parts one after the other, or alternatives."""
+    """Parts in sequence, or alternatives."""
 
     parts: tuple[Node, ...]
     alternative: bool = False
@@ -60,7 +60,7 @@ _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 def parse(pattern: str) -> Node:
-    """The tree of a pattern; ValueError with the text `error parsing regexp: …`."""
+    """Parse a pattern. Raise ValueError with the text `error parsing regexp: …`."""
     return _Parser(pattern).parse()
 
 
@@ -111,7 +111,7 @@ class _Parser:
                 continue
             last_repeat = -1
             if self.text.startswith("\\Q", start):
-                # Each of its characters is a part of its own: what follows repeats the last one.
+                # Each of its characters is a part of its own, because a following repetition applies to the last one.
                 parts.extend(self._quoted())
                 continue
             node = self._atom(char, depth)
@@ -120,7 +120,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Join(tuple(parts))
 
     def _repeat_bounds(self, char: str) -> tuple[int, int | None] | None:
-        """The counts of a repetition operator at this place, which is consumed."""
+        """Read a repetition operator at the current position. Return its counts, or None if there is none."""
         simple: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
         if char in simple:
             self.at += 1
@@ -141,7 +141,7 @@ class _Parser:
         return low, high
 
     def _repeat(self, parts: list[Node], start: int, last: int, bounds: tuple[int, int | None]) -> int:
-        """Apply a repetition to the last part; where its operator began."""
+        """Apply a repetition to the last part. Return the start of its operator."""
         greedy = not self.flags.ungreedy
         if self.text[self.at : self.at + 1] == "?":
             self.at += 1
@@ -202,7 +202,7 @@ class _Parser:
         return node
 
     def _flags_or_name(self) -> bool:
-        """Read `(?…`; True if it was a setting without a group."""
+        """Read `(?…`. Return True if it is a setting without a group."""
         rest = self.text[self.at :]
         for opening in ("(?P<", "(?<"):
             if rest.startswith(opening):
@@ -248,7 +248,7 @@ class _Parser:
         return self._char(self._escaped_char())
 
     def _class_escape(self) -> tuple[Range, ...] | None:
-        r"""`\d`, `\W`, `\pL`, `\P{Greek}`"""
+        r"""Read `\d`, `\W`, `\pL`, `\P{Greek}`."""
         char = self.text[self.at + 1]
         if char.lower() in PERL:
             self.at += 2
@@ -314,7 +314,7 @@ class _Parser:
         self.at += 1
         negative = text[self.at : self.at + 1] == "^"
         self.at += negative
-        parts: dict[int, tuple[Range, ...]] = {}  # classes are shared: a repeated one counts once
+        parts: dict[int, tuple[Range, ...]] = {}  # classes are shared, so a repeated one counts once
         plain: list[Range] = []
         first = True
         while first or text[self.at : self.at + 1] != "]":
@@ -331,7 +331,7 @@ class _Parser:
         return negated(result) if negative else result
 
     def _class_item(self, start: int, plain: list[Range]) -> tuple[Range, ...]:
-        """A class within a class. A range of characters goes to the `plain` ones, which are folded together."""
+        """Read a class inside a class. Add a character range to `plain`, whose ranges are folded together."""
         text = self.text
         if text.startswith("[:", self.at):
             close = text.find(":]", self.at + 2)
@@ -372,7 +372,7 @@ def _is_count(text: str) -> bool:
 
 
 def _repeat_fits(node: Node, room: int) -> bool:
-    """Whether repetitions within repetitions multiply to no more than is allowed."""
+    """Return whether the product of nested repetitions is within the limit."""
     if isinstance(node, Repeat):
         times = node.high if node.high is not None else node.low
         if times == 0:
