@@ -1,9 +1,9 @@
-"""What the allocator costs.
+"""Cost of the allocator.
 
     python -m benchmarks.allocator [--only NAMES] [--profile NAME]
 
-Times are of the allocator alone: no API, no scheduler. `filter` is one question "can this node serve the pod",
-`cold` the first one after the slices arrived, `allocate` a whole pod with its result.
+Times cover the allocator only: no API, no scheduler. `filter` is one query whether a node can serve the pod, `cold` the
+first query after the slices arrived, `allocate` a whole pod with its result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRIVER: Final = "gpu.example.com"
 
 
 def make_slice(name: str, devices: list[Object], pool: str | None = None, count: int = 1, **spec: Any) -> Object:
-    """A ResourceSlice with one pool per slice unless told otherwise."""
+    """Build a ResourceSlice, by default in a pool of its own."""
     place = {"name": pool or name, "generation": 1, "resourceSliceCount": count}
     content: Object = {"driver": DRIVER, "pool": place, **spec}
     if devices:
@@ -31,7 +31,7 @@ def make_slice(name: str, devices: list[Object], pool: str | None = None, count:
 
 
 def make_device(number: int, node: str = "") -> Object:
-    """A GPU as drivers describe them, with a serial number of its own."""
+    """Build a GPU as drivers describe it, with a serial number of its own."""
     attributes = {
         "model": {"string": "A100"},
         "driverVersion": {"version": "1.2.3"},
@@ -42,12 +42,12 @@ def make_device(number: int, node: str = "") -> Object:
 
 
 def make_class(expression: str = f'device.driver == "{DRIVER}"') -> Object:
-    """A DeviceClass."""
+    """Build a DeviceClass."""
     return {"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
 
 
 def request(name: str, count: int = 1, expression: str | None = None) -> Object:
-    """One request for so many devices."""
+    """Build a request for `count` devices."""
     exactly: Object = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
     if expression is not None:
         exactly["selectors"] = [{"cel": {"expression": expression}}]
@@ -55,31 +55,31 @@ def request(name: str, count: int = 1, expression: str | None = None) -> Object:
 
 
 def make_claim(number: int, requests: list[Object], constraints: list[Object] | None = None) -> Object:
-    """A claim with these requests."""
+    """Build a claim with these requests."""
     metadata = {"name": f"claim-{number}", "namespace": "default", "uid": f"uid-{number}"}
     return {"metadata": metadata, "spec": {"devices": {"requests": requests, "constraints": constraints or []}}}
 
 
 def make_node(name: str) -> Object:
-    """A node with the usual labels."""
+    """Build a node with the usual labels."""
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "a"}
     return {"metadata": {"name": name, "labels": labels}}
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds and result."""
+    """Return the seconds of a call, and its result."""
     start = time.perf_counter()
     result = action()
     return time.perf_counter() - start, result
 
 
 def best(action: Callable[[], Any], repeat: int = 200) -> float:
-    """Microseconds of the fastest of several runs."""
+    """Return the microseconds of the fastest of several runs."""
     return min(timed(action)[0] for _ in range(repeat)) * 1e6
 
 
 def disturb(allocator: Allocator, node: str) -> Callable[[], None]:
-    """Something that changes the state of a device of the node, so that nothing is answered from memory."""
+    """Return a function that changes the state of a device of the node, so that no cached answer is used."""
     device = next(iter(reversed(allocator.inventory.view(make_node(node)).devices)))
     claim = make_claim(10**6, [])
     driver, pool, name = device.id
@@ -93,7 +93,7 @@ def disturb(allocator: Allocator, node: str) -> Callable[[], None]:
 
 
 def report_node(label: str, allocator: Allocator, claims: list[Object], node: str = "node") -> Iterator[str]:
-    """Cold, steady and repeated filter, and a whole pod, on one node."""
+    """Measure the cold, steady and repeated filter and a whole pod on one node."""
     target = make_node(node)
     cold, found = timed(lambda: allocator.for_pod(claims).allocate(target))
     change = disturb(allocator, node)
@@ -117,7 +117,7 @@ def report_node(label: str, allocator: Allocator, claims: list[Object], node: st
 
 
 def one_big_node() -> Iterator[str]:
-    """1 node with 1000 devices, 32 requests of one device each; with and without a constraint over all."""
+    """Measure 1 node with 1000 devices, 32 requests of one device each; with and without a constraint over all."""
     for label, constraints in (("", []), (", one NUMA node", [{"matchAttribute": f"{DRIVER}/numa"}])):
         for selective in (False, True):
             allocator = Allocator()
@@ -131,7 +131,7 @@ def one_big_node() -> Iterator[str]:
 
 
 def cluster(nodes: int = 500, devices: int = 8, pods: int = 4000) -> Iterator[str]:
-    """500 nodes of 8 devices, one request a pod, 4000 pods in a row; every pod is tried on every node."""
+    """Measure 500 nodes of 8 devices, one request per pod, 4000 pods in sequence; every pod is tried on every node."""
     allocator = Allocator()
     allocator.inventory.upsert_class(make_class())
     names = [f"node-{i:03}" for i in range(nodes)]
@@ -170,7 +170,7 @@ def _place(allocator: Allocator, number: int, targets: list[Object]) -> None:
 
 
 def backtracking() -> Iterator[str]:
-    """The cases that upstream's tests use to count the steps of a search, and worse ones."""
+    """Measure the backtracking cases of upstream's tests, and worse ones."""
     for count, of in ((5, 4), (21, 20), (32, 31)):
         allocator = Allocator()
         allocator.inventory.upsert_class(make_class())
@@ -199,7 +199,7 @@ def backtracking() -> Iterator[str]:
 
 
 def prioritized() -> Iterator[str]:
-    """Eight alternatives for each of four requests of which only the last together fit."""
+    """Measure eight alternatives for each of four requests, of which only the last ones fit together."""
     allocator = Allocator()
     allocator.inventory.upsert_class(make_class())
     allocator.inventory.upsert_slice(make_slice("node", [make_device(i, "node") for i in range(8)], nodeName="node"))
@@ -219,7 +219,7 @@ SHAPES: Final = {"1g": (1, 1, 7), "2g": (2, 2, 3), "3g": (3, 4, 2), "4g": (4, 4,
 
 
 def partitions(gpus: int = 8) -> list[Object]:
-    """Slices of one node with MIG-like GPUs: memory slices as counters, 25 partitions each."""
+    """Build the slices of one node with MIG-like GPUs: memory slices as counters, 25 partitions each."""
     sets, devices = [], []
     for gpu in range(gpus):
         memory = {f"memory-slice-{i}": {"value": "1"} for i in range(8)}
@@ -258,7 +258,7 @@ def _partitions_of(gpu: int) -> list[Object]:
 
 
 def partitionable() -> Iterator[str]:
-    """One node with 8 GPUs of 25 partitions each."""
+    """Measure one node with 8 GPUs of 25 partitions each."""
     parent = [{"matchAttribute": f"{DRIVER}/parent"}]
 
     def profile(name: str) -> str:
@@ -285,7 +285,7 @@ def partitionable() -> Iterator[str]:
 
 
 def partitionable_backtracking() -> Iterator[str]:
-    """Upstream's performance case: of eight devices the first may not be taken."""
+    """Measure upstream's performance case: the first of eight devices is not permitted."""
     allocator = Allocator(Features())
     allocator.inventory.upsert_class(make_class())
     memory = {"memory": {"value": "70Gi"}, **{f"cpu-{i}": {"value": "1"} for i in range(8)}}
@@ -302,7 +302,7 @@ def partitionable_backtracking() -> Iterator[str]:
 
 
 def shared_pools(pools: int = 2000, pods: int = 500) -> Iterator[str]:
-    """2000 pools that every node can use, one shareable device each; two requests of half a device a pod."""
+    """Measure 2000 pools for every node, one shareable device each; two requests of half a device per pod."""
     allocator = Allocator()
     allocator.inventory.upsert_class(make_class(f'device.driver == "{DRIVER}" && device.allowMultipleAllocations'))
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
@@ -342,7 +342,7 @@ SUITES: Final[dict[str, Callable[[], Iterator[str]]]] = {
 
 
 def main() -> None:
-    """Run the chosen suites."""
+    """Run the selected suites."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help=f"comma separated: {', '.join(SUITES)}")
     parser.add_argument("--profile", action="store_true", help="also show where the time goes")

@@ -1,10 +1,9 @@
-"""Whether compaction stalls anybody: latency of writes, and of reads that ask the database first, without and with one
-under way.
+"""Latency of writes and of database reads, with and without a compaction under way.
 
     python -m benchmarks.compaction [--rows 50000] [TARGET ...]     (default: a temporary directory at full durability)
 
-The history holds so many rows of 2000 objects when the compaction of all of it begins. Writers go on until it ends, and
-as long again without.
+The history has `--rows` rows of 2000 objects when the compaction of all of it begins. Writers run until it ends, and
+for the same time without it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ async def fill(log: RevisionLog, rows: int, heads: dict[str, int]) -> None:
 
 
 async def load(log: RevisionLog, heads: dict[str, int], until: Callable[[], bool]) -> tuple[list[float], list[float]]:
-    """Latencies of writes and of questions for the current revision, in milliseconds."""
+    """Return the latencies of writes and of reads of the current revision, in milliseconds."""
     writes: list[float] = []
     reads: list[float] = []
 

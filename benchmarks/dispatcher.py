@@ -1,16 +1,16 @@
-"""Where Kubernetes requests are answered: what one costs when its path passes more or less of FastAPI
-(docs/adr/0003-dispatcher.md).
+"""Cost of a Kubernetes request by the part of FastAPI on its path (docs/adr/0003-dispatcher.md).
 
     python -m benchmarks.dispatcher [--requests 20000] [--socket]
 
     as built     our own protocol between uvicorn's socket and the chain of handlers (docs/adr/0009-wire-protocol.md);
-                 all others are on uvicorn's, behind ASGI
-    in front     the chain answers before FastAPI is asked
+                 all others use uvicorn's, behind ASGI
+    in front     the chain answers before FastAPI is called
     mounted      FastAPI's middleware and router come first; the chain is mounted behind its routes
     catch-all    one FastAPI path operation takes every Kubernetes path
     by resource  a route for each resource, subresource and scope, matched one by one, the chain behind each
 
-Each is asked for one small claim, by an ASGI call without a socket and, with --socket, over 16 keep-alive connections.
+Each is measured with a GET of one small claim, by an ASGI call without a socket and, with --socket, over 16 keep-alive
+connections.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VARIANTS = ("as built", "in front", "mounted", "catch-all", "by resource")
 
 
 async def open_server(directory: str) -> Server:
-    """A server in memory that holds one claim."""
+    """Open a server in memory that holds one claim."""
 
     server = await Server.open(read(["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"]))
     kind = {"content-type": "application/json"}
@@ -57,7 +57,7 @@ async def open_server(directory: str) -> Server:
 
 
 def variant(name: str, server: Server) -> Asgi:
-    """The application with the chain in one of the places."""
+    """Build the application with the chain in one of the positions."""
     kubernetes = ChainAsAsgi(server.chain)
     if name == "in front":
         return kubernetes
@@ -86,7 +86,7 @@ async def answer_of(chain: HandlerChain, scope: Message, body: bytes) -> message
 
 
 class ChainAsAsgi:
-    """The chain as an ASGI application, which Starlette's Route takes for one (a function it would wrap)."""
+    """The chain as an ASGI application object. Starlette's Route would wrap a function."""
 
     def __init__(self, chain: HandlerChain) -> None:
         self._chain = chain
@@ -99,7 +99,7 @@ class ChainAsAsgi:
 
 
 def patterns() -> Iterator[str]:
-    """A path for each resource, object and subresource in each version and scope."""
+    """Yield a path for each resource, object and subresource in each version and scope."""
     for resource in CATALOG:
         for version in resource.versions:
             root = f"/apis/{resource.group}/{version.name}" if resource.group else f"/api/{version.name}"
@@ -117,7 +117,7 @@ def patterns() -> Iterator[str]:
 
 
 async def without_socket(app: Asgi, requests: int) -> float:
-    """Microseconds for one GET."""
+    """Return the microseconds of one GET."""
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -152,7 +152,7 @@ async def without_socket(app: Asgi, requests: int) -> float:
 
 @contextmanager
 def child(name: str) -> Iterator[str]:
-    """The address of a process that serves one of the variants."""
+    """Serve one of the variants in a process of its own. Yield its address."""
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.dispatcher", "--serve", name], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,11 +1,11 @@
-"""What extensions cost those whom they do not concern: 50 kinds of others, 20 admission policies and 5 webhooks.
+"""Cost of unrelated extensions for a request: 50 custom kinds, 20 admission policies and 5 webhooks.
 
     python -m benchmarks.extensions [--requests 400] [--rounds 40] [--selected]
 
-Each verb's request is sent to a server with them and to one without, both in this process. Counted are the instructions
-that the interpreter executes for one request, and with --requests the processor time of so many, a few here and a few
-there in turn: the median of the ratios. Policies and webhooks are about other resources; with --selected about this,
-in namespaces with a label that this one lacks.
+Each verb's request is sent to a server with the extensions and to one without, both in this process. The benchmark
+counts the interpreter instructions of one request. With --requests it also measures the processor time of that many, in
+small alternating batches, and prints the median of the ratios. Policies and webhooks match other resources. With
+--selected they match this resource, in namespaces with a label that this one lacks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PATIENCE = 30
 
 
 def kind(number: int) -> Json:
-    """The definition of a custom kind."""
+    """Build the definition of a custom kind."""
     plural, group = f"things{number}", f"group{number % 10}.example.com"
     text = {"type": "string", "maxLength": 100}
     spec = {"type": "object", "properties": {f"field{index}": text for index in range(20)}}
@@ -46,14 +46,14 @@ def kind(number: int) -> Json:
 
 
 def matching(*, selected: bool) -> tuple[Json, Json]:
-    """A rule that concerns no request of the benchmark, and the selector of namespaces beside it."""
+    """Return a rule that matches no request of the benchmark, and its namespace selector."""
     group, resource = ("resource.k8s.io", "*") if selected else ("apps", "deployments")
     rule = {"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], "operations": ["*"]}
     return rule, {"matchLabels": {"policed": "yes"}} if selected else {}
 
 
 def policy(number: int, *, selected: bool) -> tuple[str, Json, Json]:
-    """What sort a policy is of, the policy, its binding; every other one changes objects."""
+    """Return the type of a policy, the policy and its binding. Every second one is mutating."""
     rule, selector = matching(selected=selected)
     name = {"name": f"policy-{number}"}
     sort = "Mutating" if number % 2 else "Validating"
@@ -69,7 +69,7 @@ def policy(number: int, *, selected: bool) -> tuple[str, Json, Json]:
 
 
 def webhook(number: int, *, selected: bool) -> tuple[str, Json]:
-    """What sort a configuration is of, and the configuration of a webhook that is nowhere."""
+    """Return the type of a webhook configuration, and a configuration whose webhook does not exist."""
     rule, selector = matching(selected=selected)
     hook = {
         "name": f"hook{number}.example.com",
@@ -84,7 +84,7 @@ def webhook(number: int, *, selected: bool) -> tuple[str, Json]:
 
 
 async def install(server: Server, *, selected: bool) -> None:
-    """Everything; the custom kinds are served when this returns."""
+    """Install all extensions. Return when the custom kinds are served."""
     for number in range(KINDS):
         definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         await send(server, asked("POST", definition, kind(number)))
@@ -105,7 +105,7 @@ async def install(server: Server, *, selected: bool) -> None:
 
 
 async def ratio_of(verb: str, requests: int, rounds: int, *, selected: bool) -> float:
-    """The median of the ratios of processor times, with against without."""
+    """Return the median ratio of processor times, with extensions to without."""
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
         servers = [await prepared(directory, verb, requests * rounds) for directory in (here, there)]
         await install(servers[0], selected=selected)

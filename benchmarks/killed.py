@@ -1,13 +1,13 @@
-"""Pods in waves while the components are killed and started again, and what the log says of it afterwards.
+"""Pods in waves while the components are killed and restarted, with an audit of the log afterwards.
 
     python -m benchmarks.killed [--pods 2000] [--wave 100] [--nodes 20] [--every 2] [--seed 1]
 
-A server of its own in SQLite; scheduler, claim controller, node agent and garbage collector are a process each, one of
-which is killed (SIGKILL) every few seconds and started again. A wave has pods with claims of their own, with claims
-that others share, with an extended resource that devices serve, and without; half of them end by themselves, half are
-deleted while they run. When all are gone nothing may be left of them, and at every revision of the log the devices in
-use, recomputed from the claims, are held once, by pods that run, and as the scheduler's own book has them. Exit code 1
-where that is not so. The small form in the suite is tests/scheduler/test_killed_components.py.
+The server is a process with SQLite. Scheduler, claim controller, node agent and garbage collector are one process each.
+One of them is killed (SIGKILL) every few seconds and restarted. A wave has pods with claims of their own, with shared
+claims, with an extended resource that devices serve, and without. Half of them complete, the other half are deleted
+while running. Afterwards nothing of them may be left. At every revision of the log the devices in use are recomputed
+from the claims. They must have one holder each, be held by running pods, and match the scheduler's own records. The
+exit code is 1 otherwise. The test suite has a small form in tests/scheduler/test_killed_components.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PAGE = 5000
 
 
 class Component:
-    """A process of some components, as often as it is started."""
+    """A process of some components, restarted on demand."""
 
     def __init__(self, log: Path, url: str, name: str, *flags: str) -> None:
         self.name, self.started, self._log = name, 0, log
@@ -71,14 +71,14 @@ def components(directory: Path, url: str, nodes: int) -> list[Component]:
 
 
 async def rest(seconds: float) -> None:
-    """Fair ones, so that on a busy machine whoever was started comes to do something."""
+    """Wait for a time of the fair clock, so that started processes make progress on a busy machine."""
     end = CLOCK.seconds + seconds
     while CLOCK.seconds < end:  # noqa: ASYNC110 - a clock has no events
         await asyncio.sleep(0.05)
 
 
 async def kill(processes: list[Component], chance: random.Random, every: float) -> None:
-    """Until cancelled."""
+    """Kill and restart a random process at intervals, until cancelled."""
     while True:
         await rest(chance.uniform(0, 2 * every))
         process = chance.choice(processes)
@@ -88,7 +88,7 @@ async def kill(processes: list[Component], chance: random.Random, every: float) 
 
 
 def pod(number: int) -> Json:
-    """Of four kinds; every other one ends by itself."""
+    """Build a pod of one of four kinds. Every second one completes by itself."""
     spec: Json = {"restartPolicy": "Never"}
     container: Json = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
     match number % 4:
@@ -139,7 +139,7 @@ async def pods_of(client: Client) -> list[Json]:
 
 
 async def wave(client: Client, numbers: range) -> None:
-    """Pods come, have a node, and those that do not end by themselves are deleted; the others when they have ended."""
+    """Create pods and wait until they are scheduled. Delete those that do not complete, and the others on completion."""
     for number in numbers:
         await client.create(PODS, pod(number))
     mine = {f"p{number}" for number in numbers}
@@ -190,7 +190,7 @@ async def soak(url: str, given: argparse.Namespace, processes: list[Component]) 
 
 
 async def audit(directory: Path) -> Books:
-    """Reads the whole log."""
+    """Read the whole log."""
     log = await open_directory(str(directory), Durability.OFF)
     books, revision = Books(), 0
     try:

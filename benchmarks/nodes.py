@@ -1,9 +1,9 @@
-"""How fast nodes take pods: from bind to Running, with a claim each.
+"""Throughput of nodes: from bind to Running, with one claim per pod.
 
     python -m benchmarks.nodes [--pods 1000] [--nodes 50] [--real 2] [--real-pods 100]
 
-First pods on emulated nodes of one server with one (emulated) driver; then pods on nodes that are processes of their
-own (`kubedra node run`), each with a driver behind its socket. Times are those at which a watch tells of the pods.
+First, pods run on emulated nodes of one server with one (emulated) driver. Then they run on nodes in processes of their
+own (`kubedra node run`), each with a driver behind its socket. Times are those of the watch events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kubedra.plane.node_process import NodeProcess
 
 
 class Watched:
-    """When each pod was bound and when it ran, as a watch told."""
+    """The bind and start times of pods, as seen by a watch."""
 
     def __init__(self, url: str, prefix: str) -> None:
         self._prefix = prefix
@@ -61,7 +61,7 @@ class Watched:
 
 
 class Counted(Driver):
-    """Prepares what it is asked to, and counts the calls."""
+    """A driver that prepares claims and counts the calls."""
 
     name = "real.example.com"
 
@@ -98,13 +98,13 @@ def pod(name: str, claim: str) -> Json:
 
 
 def processor(process: int) -> float:
-    """Seconds of processor time that it has used."""
+    """Return the processor time of a process in seconds."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(plane: ControlPlane, client: Client, claim: str, number: int) -> None:
-    """Creates the pods and says how long it took until they ran."""
+    """Create the pods and print the time until they ran."""
     used, url = processor(plane.pid), plane.url
     watched, began = Watched(url, f"{claim}-"), time.monotonic()
     for index in range(number):
@@ -139,7 +139,7 @@ def main() -> None:
 
 
 def real(plane: ControlPlane, client: Client, number: int, pods: int) -> None:
-    """Nodes as processes with drivers behind sockets."""
+    """Measure nodes in processes of their own, with drivers behind sockets."""
     drivers, nodes = [Counted() for _ in range(number)], []
     with tempfile.TemporaryDirectory(prefix="kubedra-") as root:
         try:

@@ -1,10 +1,10 @@
-"""What a message costs: encoding and decoding, beside the same work in JSON.
+"""Cost of encoding and decoding messages, compared with JSON.
 
     python -m benchmarks.protobuf [--rounds 200]
 
-A small claim, a slice of 16 devices with 8 attributes each, and a list of 3300 claims as a server answers it: first,
-and again from what the first answer left. JSON in is parsing and normal form; JSON out is what a handler does for an
-object that it holds as a dict.
+The messages are a small claim, a slice of 16 devices with 8 attributes each, and a list of 3300 claims. The list is
+encoded twice: the first answer fills caches that the second one uses. JSON in is parsing and normal form. JSON out is
+the work of a handler for an object that it holds as a dict.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def schema(plural: str) -> Struct:
 
 
 def stored_claim(name: str) -> Json:
-    """A claim as a server answers it, with what creation adds."""
+    """Build a claim as a server returns it, with the fields set on creation."""
     owned: Json = {
         "f:spec": {
             "f:devices": {
@@ -65,7 +65,7 @@ def stored_claim(name: str) -> Json:
 
 
 def slice_of(devices: int) -> Json:
-    """A slice of devices with attributes and capacities."""
+    """Build a slice of devices with attributes and capacities."""
     attributes: Json = {f"attribute{number}": {"string": f"value-{number}"} for number in range(5)}
     attributes |= {"index": {"int": 7}, "healthy": {"bool": True}, "driverVersion": {"version": "1.2.3"}}
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
@@ -80,7 +80,7 @@ def slice_of(devices: int) -> Json:
 
 
 def cost(work: Callable[[], object], rounds: int) -> float:
-    """Microseconds, the median of several runs."""
+    """Return the microseconds of a call, the median of several runs."""
     times = []
     for _ in range(rounds):
         started = perf_counter()

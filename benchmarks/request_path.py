@@ -1,13 +1,13 @@
-"""What one request runs through inside the server: files and functions by name, and what it costs.
+"""The path of one request inside the server: files and functions by name, and their cost.
 
     python -m benchmarks.request_path [--verb patch] [--list] [--requests 2000] [--against DIRECTORY]
 
-The server runs in this process, in memory, without a socket: a request goes from authentication to the bytes of its
-answer. Only code of the server itself is counted; what is compiled or cached on first use was used before. --list names
-the files, and the functions with the instructions that the interpreter executes in each: a figure that no other process
-changes, so that two checkouts can be compared on a busy machine. --requests measures the processor time of a request as
-well, the median of five rounds. --against measures another checkout of kubedra too, a round here and a round there in
-turn, each a process of its own. Each request is about an object of its own: a patch is the first allocation of a claim.
+The server runs in this process, in memory, without a socket: a request runs from authentication to the bytes of its
+answer. Only code of the server is counted. Warm-up requests have filled its caches before. --list prints the files, and
+the functions with their interpreter instructions. This count is independent of other processes, so two checkouts can be
+compared on a busy machine. --requests also measures the processor time of a request, the median of five rounds.
+--against measures another checkout of kubedra as well, in alternating rounds of one process each. Each request is about
+an object of its own: a patch is the first allocation of a claim.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ VERBS: dict[str, Callable[[int], Request]] = {
 
 
 async def prepared(directory: str, verb: str, requests: int) -> Server:
-    """A server in memory with what the requests of a verb need."""
+    """Open a server in memory with the objects that the requests of a verb need."""
     server = await Server.open(read(["--storage=memory", f"--data-dir={directory}"]))
     await send(server, asked("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}))
     for number in range(0 if verb == "create" else 1 if verb == "list" else requests):
@@ -143,16 +143,14 @@ async def send(server: Server, request: Request) -> None:
 
 
 class RequestPath(NamedTuple):
-    """The functions that a request calls, in the order in which they are first called: how often, and how many
-    instructions of each are executed.
-    """
+    """The functions that a request calls, in the order of first calls, with counts of calls and instructions."""
 
     calls: Counter[CodeType]
     instructions: Counter[CodeType]
 
 
 async def path_of(verb: str, install: Install | None = None) -> RequestPath:
-    """What one request of a verb runs through, with what `install` puts into the server."""
+    """Return the path of one request of a verb, with the additions of `install` in the server."""
     with tempfile.TemporaryDirectory() as directory:
         server = await prepared(directory, verb, 4)
         if install is not None:
@@ -185,7 +183,7 @@ async def path_of(verb: str, install: Install | None = None) -> RequestPath:
 
 
 async def cost_of(verb: str, requests: int) -> float:
-    """The processor time of a request in microseconds, which others on the machine change little."""
+    """Return the processor time of a request in microseconds. Other processes hardly change it."""
     with tempfile.TemporaryDirectory() as directory:
         server = await prepared(directory, verb, requests)
         asked_for = [VERBS[verb](number) for number in range(requests)]
@@ -198,7 +196,7 @@ async def cost_of(verb: str, requests: int) -> float:
 
 
 def measured(directory: Path, verb: str, requests: int) -> float:
-    """The cost in a checkout, from a process of its own."""
+    """Return the cost in a checkout, measured in a process of its own."""
     command = [
         sys.executable,
         "-P",

@@ -1,8 +1,8 @@
-"""How long the scheduler takes to decide: nodes of 8 devices, pods with one claim each, no server.
+"""Duration of scheduling decisions: nodes of 8 devices, pods with one claim each, no server.
 
     python -m benchmarks.scheduler_decisions [NODES] [PODS]
 
-Prints decisions per second, and the longest single one (the first: nothing is known yet).
+Prints decisions per second and the longest decision (the first, with empty caches).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Decisions:
         )
 
     async def decide(self) -> float:
-        """Places all pods; the seconds of the longest decision."""
+        """Schedule all pods. Return the seconds of the longest decision."""
         longest = 0.0
         for pod in self.pods:
             begun = time.perf_counter()

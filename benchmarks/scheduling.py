@@ -1,14 +1,17 @@
-"""What a pod costs until it is bound, whoever its components are: kubedra's in the server's process (`inside`), in one
-that it has forked (`apart`) or in one of their own over HTTP (`outside`), or a `real` kube-scheduler and
-kube-controller-manager beside the same server.
+"""Cost of a pod until it is bound, by placement of the components.
 
     python -m benchmarks.scheduling [--kind claims] [--nodes 100] [--pods 350] [--who apart,real] [--writes]
 
-Kinds: `plain` pods, pods with `claims` from a template, that ask for an `extended` resource that devices serve, with a
-claim on a volume that is bound already (`volumes`), in `gangs` of four, and pods that fit `nowhere`, each of which is
-tried four times. Pods per second from the first creation to the last binding, milliseconds of processor time per pod of
-the server and of its components, MiB of both. With --writes: what components wrote, per pod.
-The real ones are looked for on PATH. Figures of one run compare with each other; other runs had another machine.
+Placements: kubedra's components in the server's process (`inside`), in a process that it forked (`apart`) or in one of
+their own over HTTP (`outside`), or a `real` kube-scheduler and kube-controller-manager beside the same server. The real
+ones are searched on PATH.
+
+Kinds: `plain` pods, pods with `claims` from a template, pods that request an `extended` resource that devices serve,
+pods with a claim on a bound volume (`volumes`), in `gangs` of four, and pods that fit `nowhere`, each tried four times.
+
+Printed are pods per second from the first creation to the last binding, milliseconds of processor time per pod of the
+server and of its components, and MiB of both. With --writes: the writes of components, per pod. Compare figures of one
+run only; other runs had another machine.
 """
 
 from __future__ import annotations
@@ -96,7 +99,7 @@ def devices(number: int, count: int) -> Json:
 
 
 def volume(number: int) -> tuple[Json, Json]:
-    """A volume and the claim that it is bound to."""
+    """Build a volume and its bound claim."""
     common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     size = {"storage": "1Gi"}
     claim = named(f"v{number}", spec={**common, "resources": {"requests": size}, "volumeName": f"v{number}"})
@@ -125,24 +128,24 @@ def pod(kind: str, number: int) -> Json:
 
 
 class Processes:
-    """Processor time and memory of the server (the first) and of its components."""
+    """Processor time and memory of the server (the first process) and of its components."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._pids = list(pids)
         self._before = self._used()
 
     def _used(self) -> list[float]:
-        """Seconds."""
+        """Return the processor time of each process in seconds."""
         ticks = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13] for pid in self._pids)
         return [sum(map(int, each)) / os.sysconf("SC_CLK_TCK") for each in ticks]
 
     def used(self) -> tuple[float, float]:
-        """Seconds of the server and of the others since the beginning."""
+        """Return the seconds of the server and of the other processes since the beginning."""
         server, *others = (now - before for now, before in zip(self._used(), self._before, strict=True))
         return server, sum(others)
 
     def memory(self) -> tuple[float, float]:
-        """MiB of the server and of the others."""
+        """Return the memory of the server and of the other processes in MiB."""
         page = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
         server, *others = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page for pid in self._pids)
         return server, sum(others)
@@ -161,7 +164,7 @@ async def each(count: int, make: Callable[[int], Awaitable[object]], at_once: in
 
 
 async def prepare(client: Client, kind: str, nodes: int, pods: int) -> None:
-    """Everything but the pods."""
+    """Create all objects except the pods."""
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     await client.create(DEVICE_CLASSES, device_class())
     await client.create(RESOURCE_CLAIM_TEMPLATES, template())
@@ -188,7 +191,7 @@ async def volumes_bound(client: Client) -> bool:
 
 
 async def decided(client: Client, kind: str) -> bool:
-    """Whether all pods are bound, or where they fit nowhere, have a condition."""
+    """Return whether all pods are bound, or, if they fit nowhere, have a condition."""
     if kind == "nowhere":
         pods = (await client.list(PODS, NAMESPACE))["items"]
         return all(item["status"].get("conditions") for item in pods)
@@ -196,7 +199,7 @@ async def decided(client: Client, kind: str) -> bool:
 
 
 async def play(client: Client, kind: str, pods: int) -> None:
-    """Makes the pods and waits until each has its node, or has been tried."""
+    """Create the pods and wait until each is bound or was tried."""
     await each(pods, lambda number: client.create(PODS, pod(kind, number)))
     await until(lambda: decided(client, kind))
     if kind == "nowhere":
@@ -208,7 +211,7 @@ async def play(client: Client, kind: str, pods: int) -> None:
 
 @asynccontextmanager
 async def running(who: str, config: Path, log: Path, gates: str) -> AsyncIterator[list[int]]:
-    """The components beside the server; their process ids."""
+    """Run the components beside the server. Yield their process ids."""
     address = f"--kubeconfig={config}"
     quick = ["--kube-api-qps=5000", "--kube-api-burst=5000", "--leader-elect=false", "--secure-port=0"]
     given = [f"--feature-gates={gates}"] if gates else []
@@ -233,7 +236,7 @@ async def running(who: str, config: Path, log: Path, gates: str) -> AsyncIterato
 
 
 def writes(log: Path, since: int) -> Counter[str]:
-    """What stands in the request log behind this place: writes of components."""
+    """Count the components' writes in the request log from an offset on."""
     found: Counter[str] = Counter()
     for line in log.read_bytes()[since:].splitlines():
         entry = json.loads(line)
@@ -247,7 +250,7 @@ def writes(log: Path, since: int) -> Counter[str]:
 
 
 def forked(pid: int) -> list[int]:
-    """The processes that another has forked."""
+    """Return the processes that another has forked."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -290,7 +293,7 @@ async def measure(who: str, given: argparse.Namespace, directory: Path) -> None:
 
 
 async def quiet(pids: list[int]) -> None:
-    """Until what was begun is done: backoffs end, events are written."""
+    """Wait until pending work is done: backoffs end, events are written."""
 
     async def idle() -> bool:
         used = Processes(pids)
@@ -301,7 +304,7 @@ async def quiet(pids: list[int]) -> None:
 
 
 async def settled(client: Client) -> None:
-    """Until the components bind pods: one is tried."""
+    """Wait until the components bind pods. One pod is tried."""
     probe = {**pod("plain", 0), "metadata": {"name": "probe", "namespace": "default"}}
     await client.create(PODS, probe)
 

@@ -3,8 +3,8 @@
     python -m benchmarks.server [--url URL] [--objects 3000] [--storage sqlite|memory|URL] [--durability
     full|normal|off] [--only create,get]
 
-Without --url a server of its own is started for the run, with a synced commit before each answer unless --durability
-says otherwise. Compare figures of one run on one machine only.
+Without --url the run starts a server of its own. It syncs each commit before its answer unless --durability is lower.
+Compare figures of one run on one machine only.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def resource_slice(number: int) -> dict[str, Any]:
 
 
 def rows(url: str, n: int) -> dict[str, Callable[[], Awaitable[Figure | float]]]:
-    """Each operation by name, in the order in which they build on each other."""
+    """Return each operation by name, in the order in which they depend on each other."""
     return {
         "create claim, 16 connections": lambda: run(
             url, n, 16, lambda i: request("POST", CLAIMS, claim(f"c{i}", i % 50))
@@ -111,7 +111,7 @@ async def measure(url: str, objects: int, only: set[str]) -> None:
 
 
 def starts(rounds: int, flags: dict[str, Any]) -> float:
-    """Median seconds from exec to the first answer."""
+    """Return the median seconds from exec to the first answer."""
     taken = []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -121,7 +121,7 @@ def starts(rounds: int, flags: dict[str, Any]) -> float:
 
 
 def resident(pid: int) -> float:
-    """Resident memory of a process in MB."""
+    """Return the resident memory of a process in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * 4096 / 1e6
 

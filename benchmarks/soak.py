@@ -1,10 +1,10 @@
-"""Whether a control plane grows while pods come and go: memory of its process and size of its files in virtual time.
+"""Memory and file size of a control plane in virtual time while pods come and go.
 
     python -m benchmarks.soak [--rate 50] [--minutes 60] [--event-ttl 10m]
 
-So many pods are made in each second of virtual time; each is scheduled, runs for ten seconds and is deleted ten later.
-A line for every tenth of the run: what is flat stays as it is once the first Events have gone (--event-ttl) and history
-is dropped (five minutes).
+In each second of virtual time `--rate` pods are created. Each is scheduled, runs for 10 s and is deleted 10 s later.
+One line is printed per tenth of the run. Without a leak the figures stay constant after the first Events have expired
+(--event-ttl) and history is compacted (5 min).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def pod(name: str) -> Any:
 
 
 def resident(process: int) -> float:
-    """MiB."""
+    """Return the resident memory of a process in MiB."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 

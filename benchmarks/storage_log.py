@@ -1,9 +1,9 @@
-"""What a write costs: throughput, latency, and the event loop's share of it.
+"""Cost of a write: throughput, latency, and the event loop's share of it.
 
 usage: python benchmarks/storage_log.py [TARGET ...]     (default: memory: and a temporary directory at each durability)
 
-`loop` is CPU time of the event loop's thread per write: the part that a request's own work competes with. `fan-out` is
-how fast cursors hand out events, without input and output.
+`loop` is CPU time of the event loop's thread per write, for which a request's own work competes. `fan-out` is the rate
+at which cursors deliver events, without input and output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VALUE = b'{"metadata":{"name":"a"},"spec":"' + b"x" * 960 + b'"}'
 
 
 async def writers(log: RevisionLog, count: int, writes: int, stamp: int) -> tuple[float, float]:
-    """Wall and loop microseconds per write; creates and updates in equal parts."""
+    """Return wall and loop microseconds per write; half of the writes are creates, half updates."""
 
     async def writer(name: str) -> None:
         for number in range(writes // count // 2):

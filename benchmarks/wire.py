@@ -1,6 +1,4 @@
-"""A load client that costs little: HTTP/1.1 over asyncio streams, keep-alive, requests rendered before the clock
-starts.
-"""
+"""A cheap load client: HTTP/1.1 over asyncio streams, keep-alive, requests rendered before the clock starts."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ Render = Callable[[int], bytes]
 
 
 def request(method: str, path: str, body: Any = None, content_type: str = "application/json") -> bytes:
-    """A request's bytes."""
+    """Render a request."""
     data = b"" if body is None else json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: kubedra\r\nAccept: application/json\r\n"
     if data:
@@ -37,7 +35,7 @@ class Connection:
         return cls(*await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 26))
 
     async def head(self) -> tuple[int, int | None]:
-        """Status and content length (None: chunked)."""
+        """Read status and content length (None: chunked)."""
         lines = (await self.reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
         length = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), None)
         return int(lines[0].split()[1]), length
@@ -47,7 +45,7 @@ class Connection:
         return (await self.reader.readexactly(size + 2))[:-2]
 
     async def ask(self, raw: bytes) -> tuple[int, bytes]:
-        """One request and its whole answer."""
+        """Send one request and read its whole answer."""
         self.writer.write(raw)
         status, length = await self.head()
         if length is not None:
@@ -77,7 +75,7 @@ class Figure:
 
 
 async def run(url: str, count: int, connections: int, render: Render) -> Figure:
-    """`count` requests over so many connections, each answered before its connection's next is sent."""
+    """Send `count` requests over `connections` connections. Each connection awaits an answer before the next request."""
     raw = [render(i) for i in range(count)]
     numbers = iter(range(count))
     latencies: list[float] = []
@@ -103,7 +101,7 @@ async def run(url: str, count: int, connections: int, render: Render) -> Figure:
 
 
 async def fan_out(url: str, collection: str, count: int, watchers: int, render: Render) -> float:
-    """Events per second when so many watches are open while `count` objects are created."""
+    """Return events per second to `watchers` open watches while `count` objects are created."""
     first = await Connection.open(url)
     _, body = await first.ask(request("GET", f"{collection}?limit=1"))
     revision = json.loads(body)["metadata"]["resourceVersion"]

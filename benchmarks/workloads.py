@@ -1,14 +1,13 @@
-"""How long a Job of many completions takes, a tenth of them at once, a Deployment of as many pods to become available,
-and a roll-out of half of it: kubedra's controllers in the server's process, a real kube-controller-manager beside the
-same server, or another control plane that runs on this machine.
+"""Duration of a Job of many completions (a tenth in parallel), a Deployment of as many pods, and a roll-out of half of it.
 
     python -m benchmarks.workloads [--pods 1000] [--kube-controller-manager PATH]
         [--other KUBECONFIG --other-pids 12,13,14,15]
 
-Scheduler and nodes are kubedra's with both managers. The other control plane, of which `--other-pids` are the processes
-(etcd, kube-apiserver, kube-controller-manager and kube-scheduler, say), has schedulers and controllers of its own, and
-the same emulated nodes, whose agent counts in either case. Seconds of real time, and of processor time of all these;
-both in one run are worth comparing, runs are not.
+Measured are kubedra's controllers in the server's process, a real kube-controller-manager beside the same server, or
+another control plane on this machine. Scheduler and nodes are kubedra's with both managers. The other control plane has
+schedulers and controllers of its own; `--other-pids` are its processes (such as etcd, kube-apiserver,
+kube-controller-manager and kube-scheduler). It has the same emulated nodes, whose agent counts in either case. Figures
+are seconds of real time, and of processor time of all these. Compare figures of one run only.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def deployment(name: str, replicas: int) -> Json:
 
 
 async def states(client: Client, kind: Kind, name: str) -> AsyncGenerator[Json, None]:
-    """An object as it is, and each time that it has changed."""
+    """Yield an object as it is, and again after each change."""
     found = await client.list(kind, "default", field_selector=f"metadata.name={name}")
     for obj in found["items"]:
         yield obj
@@ -58,7 +57,7 @@ async def states(client: Client, kind: Kind, name: str) -> AsyncGenerator[Json, 
 
 
 async def available(client: Client, name: str, replicas: int, generation: int) -> None:
-    """Waits until all pods are of the present template and available."""
+    """Wait until all pods are of the present template and available."""
     wanted = {"replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas}
     async with aclosing(states(client, DEPLOYMENTS, name)) as found:
         async for obj in found:
@@ -82,7 +81,7 @@ class Clocks:
         return time.perf_counter(), ticks / os.sysconf("SC_CLK_TCK")
 
     def passed(self) -> tuple[float, float]:
-        """Since the last time that this was asked."""
+        """Return both since the previous call."""
         before, self._before = self._before, self._now()
         return self._before[0] - before[0], self._before[1] - before[1]
 
@@ -97,7 +96,7 @@ def job(completions: int) -> Json:
 
 
 async def complete(client: Client) -> None:
-    """Waits until the Job has ended."""
+    """Wait until the Job is complete."""
     async with aclosing(states(client, JOBS, "job")) as found:
         async for obj in found:
             if (obj.get("status") or {}).get("completionTime"):
@@ -127,7 +126,7 @@ def node(number: int) -> Json:
 
 
 async def run_other(pods: int, kubeconfig: Path, pids: list[int]) -> list[Found]:
-    """On a control plane that runs already; its emulated nodes are made here, and left behind."""
+    """Measure a running control plane. Its emulated nodes are created here and not removed."""
     client = Client(HttpTransport(read_kubeconfig(kubeconfig)), user_agent="benchmark")
     flags = [f"--kubeconfig={kubeconfig}", "--controllers=node-agent"]
     agent = subprocess.Popen([sys.executable, "-m", "controllers", *flags])  # noqa: ASYNC220

@@ -1,1 +1,1 @@
-"""How the cost of one request grows with its size: as the size, or faster."""
+"""The growth of a request's cost with its size: linear, or faster."""

@@ -1,13 +1,13 @@
-"""How the cost of a request grows with its size.
+"""The growth of a request's cost with its size.
 
     python -m benchmarks.growth [--only TEXT] [--all] [--every N] [--worst] [--seconds 0.004]
 
-Cases are of two kinds: every list, map and text of every kind, in an object that is created (`fields`), and whatever
-else a request can have much of, such as header fields, parameters, selectors, operations of a patch, items of lists
-that are merged (`cases`). Of each the processor time is measured at a size at which it is some milliseconds, and at
-four times that size; what costs more than seven times as much is shown, and fails. --all shows the rest as well, --only
-what has a text in its name, --every N a part of the fields; --worst sorts by the time that a request of 3 MiB would
-take. What grows as a square with a small part shows with more --seconds alone, of the smaller size.
+There are two kinds of cases. `fields` has every list, map and text of every kind, in an object that is created. `cases`
+has the other parts of a request that can be long: header fields, parameters, selectors, operations of a patch, items of
+merged lists. Each case is measured at a size that costs a few ms of processor time, and at four times that size. A case
+that costs more than seven times as much is printed and fails. --all prints the other cases as well. --only selects
+cases by a text in their name, --every N a part of the fields. --worst sorts by the extrapolated time of a 3 MiB
+request. More --seconds for the smaller size reveal a quadratic cost with a small factor.
 """
 
 from __future__ import annotations

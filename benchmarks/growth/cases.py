@@ -1,5 +1,6 @@
-"""What a request can have much of, besides the fields of an object: header fields, parameters, terms of selectors,
-operations of patches, items of lists that are merged, managers.
+"""The parts of a request that can be long, besides the fields of an object.
+
+Header fields, parameters, terms of selectors, operations of patches, items of merged lists, managers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def cases() -> Iterator[Case]:
 
 
 class _Transport:
-    """A connection whose other end is not there."""
+    """A connection without a peer."""
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
@@ -57,7 +58,7 @@ class _Transport:
 
 
 async def _over_a_connection(server: Server, request: Request) -> None:
-    """Reads the body of the request as the bytes of a connection."""
+    """Read the body of the request as the bytes of a connection."""
     from types import SimpleNamespace
 
     from apiserver.http.server.protocol import Protocol
@@ -146,7 +147,7 @@ def _label(selector: str) -> str:
 
 
 def _stored(path: str, make: Callable[[int], Json], size: int) -> Sequence[Request]:
-    """Stores an object of a size, in place of the one before."""
+    """Return the requests that replace the stored object by one of a size."""
     obj = make(size)
     body = orjson.dumps({**obj, "metadata": {"name": "x", **obj.get("metadata", {})}})
     return (
@@ -243,7 +244,7 @@ OBJECTS: dict[str, tuple[str, Callable[[int], Json]]] = {
 
 
 def _objects() -> Iterator[Case]:
-    """Objects of a size: made, made again, patched into one that is small and into one that has it all."""
+    """Yield requests with objects of a size: create, update, patch of a small object, patch of an equal one."""
     small = {MAPS: lambda _: {}, PODS: lambda _: _pod()}
     for name, (path, make) in OBJECTS.items():
         stored = partial(_stored, path, make)

@@ -1,4 +1,4 @@
-"""A case for every list, map and text of every kind that is served: an object with n items, or n characters, there."""
+"""A case for every list, map and text of every served kind: an object with n items or n characters there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXTS = {"string": "a1-(", "quantity": "1", "bytes": "A", "time": "1", "duratio
 
 
 def cases() -> Iterator[Case]:
-    """Lists with items of their own and with items that are all the same, maps, texts; sent by POST, as a dry run."""
+    """Yield cases for lists with distinct items, lists with equal items, maps and texts; sent by POST, as a dry run."""
     for resource in CATALOG:
         if not resource.versions:
             continue
@@ -46,7 +46,7 @@ class _Post:
 
 
 class _Grown:
-    """A value of a size: `alike` says whether all its items are the same."""
+    """A value of a size. `alike`: all its items are equal."""
 
     def __init__(self, type_: Type, letter: str = "", *, alike: bool = False) -> None:
         self._type, self._letter, self._alike = type_, letter, alike
@@ -71,7 +71,7 @@ def _growing(type_: Type) -> Iterator[tuple[str, _Grown]]:
 
 
 def _item(type_: Type, number: int) -> Any:
-    """A small value: texts and numbers are the item's own."""
+    """Build a small value. Texts and numbers are distinct per item."""
     if isinstance(type_, Struct):
         return {
             name: _item(field.type, number)
@@ -90,7 +90,7 @@ def _item(type_: Type, number: int) -> Any:
 
 
 def _places(type_: Type, path: tuple[str, ...], seen: tuple[Struct, ...]) -> Iterator[tuple[tuple[str, ...], Type]]:
-    """Every place of a type that can grow, with the way to it."""
+    """Yield every place of a type that can grow, with its path."""
     if not isinstance(type_, Struct):
         if path:
             yield path, type_

@@ -1,4 +1,4 @@
-"""The processor time of a request, at one size and at four times that size."""
+"""The processor time of a request at one size and at four times that size."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _SMALLEST, _LARGEST = 250, 128_000
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`request` makes a request of a size, after those of `before`, which are not measured. `send` answers it
-    otherwise than by the chain of handlers. `largest` is a bound of the size, where there is one.
+    """A case: `request` builds a request of a size.
+
+    `before` builds the preceding requests, which are not measured. `send` replaces the chain of handlers. `largest`
+    limits the size.
     """
 
     name: str
@@ -41,7 +43,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a case costs at a size and at four times that size, in seconds."""
+    """The cost of a case at a size and at four times that size, in seconds."""
 
     case: Case
     size: int
@@ -55,7 +57,7 @@ class Growth:
 
     @property
     def too_fast(self) -> bool:
-        """Whether the cost grows faster than the size, by a wide margin."""
+        """Whether the cost grows much faster than the size."""
         return self.ratio > ALLOWED
 
     def __str__(self) -> str:
@@ -76,7 +78,7 @@ def nothing(_: int) -> tuple[Request, ...]:
 
 @asynccontextmanager
 async def opened() -> Any:
-    """A server in memory with everything that there is."""
+    """Open a server in memory with all APIs enabled."""
     with TemporaryDirectory() as directory:
         flags = ["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"]
         server = await Server.open(read(flags))
@@ -87,8 +89,8 @@ async def opened() -> Any:
 
 
 async def grown(server: Server, case: Case, enough: float = ENOUGH) -> Growth | None:
-    """How a case grows; None where it costs next to nothing at its largest size."""
-    await _cost(server, case, _SMALLEST)  # what is compiled or imported on first use
+    """Measure the growth of a case. Return None if it costs next to nothing at its largest size."""
+    await _cost(server, case, _SMALLEST)  # compiles and imports what is built on first use
     for size in _sizes(case):
         cost, _ = await _cost(server, case, size)
         if cost >= enough:
@@ -97,7 +99,7 @@ async def grown(server: Server, case: Case, enough: float = ENOUGH) -> Growth | 
 
 
 async def _slowest_growth(server: Server, case: Case, size: int) -> Growth:
-    """The pair of measurements in which the case grew least; the first that is not too fast is enough."""
+    """Return the pair of measurements with the least growth. Stop at the first that is not too fast."""
     pairs = []
     for _ in range(_PAIRS):
         cost, _ = await _cost(server, case, size)
@@ -120,7 +122,7 @@ async def _cost(server: Server, case: Case, size: int) -> tuple[float, int]:
         await server.chain.handle(each)
     request = case.request(size)
     gc.collect()
-    gc.disable()  # whose rounds would be counted for whoever is there
+    gc.disable()  # its passes would be counted for the running case
     started = process_time()
     if case.send is not None:
         answer = await case.send(server, request)
@@ -134,12 +136,12 @@ async def _cost(server: Server, case: Case, size: int) -> tuple[float, int]:
 
 
 def measured(cases: Sequence[Case], enough: float = ENOUGH) -> Iterator[Growth]:
-    """How the cases grow, one after the other on one server."""
+    """Measure the cases in sequence on one server."""
     with asyncio.Runner() as runner:
         context = opened()
         server = runner.run(context.__aenter__())
         gc.collect()
-        gc.freeze()  # what is there stays: each round before a measurement looks at what the last ones made alone
+        gc.freeze()  # exclude existing objects: collections before a measurement visit only newer ones
         try:
             for case in cases:
                 found = runner.run(grown(server, case, enough))
