@@ -47,7 +47,6 @@ VARIANTS = ("as built", "in front", "mounted", "catch-all", "by resource")
 
 async def open_server(directory: str) -> Server:
     """Open a server in memory that holds one claim."""
-
     server = await Server.open(read(["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"]))
     kind = {"content-type": "application/json"}
     for path, body in (("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}), (CLAIMS, claim("c"))):

@@ -139,7 +139,7 @@ async def pods_of(client: Client) -> list[Json]:
 
 
 async def wave(client: Client, numbers: range) -> None:
-    """Create pods and wait until they are scheduled. Delete those that do not complete, and the others on completion."""
+    """Create pods and wait until each is gone. Delete those that run on when bound, the others when completed."""
     for number in numbers:
         await client.create(PODS, pod(number))
     mine = {f"p{number}" for number in numbers}

@@ -75,7 +75,7 @@ class Figure:
 
 
 async def run(url: str, count: int, connections: int, render: Render) -> Figure:
-    """Send `count` requests over `connections` connections. Each connection awaits an answer before the next request."""
+    """Send `count` requests over `connections` connections. Each awaits an answer before its next request."""
     raw = [render(i) for i in range(count)]
     numbers = iter(range(count))
     latencies: list[float] = []

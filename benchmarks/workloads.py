@@ -1,4 +1,4 @@
-"""Duration of a Job of many completions (a tenth in parallel), a Deployment of as many pods, and a roll-out of half of it.
+"""Duration of a Job (a tenth of its pods in parallel), a Deployment of as many pods, and a roll-out of half of it.
 
     python -m benchmarks.workloads [--pods 1000] [--kube-controller-manager PATH]
         [--other KUBECONFIG --other-pids 12,13,14,15]
@@ -30,7 +30,7 @@ from controllers.runtime.kinds import DEPLOYMENTS, JOBS, NODES, Kind
 from kubedra.kubeconfig.reader import read_kubeconfig
 from tests.support.wire import Child
 
-#: What was measured, and seconds of real and of processor time.
+#: The name of a measurement, and its seconds of real and of processor time.
 Found = tuple[str, float, float]
 OURS = ["deployment-controller", "replicaset-controller", "job-controller"]
 OTHERS = ["scheduler", "node-agent", "node-lifecycle-controller", "garbage-collector-controller"]

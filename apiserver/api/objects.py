@@ -20,5 +20,5 @@ Hub = NewType("Hub", Json)
 Shared = NewType("Shared", Json)
 Versioned = NewType("Versioned", Json)
 
-#: Make a new object of a private copy of the stored one. Called again if another writer was first.
+#: Change a private copy of the stored object. Called again after a conflict with another writer.
 UpdateFunc = Callable[[Hub], Hub]

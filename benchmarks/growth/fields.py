@@ -13,7 +13,7 @@ from apiserver.request.messages import Request
 from apiserver.resources import CATALOG
 from benchmarks.growth.measure import Case, asked, nothing
 
-#: Kinds contain each other; deeper than this there is nothing that is not met before.
+#: Types contain each other. Deeper than this there are no new ones.
 _DEPTH = 9
 _TEXTS = {"string": "a1-(", "quantity": "1", "bytes": "A", "time": "1", "duration": "1", "intOrString": "1"}
 

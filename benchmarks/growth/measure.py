@@ -16,12 +16,12 @@ from apiserver.authentication.authenticator import ADMIN
 from apiserver.options.settings import read
 from apiserver.request.messages import MAX_BODY, Request, Stream
 
-#: Seconds of processor time that the smallest size has to cost, so that the clock can tell.
+#: Least processor time of the smallest size, in seconds, for the resolution of the clock.
 ENOUGH = 0.004
-#: What a four times larger request may cost more: as its size would be 4, as its square 16.
+#: Permitted cost factor of a four times larger request: linear growth is 4, quadratic 16.
 ALLOWED = 7.0
-#: How often the two sizes are measured, one right after the other, before a case is said to grow too fast: who shares
-#: the core can double what one of them costs.
+#: Measurements of the two sizes in sequence before a case counts as too fast. Other processes on the core can double
+#: the cost of one.
 _PAIRS = 6
 _SMALLEST, _LARGEST = 250, 128_000
 

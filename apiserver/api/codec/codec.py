@@ -85,8 +85,8 @@ def encode_exactly(obj: Any) -> bytes:
     return _RAW_NAME.sub(lambda found: raws[int(found[1])], text) if raws else text
 
 
-#: Stands for a raw extension until the rest is encoded: an orjson.Fragment below some sixty brackets makes orjson 3.13
-#: write beyond the end of its memory.
+#: Placeholder for a raw extension until the rest is encoded. An orjson.Fragment nested in more than about 60 brackets
+#: makes orjson 3.13 write beyond the end of its memory.
 _RAW: Final = token_hex(8)
 _RAW_NAME: Final = re.compile(b'"%b([0-9]+)"' % _RAW.encode())
 
@@ -298,8 +298,8 @@ def _pointer(read: Reader) -> Reader:
 _UNLESS_EMPTY, _UNLESS_NULL, _ALWAYS = 0, 1, 2
 
 
-#: How a field is read: its mode, the Python type whose values are taken as they are (most fields are strings: a call
-#: saved), and what reads any other value.
+#: How a field is read: its mode, the Python type whose values need no reader (most fields are strings, so this saves a
+#: call), and the reader of any other value.
 _Entry = tuple[int, type | None, Reader]
 
 
@@ -371,10 +371,10 @@ def _compile(struct: Struct, *, nullable: bool) -> Reader:
     return read_struct
 
 
-#: How objects with certain names in a certain order are read: name and `_Entry` of each; the fields to add that are
-#: always written; the names in the order of the schema, None where they have it already.
+#: How objects with given names in a given order are read: name and `_Entry` of each; the missing fields that are always
+#: written; the names in the order of the schema, None if they are already in order.
 _Plan = tuple[tuple[tuple[str, int, type | None, Reader], ...], tuple[tuple[str, Reader], ...], tuple[str, ...] | None]
-#: Plans that a type keeps: most of its objects have the same few.
+#: Most plans cached per type. Most of its objects share a few.
 _PLANS: Final = 64
 
 

@@ -23,7 +23,7 @@ from apiserver.api.values.times import micro_time, time
 
 __all__ = ["examine", "plain_value", "repeated"]
 
-#: Go keeps no more strict errors than this.
+#: Go reports at most this many strict errors.
 _MOST_PROBLEMS = 100
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _DROPPED = object()

@@ -20,14 +20,14 @@ _FALSE: Final = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE"
 _NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _INT: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)\Z")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-#: How texts begin that may be something else.
+#: First characters of texts that may be of another type.
 _SUSPICIOUS: Final = frozenset("yYnNtTfFoO~+-.0123456789")
 _SIXTIES: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
 _CLOCK: Final = r"(\d\d?):(\d\d?):(\d\d?)(?:[.,]\d+)?"
 _TIME: Final = re.compile(
     rf"(\d{{4}})-(\d\d?)-(\d\d?)(?:[Tt]{_CLOCK}(?:Z|[+-](?:[01]\d|2[0-4]):(?:[0-5]\d|60))| {_CLOCK})?\Z", re.ASCII
 )
-#: No integer of 64 bits is written longer than this, sign and prefix included.
+#: The longest text of a 64-bit integer, including sign and prefix.
 _MAX_INTEGER: Final = 70
 _PREFIX: Final = "tag:yaml.org,2002:"
 
@@ -36,11 +36,11 @@ class YamlError(ValueError):
     """A YAML error; the text is go-yaml's."""
 
 
-#: What part of the values that are read may come out of aliases: nearly all of a small document, a tenth of a large
-#: one, in between by their number (go-yaml's allowedAliasRatio).
+#: The permitted share of values from aliases: nearly all of a small document, a tenth of a large one, interpolated in
+#: between (go-yaml's allowedAliasRatio).
 _FEW_VALUES, _MANY_VALUES = 400_000, 4_000_000
 _MOST_ALIASED, _LEAST_ALIASED = 0.99, 0.10
-#: Below these numbers aliases are not judged.
+#: Below these numbers the share of aliases is not limited.
 _JUDGED_VALUES, _JUDGED_ALIASED = 1000, 100
 
 
@@ -96,10 +96,10 @@ class _Collection:
 
     def __init__(self, anchor: str | None, line: int, values: int, repeated: int, *, is_map: bool) -> None:
         self.anchor, self.line, self.values_before, self.repeated_before = anchor, line, values, repeated
-        #: A list's items; a map's keys and values in turn.
+        #: A list's items; a map's alternating keys and values.
         self.items: list[Any] = []
         self.is_map = is_map
-        #: Names of a map's members so far.
+        #: Names of the map's members read so far.
         self.named: set[str] = set()
 
 
@@ -111,7 +111,7 @@ class _Reader:
         self._repeated: list[str] = []
         self._anchors: dict[str, _Anchored | None] = {}
         self._open: list[_Collection] = []
-        #: Values read so far, and those of them that came out of aliases.
+        #: Values read so far, and the number of them from aliases.
         self._values = self._aliased = 0
 
     def problems(self) -> list[str]:

@@ -36,7 +36,7 @@ class Named(str):
     __slots__ = ()
 
 
-#: Paths that a path keeps.
+#: Most child paths cached per path.
 _KEPT_BELOW: Final = 64
 
 

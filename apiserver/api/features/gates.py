@@ -171,7 +171,7 @@ _GROUPS: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 
 _COMPONENT: Final = "kube"
-#: Whatever follows the numbers is not looked at.
+#: Text after the numbers is ignored.
 _NUMBERS: Final = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)")
 _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
@@ -284,10 +284,10 @@ class Features:
         self.release = release
         self.settings = dict(settings or {})
         self.unknown = tuple(sorted(name for name in self.settings if name not in GATES and name not in _GROUPS))
-        #: what is compiled for this set of gates (`apiserver.api.schema.dropping`), by what it is compiled from.
+        #: Code compiled for this set of gates (`apiserver.api.schema.dropping`), by its source type.
         self.memo: dict[Any, Any] = {}
         self._on = _On({name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))})
-        #: Whether a gate is on; one that the release does not have is off.
+        #: Return whether a gate is on. Gates that the release lacks are off.
         self.enabled: Callable[[str], bool] = self._on.__getitem__
         self._apply()
         self._check_needs()

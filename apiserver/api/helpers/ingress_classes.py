@@ -9,7 +9,7 @@ from apiserver.api.objects import Json
 __all__ = ["CLASS_ANNOTATION", "is_default_class"]
 
 
-#: How the class was named before there was a field.
+#: The annotation that preceded the field.
 CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 _DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"
 

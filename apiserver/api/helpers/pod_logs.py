@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from apiserver.api.values.durations import go_seconds
 from apiserver.api.values.numbers import int64
 
-#: When it was written, and its text without the line's end.
+#: The time of a line, and its text without the line end.
 Line = tuple[datetime, str]
 
 

@@ -17,9 +17,9 @@ from apiserver.api.values.quantity import Quantity
 
 Amounts = dict[str, int]
 
-#: What scoring assumes of a container that does not say.
+#: The requests that scoring assumes for a container without its own.
 ASSUMED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
-#: The field of a pod's status that says what its claims take of its node.
+#: The pod status field with the node resources that its claims use.
 CLAIM_STATUSES = "nodeAllocatableResourceClaimStatuses"
 _MILLI = -3
 

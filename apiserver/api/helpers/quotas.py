@@ -22,7 +22,7 @@ _PODS: Final[Key] = ("", "pods")
 _SERVICES: Final[Key] = ("", "services")
 _VOLUME_CLAIMS: Final[Key] = ("", "persistentvolumeclaims")
 _DEVICE_CLAIMS: Final[Key] = ("resource.k8s.io", "resourceclaims")
-#: Kinds that had a name in quotas before every kind had one.
+#: Kinds whose quota name precedes the general `count/` names.
 _NAMED: Final = frozenset({"configmaps", "secrets", "services", "replicationcontrollers", "resourcequotas"})
 _OF_PODS: Final = frozenset(
     {
@@ -30,11 +30,11 @@ _OF_PODS: Final = frozenset(
         "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
     }
 )  # fmt: skip
-#: What every container has to say where a quota limits it.
+#: Resources that every container must set if a quota limits them.
 _SAID: Final = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 _OF_CLASS: Final = ".storageclass.storage.k8s.io/"
 _DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
-#: Devices that a request for all of them may get.
+#: Most devices allocated to a request for all of them.
 _ALL_DEVICES: Final = 32
 _ONE: Final = Quantity.of(1)
 

@@ -12,7 +12,7 @@ from apiserver.api.objects import Json
 __all__ = ["CLASS_ANNOTATION", "class_of", "is_default_class"]
 
 
-#: How a class was named before there was a field; where it stands it counts.
+#: The annotation that preceded the field. If set, it takes precedence.
 CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 
 COMPARISONS: Final = ("Lt", "Gt")
-#: The gate under which they mean something; without it they accept nothing.
+#: The gate that enables them; without it they accept nothing.
 COMPARISON_GATE: Final = "TaintTolerationComparisonOperators"
 CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _LARGEST: Final = (1 << 63) - 1

@@ -21,7 +21,7 @@ __all__ = ["json_patch"]
 
 Container = dict[str, Any] | list[Any]
 
-#: All copies of one patch together may add no more bytes than this.
+#: Most bytes that all copies of one patch together may add.
 COPY_LIMIT: Final = 3 * 1024 * 1024
 _MISSING: Final = "missing value"
 _INVALID_INDEX: Final = "invalid index referenced"

@@ -22,7 +22,7 @@ from apiserver.api.values.go_json import RawObject
 __all__ = ["encode"]
 
 Writer = Callable[[Any], bytes]
-#: A field: its name ("" takes the whole object), its writer, and what is written when it is absent.
+#: A field: its name ("" for the whole object), its writer, and its bytes when absent.
 Step = tuple[str, Writer, bytes]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -42,9 +42,9 @@ Into = Callable[[bytes, int, Json], int]
 Message = Callable[[bytes, Json], None]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-#: Go's zero time, which is as good as none, and the last second that has four digits of a year.
+#: Go's zero time, which equals an absent one, and the last second with a four-digit year.
 _EARLIEST, _LATEST = -62135596800, 253402300799
-#: White space of JSON between values; strings hold none of it as it is.
+#: JSON white space between values. Strings contain it only in escaped form.
 _ONE_LINE: Final = bytes.maketrans(b"\t\r\n", b"   ")
 _HIGH: Final = {32: 2**31, 64: 2**63}
 

@@ -17,7 +17,7 @@ from apiserver.api.values.times import timestamp
 __all__ = ["fill_defaults", "filler_of"]
 
 Filler = Callable[[Json, datetime], None]
-#: The value for a field of an object at the time of the request, None for none.
+#: Returns the default of a field for an object at the time of the request, None for none.
 Maker = Callable[[Json, datetime], Any]
 
 

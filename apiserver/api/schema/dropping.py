@@ -32,7 +32,7 @@ __all__ = [
 Steps = tuple[str, ...]
 Test = Callable[[Any], bool]
 
-#: Steps of a path that go to every item of a list, and to every value of a map.
+#: Path steps to every item of a list, and to every value of a map.
 ITEMS: Final = "[]"
 VALUES: Final = "{}"
 
@@ -317,7 +317,7 @@ def _without(struct: Struct, gates: frozenset[str], hidden: tuple[Place, ...]) -
         union=struct.union,
     )
     made.cache["hidden"] = hidden
-    #: Those outside of lists and maps: what is above them, and their names.
+    #: The hidden fields outside of lists and maps: their parents and names.
     made.cache["hidden fields"] = tuple(
         (place.steps[:-1], place.steps[-1]) for place in hidden if not {ITEMS, VALUES}.intersection(place.steps)
     )

@@ -114,11 +114,11 @@ INT_OR_STRING: Final = Scalar(
     type="string",
     format="int-or-string",
 )
-#: runtime.RawExtension: any JSON, kept byte for byte where a size limit counts raw bytes.
+#: runtime.RawExtension: any JSON, preserved byte for byte because size limits count raw bytes.
 RAW: Final = Scalar("raw", "runtime.RawExtension", "io.k8s.apimachinery.pkg.runtime.RawExtension", type="object")
 FIELDS_V1: Final = Scalar("fieldsV1", "v1.FieldsV1", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", type="object")
 ANY: Final = Scalar("any", "interface {}", "json")
-#: A value of which no schema says anything: server-side apply merges maps key by key and takes all else as a whole.
+#: A value without a schema. Server-side apply merges maps key by key and replaces other values.
 DEDUCED: Final = Scalar("any", "interface {}", "json")
 
 
@@ -350,7 +350,7 @@ class Struct:
         self.name, self._build, self.gvk, self.atomic, self.doc, self.granular = name, build, gvk, atomic, doc, granular
         self.go = name.rsplit(".", 2)[-2] + "." + name.rsplit(".", 1)[-1]
         self.protobuf = protobuf or name.replace("io.k8s.", "k8s.io.", 1)
-        #: what readers of the schema compile from it (decoder, encoder, field-set walker …), by reader name.
+        #: Code compiled from the schema (decoder, encoder, field-set walker …), by name.
         self.cache: dict[str, Any] = {}
 
     def as_granular(self) -> Struct:

@@ -46,7 +46,7 @@ __all__ = [
     "selector_values",
 ]  # fmt: skip
 
-#: For `Invalid.shown`: the value of the field, no value, or in a `Union` the names of the members that are set.
+#: For `Invalid.shown`: the value of the field, no value, or for a `Union` the names of the members that are set.
 OWN: Final = object()
 CHOSEN: Final = object()
 
@@ -89,7 +89,7 @@ def knows(decide: Callable[[Any], bool]) -> Condition:
     return Condition("env", (), (decide,))
 
 
-#: Conditions that must all hold; code decides about an `At`.
+#: Conditions that must all be met. A function receives an `At`.
 _Fact = Condition | Callable[[Any], bool]
 Conditions = _Fact | tuple[_Fact, ...]
 
@@ -168,7 +168,7 @@ class UntilError(NamedTuple):
 
 
 Marker = Required | Forbidden | Invalid | Enum | AtMost | Reference | Union | If | UntilError
-#: A field that is checked by its type, or a marker.
+#: A field name (checked by its type) or a marker.
 Step = str | Marker
 
 

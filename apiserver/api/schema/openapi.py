@@ -14,12 +14,12 @@ from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, 
 __all__ = ["OPENAPI", "Definitions"]
 
 
-#: Scalars that are definitions of their own, by their full name, with their form in version 3 where that is another.
+#: Scalars with a definition of their own, by full name, with their form in version 3 if it differs.
 _TWO_FORMS: Final[dict[str, Json]] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
 }
-#: Under this name a type's cache has what gives its definition, where it is not made of fields: (definitions) → schema.
+#: Cache key for a function that builds the definition of a type without fields: (definitions) → schema.
 OPENAPI: Final = "openapi"
 _SCALAR_DOCS: Final = {
     "time": "A moment in RFC 3339, in whole seconds.",
@@ -30,7 +30,7 @@ _SCALAR_DOCS: Final = {
     "raw": "Any JSON object.",
     "fieldsV1": "A set of fields, as a tree of their names.",
 }
-#: Values of no one type that are definitions as well.
+#: Values of several types that are definitions as well.
 _OPEN_DOCS: Final = {
     "JSON": "Any JSON value.",
     "JSONSchemaPropsOrArray": "A schema, or a list of schemas.",
@@ -38,7 +38,7 @@ _OPEN_DOCS: Final = {
     "JSONSchemaPropsOrStringArray": "A schema, or a list of names.",
 }
 _ZERO: Final = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0}
-#: Definitions that every group version shares and that name all of them as their group-version-kind.
+#: Definitions shared by all group versions. Their group-version-kinds are all of these.
 SHARED_KINDS: Final = (
     "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",

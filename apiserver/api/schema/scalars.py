@@ -130,7 +130,7 @@ def _raw(value: Any) -> Any:
     return RawObject(value) if type(value) is dict else value
 
 
-#: Of these scalars every value of a Python type is in normal form.
+#: Scalars in normal form for every value of a Python type.
 AS_IT_IS: Final[dict[str, type]] = {"string": str, "bool": bool}
 
 READERS: Final[dict[str, Reader]] = {

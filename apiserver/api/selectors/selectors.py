@@ -43,9 +43,9 @@ __all__ = [
 
 _EXACT: Final = frozenset({"=", "==", "in"})
 _NO_LABELS: Final[Labels] = {}
-#: Characters of a selector up to which it is remembered with what was made of it.
+#: Longest selector, in characters, whose parsed form is cached.
 _SHORT: Final = 256
-#: Requirements up to which each is tried on each object.
+#: Most requirements that are tested one by one.
 _MANY: Final = 8
 
 
@@ -58,7 +58,7 @@ class LabelSelector:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
         self.nothing = nothing
         self._tests = tuple(requirement.compile() for requirement in self.requirements[:_MANY])
-        #: Of many requirements: the conditions on each label, and the labels that an object must have.
+        #: For many requirements: the tests by label, and the required labels.
         self._by_key: Mapping[str, LabelTest] = {}
         if len(self.requirements) > _MANY:
             groups = groupby(self.requirements, key=attrgetter("key"))
@@ -293,7 +293,7 @@ def _parsed(text: str) -> LabelSelector:
     return LabelSelector(_Parser(text).parse()) if text else EVERYTHING
 
 
-#: Clients ask with the same few selectors over and over.
+#: Cached because clients repeat the same few selectors.
 _parsed_before: Final = lru_cache(256)(_parsed)
 
 

@@ -34,7 +34,7 @@ FieldValueErrorReason = string(
 )
 JSONSchemaURL = string("v1.JSONSchemaURL")
 ResourceScope = string("v1.ResourceScope")
-#: Any JSON at all.
+#: Any JSON.
 JSON = Scalar("any", "v1.JSON", _PREFIX + "JSON")
 
 

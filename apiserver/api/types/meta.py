@@ -45,7 +45,7 @@ TypeMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta", lambda: (
         doc="APIVersion defines the group and version of this representation of the object, such as apps/v1; without a "
             "group for the core group."),
 ), doc="TypeMeta says what an object is.")
-#: What every top-level kind begins with; protobuf carries it outside of the object, hence no number.
+#: The first fields of every top-level kind. Protobuf carries them outside of the object, so they have no number.
 TYPE_META: Field = field("", 0, TypeMeta, inline=True)
 
 ListMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", lambda: (
@@ -114,7 +114,7 @@ ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
 ), doc="ObjectMeta is the metadata that every object has.")
 IN_NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 EXISTS_HAS_NO_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-#: For `env`: values of expressions may be any, since the stored object has wrong ones.
+#: For `env`: values of expressions are not validated, because the stored object has invalid ones.
 ANY_VALUE = "any value"
 LabelSelectorRequirement = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", lambda: (
     field("key", 1, STRING, omit=False, required=True, limits=Limits(format="label-key"),
@@ -288,13 +288,13 @@ def list_of(kind: Struct) -> Struct:
     ), gvk=gvk, doc=f"{kind.kind}List is a list of {kind.kind} objects.")
 
 
-#: One event of a watch; the server writes it without building it.
+#: One event of a watch. The server writes it without building an object.
 WatchEvent = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent", lambda: (
     field("type", 1, STRING, omit=False, required=True, doc="ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."),
     field("object", 2, RAW, omit=False, required=True,
         doc="The object as it is after the event, as it last was for DELETED; only a resourceVersion for BOOKMARK, a "
             "Status for ERROR."),
 ), doc="WatchEvent is one event of a watch.")
-#: The body of a PATCH: whatever its media type says.
+#: The body of a PATCH; its media type determines the form.
 Patch = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.Patch", (),
     doc="Patch is the body of a PATCH request, in the format that its media type names.")

@@ -17,7 +17,7 @@ from apiserver.api.validation.scalars import shown, unset
 __all__ = ["Changes", "changes"]
 
 Errors = list[FieldError]
-#: Compares a field: (path of the object, object, what is stored of it, errors to add to).
+#: Compares a field: (path of the object, object, stored object, errors to extend).
 _Check = Callable[[Path, Json, Json, Errors], None]
 
 

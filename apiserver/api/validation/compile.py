@@ -41,7 +41,7 @@ __all__ = ["At", "Checks", "Rule", "Rules", "Step", "known_values", "most_bytes"
 Errors = list[FieldError]
 
 _NONE: Final = Limits()
-#: Sets of fields for which a type keeps the steps.
+#: Most field sets with cached steps per type.
 _SHAPES: Final = 64
 
 
@@ -84,8 +84,7 @@ class At:
 Rule = Callable[[At], Errors]
 Step = str | Marker | Rule | tuple[str | Rule, ...]
 
-#: For what the caller knows, what tells quickly that nothing is wrong with a value; None where nothing does. Of most
-#: types nothing is known without looking: they have none.
+#: For an env, returns a fast predicate for valid values, or None. Most types have no such function.
 Fits = Callable[[Any], Callable[[Any], bool] | None]
 
 
@@ -99,7 +98,7 @@ class Checks:
     ) -> None:
         self.struct, self.fields, self.fits = struct, fields, fits
         self._steps = tuple(map(self.step, steps))
-        #: The steps for values with these fields: most values of a type have the same few.
+        #: The steps by set of fields. Most values of a type have one of a few sets.
         self._steps_of: dict[tuple[str, ...], tuple[FieldCheck, ...]] = {}
 
     def step(self, step: Step) -> Compiled:

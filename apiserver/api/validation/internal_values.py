@@ -20,7 +20,7 @@ _CACHE: Final = "internal"
 _METADATA: Final = "ObjectMeta"
 #: Types of meta/v1 have no internal form: metadata, conditions.
 _TAGGED: Final = "io.k8s.apimachinery."
-#: Where Go's name is not the JSON name with a capital; by JSON name, or by type and JSON name.
+#: Go names that differ from the capitalized JSON name, by JSON name, or by type and JSON name.
 _GO_NAMES: Final = {
     "cel": "CEL",
     "cidrs": "CIDRs",
@@ -97,9 +97,9 @@ _TYPED_NAMES: Final = {
     ("GlusterfsVolumeSource", "endpoints"): "EndpointsName",
     ("GlusterfsPersistentVolumeSource", "endpoints"): "EndpointsName",
 }
-#: Fields by type that are ahead of upstream's release.
+#: Fields by type that upstream's release lacks.
 _AHEAD: Final = {("ResourceClaimSpec", "reservedFor"), ("AllocationResult", "reservedForAnyPod")}
-#: Fields by type that internally stand elsewhere: before the one named here.
+#: Fields by type with another internal position: before the field named here.
 _BEFORE: Final = {
     ("VolumeSource", "quobyte"): "flexVolume",
     ("Volume", "quobyte"): "flexVolume",

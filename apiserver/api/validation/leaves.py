@@ -30,7 +30,7 @@ __all__ = ["Leaf", "leaf_of"]
 _RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _FLOATS: Final = ("float", "double")
 _EPSILON: Final = 1e-9
-#: Floats beyond are no integers for upstream.
+#: Upstream does not treat floats beyond this as integers.
 _EXACT: Final = 2.0**53 - 1
 _SIZES: Final = (
     "maxLength",

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Compiled", "below_marker", "compile_marker"]
 
 Errors = list[FieldError]
-#: The fields without which a check has nothing to do (empty: it always has), and the check.
+#: A check, preceded by the fields that must be set for it to apply (empty: it always applies).
 Compiled = tuple[frozenset[str], FieldCheck]
-#: Decides about a value: (path, value, stored value, env).
+#: Tests a value: (path, value, stored value, env).
 _Test = Callable[[Path, Json, Json | None, Any], bool]
 
 _ALWAYS: Final[frozenset[str]] = frozenset()

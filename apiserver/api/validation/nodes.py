@@ -21,7 +21,7 @@ class _Absent:
         return "<absent>"
 
 
-#: No stored value corresponds.
+#: There is no corresponding stored value.
 ABSENT: Final = _Absent()
 Judge = Callable[[Any, str, Any, Path], Result]
 

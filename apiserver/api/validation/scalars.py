@@ -28,13 +28,13 @@ __all__ = ["FieldCheck", "bounds", "detail", "raw_size", "says_nothing_unset", "
 
 Errors = list[FieldError]
 
-#: Checks a field of a value: (path of the value, value, what is stored of it, env, errors to add to).
+#: Checks a field of a value: (path of the value, value, stored value, env, errors to extend).
 FieldCheck = Callable[[Path, Json, Json | None, Any, Errors], None]
-#: Checks an item of a list: (path of the list, index, item, errors to add to).
+#: Checks an item of a list: (path of the list, index, item, errors to extend).
 ItemCheck = Callable[[Path, int, Any, Errors], None]
 
 
-#: The values of scalars that are not set and have no pointer.
+#: The values of unset scalars that are no pointers.
 _ZERO: Final[dict[str, Any]] = {"string": "", "int32": 0, "int64": 0, "bool": False}
 
 

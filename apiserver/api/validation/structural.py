@@ -25,10 +25,10 @@ from apiserver.api.values.names import dns1035_label
 
 __all__ = ["ABSENT", "RuleHook", "Structural", "blocking"]
 
-#: Asked for each part of a value whose schema has rules (`x-kubernetes-validations`): the schema, the path, the value,
-#: the stored value (ABSENT where none corresponds, so that transition rules are not asked).
+#: Called for each part of a value whose schema has rules (`x-kubernetes-validations`): the schema, the path, the value,
+#: the stored value (ABSENT without a counterpart, so that transition rules are skipped).
 RuleHook = Callable[[Json, Path, Any, Any], list[FieldError]]
-#: Asked for the metadata of an embedded object.
+#: Called for the metadata of an embedded object.
 MetadataHook = Callable[[Path, Json], list[FieldError]]
 
 _BLOCKING: Final = frozenset(

@@ -25,7 +25,7 @@ _HEX: Final = "[0-9a-fA-F]"
 _HOSTNAME: Final = re.compile(r"(?!-)[\w-]{1,63}(?<!-)(\.(?!-)[\w-]{1,63}(?<!-))*")
 _DATE_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:[0-5]\d:[0-5]\d(.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 _AMOUNT: Final = re.compile(r"(\d+)[ \t\n\f\r]*([A-Za-zµ]+)", re.ASCII)
-#: Units of durations as they are said: these, and whatever begins with one of those.
+#: Units of durations in words: these, and words with these prefixes.
 _UNITS: Final = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"})
 _UNIT_STEMS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _MOST: Final = 2**63 - 1

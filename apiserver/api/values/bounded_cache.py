@@ -15,7 +15,7 @@ __all__ = ["remembered"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Characters of all texts that one function remembers.
+#: Most characters of all cached texts of one function.
 CHARACTERS: Final = 1 << 20
 
 

@@ -17,13 +17,13 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 _DURATION = re.compile(rf"({_PART.pattern})+", re.ASCII)
 
-#: As time.ParseDuration reads them: a number needs a digit on one side of its point.
+#: The grammar of time.ParseDuration: a number needs a digit on one side of its point.
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _UNIT = re.compile(r"[^.\d]*", re.ASCII)
 _NANOSECONDS = {
     "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
-#: Nanoseconds that 64 bits do not hold.
+#: Nanoseconds that exceed 64 bits.
 _LONGEST = 1 << 63
 _MOST_DIGITS = len(str(_LONGEST))
 

@@ -33,7 +33,7 @@ _DIGITS: Final = frozenset(b"0123456789")
 _SPACE: Final = frozenset(b" \t\r\n")
 _BLANKS: Final = re.compile(rb"[ \t\r\n]*")
 _NUMBER: Final = re.compile(rb"[0-9]*")
-#: A string in which nothing is wrong.
+#: A valid string.
 _STRING: Final = re.compile(rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"')
 
 
@@ -62,7 +62,7 @@ class Pairs(list[tuple[str, Any]]):
         return self.text[self.start : self.end].translate(_ONE_LINE).encode("utf-8", "replace")
 
 
-#: White space of JSON between values; strings hold none of it as it is.
+#: JSON white space between values. Strings contain it only in escaped form.
 _ONE_LINE: Final = {ord(char): " " for char in "\t\r\n"}
 
 

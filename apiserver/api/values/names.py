@@ -147,7 +147,7 @@ _PORT_CHARACTERS: Final = NamePattern("", r"[-a-z0-9]+")
 _PORT_LETTER: Final = NamePattern("", r"(?s:.*[a-z].*)")
 
 
-#: A percentage, where a number or a percentage can be given.
+#: A percentage, in fields that accept a number or a percentage.
 PERCENT: Final = NamePattern(
     "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
 )
@@ -353,7 +353,7 @@ def domain_prefixed_key(path: Path, value: str) -> list[FieldError]:
     return [] if "/" in value else [invalid(path, value, 'must be a domain-prefixed key (such as "acme.io/foo")')]
 
 
-#: What `metadata.name` of a kind must be, by Strategy.name_rule.
+#: The checks of `metadata.name`, by Strategy.name_rule.
 NAME_RULES: Final[dict[str, Check]] = {
     "subdomain": dns_subdomain,
     "long-name": long_name,

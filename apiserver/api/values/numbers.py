@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["go_float", "int64", "parse_int64", "parse_uint64"]
 
 _BOUND: Final = 1 << 63
-#: Digits of the largest number. Python reads no more than 4300, and takes ever longer for each.
+#: Digits of the largest number. Python reads at most 4300, in quadratic time.
 _DIGITS: Final = 20
 
 

@@ -62,7 +62,7 @@ def negated(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     return tuple(result)
 
 
-#: Letters beyond U+1FFF that are another case of one before: ohm, kelvin, angstrom. Patterns name no others.
+#: Letters beyond U+1FFF that are another case of an earlier one: ohm, kelvin, angstrom. Patterns name no others.
 _LETTERLIKE: Final = (0x2126, 0x212A, 0x212B)
 
 
@@ -107,11 +107,11 @@ def unicode_class(name: str) -> tuple[Range, ...] | None:
     return _scripts().get(name.upper())
 
 
-#: Beyond this nothing but tags and private use is assigned, in ranges that do not change.
+#: Beyond this only tags and private use are assigned, in fixed ranges.
 _PLANES: Final = 0x40000
 _FAR: Final = (("Cn", _PLANES, 0xDFFFF), ("Cn", 0xE1000, 0xEFFFF), ("Co", 0xF0000, 0xFFFFD), ("Cn", 0xFFFFE, 0xFFFFF))
 _LAST_PLANE: Final = (("Co", 0x100000, 0x10FFFD), ("Cn", 0x10FFFE, LAST))
-#: Of these the names say nothing about a script that their first character does not say.
+#: Ranges in which all names have the script of the first character.
 _UNIFORM: Final = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x17000, 0x18CFF), (0x20000, _PLANES))
 
 

@@ -14,11 +14,11 @@ from apiserver.cel.regex.classes import LAST
 from apiserver.cel.regex.syntax import Assert, Chars, Join, Node, Repeat
 
 _WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
-#: What the states of one program may take, in positions; what a state and a way out of it take of that.
+#: The cache limit of one program's states, in positions; the share of a state and of a transition.
 _ROOM: Final = 100_000
 _STATE: Final = 30
 _TRANSITION: Final = 10
-#: Characters of a search between two looks at the clock.
+#: Characters of a search between two deadline checks.
 _OFTEN: Final = 256
 
 # An instruction: character ranges with the next position, an assertion, a fork, or the end of a match.

@@ -16,9 +16,9 @@ from apiserver.cel.regex.syntax import Assert, Chars, Join, Node, Repeat, parse
 
 # Steps that Python's `re` may need in the worst case before the simulation is used instead.
 _HARMLESS_STEPS: Final = 10_000_000
-#: Ranges of characters up to which `re` compiles a pattern in less than a few milliseconds; `\\p{L}` alone has 600.
+#: Most character ranges of a pattern that `re` compiles in a few ms; `\\p{L}` alone has 600.
 _FEW_RANGES: Final = 400
-#: Steps of the simulation that a pattern may have. RE2 takes three million, which nobody writes.
+#: Most steps of the simulation per pattern. RE2's limit is 3 million, far beyond real patterns.
 _MOST_STEPS: Final = 20_000
 
 

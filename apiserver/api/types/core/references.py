@@ -11,7 +11,7 @@ from apiserver.api.types.meta import UID
 FILE_MODE = Limits(least=0, most=0o777, words="must be a number between 0 and 0777 (octal), both inclusive")
 #: A reference that must have a name.
 NAME_NEEDED = Limits(parts={"name": Limits(required=True)})
-#: A reference whose name has the form of one.
+#: A reference whose name is validated.
 _NAMED = Limits(parts={"name": Limits(format="subdomain", empty=True)})
 
 ObjectReference = Struct("io.k8s.api.core.v1.ObjectReference", lambda: (

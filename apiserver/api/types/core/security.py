@@ -6,7 +6,7 @@ from apiserver.api.features.gated_fields import gated
 from apiserver.api.schema.language import BOOL, INT64, STRING, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits, between
 
-#: Of a user or group.
+#: Limits of a user or group ID.
 _ID = between(0, 2147483647)
 
 SeccompProfileType = string("v1.SeccompProfileType", "Localhost", "RuntimeDefault", "Unconfined")

@@ -26,9 +26,9 @@ GROUP = "resource.k8s.io"
 
 #: Attributes and capacities of one device, together.
 PROPERTIES = 32
-#: Values of all attributes of one device: a list counts as its length.
+#: Values of all attributes of one device; a list counts its items.
 ATTRIBUTE_VALUES = 48
-#: Devices of one slice, when one has taints, counters or lists as attributes.
+#: Devices of one slice if any device has taints, counters or list attributes.
 ADVANCED_DEVICES = 64
 _NO_MAPPING = "at least one of allocationMultiplier or capacityKey must be set"
 _IN_A_DEVICE = f"{ATTRIBUTE_VALUES} values in a device"

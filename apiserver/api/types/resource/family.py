@@ -14,9 +14,9 @@ from apiserver.api.types.core.scheduling import NodeSelector
 from apiserver.api.types.meta import TYPE_META, UID, Condition, ObjectMeta, list_of
 from apiserver.api.types.resource.device_types import DeviceTypes
 
-#: Protobuf number of the fields of KEP-5194, which upstream has not numbered. The next ones free there (2 and up in
-#: ResourceClaimSpec, 6 and up in AllocationResult; 2 and 4 are retired) may come to mean something else, so ours is the
-#: KEP's own: a client that does not know it skips it.
+#: Protobuf number of the fields of KEP-5194, which upstream has not numbered. Upstream may assign the next free numbers
+#: (2 and up in ResourceClaimSpec, 6 and up in AllocationResult; 2 and 4 are retired) to other fields. Ours is therefore
+#: the KEP's number; clients that do not know it skip the field.
 _RESERVED_FOR_WORKLOADS = 5194
 _ONE_WAY = "exactly one of `exactly` or `firstAvailable` is required"
 _NO_COUNT = "must not be specified when allocationMode is 'All'"
