@@ -55,9 +55,9 @@ GATES = "GenericWorkload=true,GangScheduling=true"
 KINDS = ("plain", "claims", "extended", "volumes", "gangs", "nowhere")
 GANG = 4
 _PAUSE, _LITTLE = 15, 0.02
-"""Seconds, and the share of a processor that nobody calls work."""
+"""The sampling period in seconds, and the processor share that counts as idle."""
 TRIES = 4
-"""How often a pod that fits nowhere is tried: whenever one node more has the label that it wants."""
+"""Scheduling attempts of a pod that fits nowhere: one more after each node that gets its label."""
 
 
 def named(name: str, **more: Any) -> Json:

@@ -1,4 +1,4 @@
-"""The forms that an object can have, as types: a signature says which one it takes and gives.
+"""The forms of an object, as types: a signature names the accepted and the returned form.
 
 Stored     bytes of the log: JSON, metadata first, hub form, without kind, apiVersion and resourceVersion
 Hub        a private copy in hub form, without kind and apiVersion: may be changed in place

@@ -103,9 +103,9 @@ def _name_raw(raws: list[bytes], value: Any) -> Any:
 
 
 def encode_plain(obj: Any) -> bytes | None:
-    """Return what `encode_exactly` would write if every raw extension is compact.
+    """Encode an object as `encode_exactly` does if no value in it remembers how it was written.
 
-    Return None for an object with raw extensions that remember their text, and for one that is nested too deep.
+    Return None for any other object, and for one that is nested too deep.
     """
     try:
         return orjson.dumps(obj, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
@@ -324,7 +324,7 @@ def _entry(item: Field) -> _Entry:
 def reader_of(struct: Struct, *, nullable: bool = False) -> Reader:
     """Return the compiled reader of a struct. Compile it on first use.
 
-    A `nullable` reader keeps null, others replace it by an empty object.
+    A `nullable` reader keeps null, other readers replace it by an empty object.
     """
     key = "decode pointer" if nullable else "decode"
     made: Reader | None = struct.cache.get(key)

@@ -311,7 +311,7 @@ def _resolved(text: str) -> Any:
 
 
 def is_text(text: str) -> bool:
-    """Return whether YAML readers take an unquoted scalar for this text.
+    """Return whether YAML parsers read this text, unquoted, as a string.
 
     go-yaml's encoder quotes all others, including times and numbers of base 60.
     """

@@ -36,7 +36,7 @@ def read_request(encoded: str) -> x509.CertificateSigningRequest:
     try:
         request = x509.load_der_x509_csr(found[0].data)
         valid = is_signed(request)
-    except Exception as error:  # noqa: BLE001 - the library raises many kinds for what is malformed or unknown
+    except Exception as error:  # noqa: BLE001 - the library raises many types for malformed or unknown data
         raise RequestError(f"x509: malformed certificate request: {error}") from None
     if not valid:
         raise RequestError("x509: signature of the certificate request is not valid")

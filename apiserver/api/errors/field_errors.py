@@ -1,4 +1,4 @@
-"""Field errors: what validation returns, and the texts that clients match on.
+"""Field errors, the results of validation, with the texts that clients match on.
 
 Bodies, cause reasons and the aggregate's form are wire facts of k8s.io/apimachinery (util/validation/field).
 """

@@ -78,12 +78,12 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class Counts(NamedTuple):
-    """Parts of the request with a feature gate of their own."""
+    """The parts of a request with a feature gate of their own."""
 
     pod_level: bool = True
-    """What the pod requests as a whole (PodLevelResources)."""
+    """Pod-level requests (PodLevelResources)."""
     claims: bool = True
-    """What its claims take of the node (DRANodeAllocatableResources)."""
+    """Node resources that its claims use (DRANodeAllocatableResources)."""
 
 
 EVERYTHING = Counts()

@@ -89,7 +89,7 @@ def _sorted(values: list[Any], order: list[Any], key_name: str, *, keyed: bool) 
         deleted = [value for value in values if value.get("$patch") == "delete"]
         values = [value for value in values if value.get("$patch") != "delete"]
     named = _places(order, key_name)
-    # A missing element precedes all earlier elements: those from the least of their positions on.
+    # An element missing in the order precedes all elements before it, from the least of their positions on.
     least: float = math.inf
     ranked: list[tuple[float, int, int, Any]] = []
     for number, value in enumerate(values):

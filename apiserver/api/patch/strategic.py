@@ -263,7 +263,7 @@ def _merge_elements(original: list[Any], patch: list[Any], item: Type, key_name:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    """Return each scalar once. A repeated scalar keeps its last position, as in upstream's algorithm."""
+    """Return each scalar once. The list's last element replaces a repeated one, as in upstream's algorithm."""
     values = list(values)
     places: dict[Any, list[int]] = {}
     for at, value in enumerate(values):
@@ -333,7 +333,7 @@ def _subject(key: str, prefix: str, error: str) -> str:
     return name
 
 
-# Facts of the schema about a field.
+# Merge rules of a field in the schema
 
 
 def _field(type: Type, name: str) -> Field:

@@ -178,7 +178,7 @@ def _nested_list(name: str, item: Type) -> Into:
 
 
 def _list_message(item: Type) -> Value:
-    """Return a reader for a named list type (Verbs, ExtraValue): a message whose only field is the items."""
+    """Return a reader for a named list type (Verbs, ExtraValue): a message with the items as its only field."""
     wire, read = _value(item)
     message = compile_message("List", {1 << 3 | wire: _appended("items", read)}, {1: "Items"})
 

@@ -25,7 +25,7 @@ _LABEL_LIMIT: Final = 63
 
 
 class Format(NamedTuple):
-    """A form of texts: `errors` checks a text at a path, `fits` is the fast test without errors.
+    """A form of texts: `errors` checks a text at a path, `fits` is a fast test for valid texts.
 
     Paths show a map key of more than `longest` bytes without its middle.
     """

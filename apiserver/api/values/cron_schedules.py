@@ -40,7 +40,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _AMOUNT: Final = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)", re.ASCII)
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _YEARS: Final = 5
-"""How far a schedule is looked through."""
+"""Years that are searched for the next time."""
 _MAX_INT64: Final = (1 << 63) - 1
 _LONGEST: Final = _MAX_INT64 / 1e9
 """Seconds that a Go duration can hold."""

@@ -1,6 +1,6 @@
-"""The slow JSON reader: reports what Go's encoding/json sees in a body and Python's parsers hide.
+"""The slow JSON reader: reports the facts of a body that Go's encoding/json sees and Python's parsers hide.
 
-That is: syntax errors in Go's words, repeated keys, numbers as they were written, the text of raw values, base64
+They are syntax errors in Go's words, repeated keys, numbers as they were written, the text of raw values, base64
 errors. It is used only for unusual bodies.
 """
 

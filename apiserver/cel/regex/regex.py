@@ -140,7 +140,7 @@ def _loops(node: Node) -> int | None:
 
 _ASSERTIONS: Final = {
     "begin_text": r"\A", "end_text": r"\Z", "begin_line": "(?m:^)", "end_line": r"(?=\n|\Z)", "word": r"\b",
-    "not_word": r"(?!\b)",  # in an empty text, too, where Python's own \B is not before 3.14
+    "not_word": r"(?!\b)",  # matches an empty text, too; Python's own \B does not before 3.14
 }  # fmt: skip
 
 
