@@ -1,7 +1,7 @@
 """Semantic equality of two values of a type.
 
-Absent, null, an empty list and an empty map are equal. Quantities are compared by amount. Equal dicts are equal without
-a look at the schema; it is only walked where they differ.
+Absent, null, an empty list and an empty map are equal. Quantities are compared by amount. The schema is only walked
+if the dicts differ.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Compiled", "below_marker", "compile_marker"]
 
 Errors = list[FieldError]
-#: A check, preceded by the fields that must be set for it to apply (empty: it always applies).
+#: A check, preceded by fields of which one must be present for it to apply (empty: it may always apply).
 Compiled = tuple[frozenset[str], FieldCheck]
 #: Tests a value: (path, value, stored value, env).
 _Test = Callable[[Path, Json, Json | None, Any], bool]
@@ -155,7 +155,7 @@ def _say(
 
 
 def _test(checks: Checks, when: Conditions) -> tuple[frozenset[str], _Test | None]:
-    """Compile conditions. Return the fields that all of them need, and the test."""
+    """Compile conditions. Return fields of which one must be present for all to be met, and the test."""
     found = [
         _condition(checks.struct, each) if isinstance(each, Condition) else _code(checks, each) for each in _facts(when)
     ]
@@ -259,7 +259,7 @@ def _if(checks: Checks, marker: If) -> Compiled:
 
 
 def _needs(steps: list[Compiled]) -> frozenset[str]:
-    """Return the fields that must be set for any step to apply."""
+    """Return fields of which one must be present for any step to apply; empty if a step may always apply."""
     return frozenset().union(*(needs for needs, _ in steps)) if all(needs for needs, _ in steps) else _ALWAYS
 
 
