@@ -1,4 +1,4 @@
-"""CertificateSigningRequest of certificates.k8s.io/v1; ClusterTrustBundle, PodCertificateRequest of earlier ones."""
+"""Types of certificates.k8s.io: CertificateSigningRequest (v1), ClusterTrustBundle and PodCertificateRequest."""
 
 from __future__ import annotations
 
