@@ -1,1 +1,1 @@
-"""Who sends a request: by certificate, token or OIDC."""
+"""Authentication of requests by client certificate, token or OIDC."""

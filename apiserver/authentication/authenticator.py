@@ -1,9 +1,9 @@
-"""Who asks: whom the connection's certificate names, or whom a token belongs to, one of --token-auth-file or of a
-service account, or nobody.
+"""Authentication of requests by the connection's certificate or by a token.
 
-Without a token file access is open: every request is the administrator's, but those with a token of a service account,
-which are the account's. The server then listens on loopback only (settings hold this). With one, a request without
-credentials is anonymous, and one with a token that nobody has is refused, as upstream does.
+Tokens come from --token-auth-file, service accounts, webhooks and OpenID Connect issuers. Without a token file access
+is open: every request is the administrator's, except requests with a service account's token. The settings restrict
+such a server to loopback. With a token file a request without credentials is anonymous, and a request with an unknown
+token is refused, like upstream.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
 
 
-#: Who every request comes from where access is open.
+#: The user of every request while access is open.
 ADMIN = User("system:admin", "", ("system:masters", "system:authenticated"))
 #: Seconds: from half an hour to a year.
 _LASTING: Final = (
@@ -39,7 +39,7 @@ ANONYMOUS = User("system:anonymous", "", ("system:unauthenticated",))
 
 
 class TokenFileError(ValueError):
-    """A token file that cannot be used, in one line."""
+    """Error in a token file, in one line."""
 
 
 def read_tokens(path: Path) -> dict[str, User]:
@@ -58,7 +58,7 @@ def read_tokens(path: Path) -> dict[str, User]:
                 f"--token-auth-file {path}: line {number} has {len(row)} columns; token, user name and user uid are"
                 " needed"
             )
-        groups = row[3].split(",") if len(row) > 3 else ()  # an empty column is a group without a name
+        groups = row[3].split(",") if len(row) > 3 else ()  # An empty column is a group without a name.
         users[row[0]] = User(row[1], row[2], (*groups, "system:authenticated"))
     return users
 
@@ -70,7 +70,7 @@ def _bearer(request: Request) -> str:
 
 
 def _authenticated(user: User) -> User:
-    """A user with the group of all whom the server knows."""
+    """Return the user as a member of system:authenticated."""
     if user.name == ANONYMOUS.name or {"system:authenticated", "system:unauthenticated"} & set(user.groups):
         return user
     return User(user.name, user.uid, (*user.groups, "system:authenticated"), user.extra)
@@ -109,14 +109,14 @@ class Authenticator:
         self.audiences, self.longest = audiences, longest
         self._bootstrap, self._webhook = bootstrap, webhook
         self.issuers: Sequence[JwtAuthenticator] = ()
-        #: Paths that may be asked for without credentials where that is not allowed for all.
+        #: Paths open to anonymous requests if others are not.
         self._open_paths: frozenset[str] = frozenset()
-        #: How long the certificates will last by which users are known (pkg/authentication/request/x509).
+        #: Remaining lifetime of client certificates (pkg/authentication/request/x509).
         self.remaining = Histogram(
             "apiserver_client_certificate_expiration_seconds", "How long certificates of clients will last.", (),
             _LASTING,
         )  # fmt: skip
-        #: The user without credentials; None where that is not allowed.
+        #: The user of requests without credentials; None if they are refused.
         self.nobody = ADMIN if tokens is None else ANONYMOUS if anonymous else None
         if configured is not None:
             self.configure(configured)
@@ -160,7 +160,7 @@ class Authenticator:
         return user
 
     def _of_peer(self, request: Request, peer: Peer) -> User | None:
-        """For whom a front proxy asks, or whom the certificate names; None where it names nobody."""
+        """Return the user that a front proxy or the client certificate names, or None."""
         proxied = proxied_user(request.headers, self._proxy) if peer.proxy and self._proxy is not None else None
         if proxied is None:
             self.remaining.observe(peer.ends - now().timestamp())
@@ -211,7 +211,7 @@ class Authenticator:
         return found if found.user is None else Identified(_authenticated(found.user), found.audiences)
 
     def _for_us(self, user: User, wanted: tuple[str, ...]) -> Identified:
-        """A user whose token says nothing of audiences that count here: it is for this server."""
+        """Identify the owner of a token without audiences of its own: it is valid for this server's audiences."""
         good_for = tuple(audience for audience in wanted if audience in self.audiences)
         return Identified(_authenticated(user), good_for) if good_for else Identified(None)
 

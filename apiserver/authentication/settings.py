@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ProxySettings:
-    """What a front proxy shows, and the lower-case headers in which it says for whom it asks."""
+    """The certificate names of a front proxy, and the lower-case headers with the proxied user."""
 
     ca: Path
     names: tuple[str, ...]
@@ -20,7 +20,7 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True)
 class AccountKeys:
-    """How tokens of service accounts are signed: by who listens at `endpoint`, by a file's key, or by the store's."""
+    """The keys of service account tokens: of an external signer at `endpoint`, of a file, or of the store."""
 
     signing: Path | None = None
     keys: tuple[Path, ...] = ()
@@ -42,11 +42,11 @@ class IdentitySettings:
 
     @property
     def certificates(self) -> tuple[Path, ...]:
-        """The authorities whose clients' certificates count."""
+        """The files of certificate authorities for client certificates."""
         return tuple(filter(None, (self.client_ca, self.proxy.ca if self.proxy else None)))
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """How headers begin in which a front proxy says for whom it asks."""
+        """The prefixes of the front proxy's headers."""
         proxy = self.proxy
         return () if proxy is None else (*proxy.user, *proxy.uid, *proxy.group, *proxy.extra)

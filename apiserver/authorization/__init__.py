@@ -1,3 +1,1 @@
-"""Who may do what: roles and their bindings, the nodes' rights, and the objects that every server with RBAC begins
-with.
-"""
+"""Authorization: roles and bindings, the nodes' rights, and the bootstrap policy of RBAC."""

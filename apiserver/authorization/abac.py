@@ -1,6 +1,6 @@
-"""Rights from a file (--authorization-policy-file): a line of JSON for each policy.
+"""Authorization by a policy file (--authorization-policy-file) with one JSON object per line.
 
-Facts: pkg/auth/authorizer/abac, pkg/apis/abac (what older lines without apiVersion mean).
+Facts: pkg/auth/authorizer/abac, pkg/apis/abac (lines without apiVersion).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _VERSION: Final = "abac.authorization.kubernetes.io/v1beta1"
 
 
 class PolicyFileError(ValueError):
-    """A file of policies that cannot be used, in one line."""
+    """Error in a policy file, in one line."""
 
 
 class Policy(NamedTuple):
-    """What somebody may do."""
+    """One line of a policy file: a subject and its rights."""
 
     user: str = ""
     group: str = ""
@@ -74,7 +74,7 @@ class Policy(NamedTuple):
 
 
 class Policies:
-    """The authorizer."""
+    """The ABAC authorizer."""
 
     def __init__(self, policies: Iterable[Policy]) -> None:
         self._policies = tuple(policies)
@@ -94,7 +94,7 @@ class Policies:
         return _NONE
 
     def rules(self, user: User, namespace: str) -> list[Json]:
-        """What a user may do in a namespace, as rules."""
+        """Return a user's rights in a namespace as rules."""
         found: list[Json] = []
         for policy in self._policies:
             if not policy.is_about(user) or policy.namespace not in ("*", namespace):
@@ -111,7 +111,7 @@ def _fits(pattern: str, path: str) -> bool:
 
 
 def read_policies(path: Path) -> Policies:
-    """The policies of a file. Raises PolicyFileError."""
+    """Read a policy file. Raise PolicyFileError."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -130,7 +130,7 @@ def read_policies(path: Path) -> Policies:
 
 
 def _policy(text: str) -> Policy:
-    """Raises DecodeError."""
+    """Parse one policy. Raise DecodeError."""
     body = loads(text.encode())
     version, kind = interpret(body)
     if (version, kind) == (_VERSION, "Policy"):
@@ -146,7 +146,7 @@ def _made(spec: Json) -> Policy:
 
 
 def _older(said: Policy) -> Policy:
-    """What a line without apiVersion means: what it does not say is anything, and anybody is whoever is known."""
+    """Convert a policy without apiVersion: unset fields match everything, and "*" means every authenticated user."""
     everybody = not (said.user or said.group) or "*" in (said.user, said.group)
     return Policy(
         "" if everybody else said.user,

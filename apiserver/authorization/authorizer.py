@@ -1,7 +1,7 @@
-"""The authorizers of a server, asked in order: the first that allows or denies decides, and the reasons of those before
-it become the refusal's.
+"""The authorizers of a server, called in order.
 
-Members of system:masters may do everything whatever the authorizers say.
+The first authorizer that allows or denies decides. The reasons of the earlier ones become part of a refusal.
+Members of system:masters are always allowed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALL: Final[list[Json]] = [
 
 
 class _Local(Protocol):
-    """An authorizer of this process."""
+    """An authorizer in this process."""
 
     def opinion(self, user: User, question: Question) -> Opinion: ...
 
@@ -89,7 +89,7 @@ class _Roles:
 
 
 def _missing(grants: Sequence[Any]) -> str:
-    """The reason of a refusal that names bound roles which do not exist."""
+    """Return the reason of a refusal that names missing bound roles."""
     texts = list(
         dict.fromkeys(
             f'{grant.role_kind.lower()}.rbac.authorization.k8s.io "{grant.role}" not found' for grant in grants
@@ -114,7 +114,7 @@ def _path_opinion(user: User, verb: str, path: str, member: _Member) -> Opinion 
 
 
 class _Opinions:
-    """The opinions of authorizers until one of them decides."""
+    """Collector of opinions until one authorizer decides."""
 
     def __init__(self) -> None:
         self._reasons: list[str] = []
@@ -146,8 +146,10 @@ def aggregate(errors: Sequence[str]) -> str:
 
 
 class Authorizer:
-    """Answers for a list of authorizers. Node and RBAC read `stores`, those of the registry by group and plural;
-    `webhooks` calls the Webhook authorizers; `policies` are those of ABAC.
+    """Union of a list of authorizers.
+
+    Node and RBAC read `stores`, the registry's by group and plural. `webhooks` calls the Webhook authorizers.
+    `policies` are those of ABAC.
     """
 
     def __init__(
@@ -158,7 +160,7 @@ class Authorizer:
         webhooks: Webhooks,
         policies: Policies | None = None,
     ) -> None:
-        """Raises KubeconfigError."""
+        """Build the authorizers. Raise KubeconfigError."""
         self._stores, self._features, self._webhooks, self._policies = stores, features, webhooks, policies
         self._index: RoleIndex | None = None
         self._counted = Decisions()
@@ -169,7 +171,7 @@ class Authorizer:
         self._members = tuple(self._make(each) for each in configured)
         self.modes = tuple(each.type for each in configured)
         self.allows_all = self.modes[:1] == ("AlwaysAllow",)
-        #: whether a webhook decides, too: then only `decide` and `decide_path` know.
+        #: Whether a webhook may decide. If so, only `decide` and `decide_path` are complete.
         self.asks = "Webhook" in self.modes and not self.allows_all
 
     def _make(self, configured: Configured) -> _Member:
@@ -200,7 +202,7 @@ class Authorizer:
         return WebhookAuthorizer(configured.name, reviewer, said.asking, said.conditions, self._counted)
 
     def families(self) -> list[Family]:
-        """What is counted of webhooks."""
+        """Return the metric families of the webhooks."""
         return self._counted.families if "Webhook" in self.modes else []
 
     @property
@@ -281,7 +283,7 @@ class Authorizer:
         return found.refusal()
 
     def rules_for(self, user: User, namespace: str) -> Rules:
-        """The rules that apply to a user, as far as the modes can list them."""
+        """Return the rules that apply to a user, as far as the modes can list them."""
         rules: list[Json] = []
         errors: list[str] = []
         incomplete = False

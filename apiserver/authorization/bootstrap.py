@@ -1,7 +1,7 @@
-"""Writes the policy that a server begins with, and brings an older one up to date without taking anything away.
+"""Creation and update of the bootstrap policy. An update only adds rights.
 
-An object whose annotation rbac.authorization.kubernetes.io/autoupdate is not "true" any more is left as it is. Facts:
-component-helpers/auth/rbac/reconciliation.
+An object keeps its rules unless its annotation rbac.authorization.kubernetes.io/autoupdate is "true".
+Facts: component-helpers/auth/rbac/reconciliation.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ __all__ = ["ensure_policy"]
 
 _AUTOUPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 _HEADERS: Final = {"content-type": "application/json", "user-agent": "kube-apiserver"}
-#: Writes at once, to share commits.
+#: Number of concurrent writes; they share commits.
 _AT_ONCE: Final = 64
 
 
 async def ensure_policy(registry: Registry, features: Features, user: User) -> int:
-    """Creates what is missing and returns the number of writes. `user` must be allowed everything."""
+    """Create and update the missing parts of the policy. Return the number of writes.
+
+    `user` must be allowed everything.
+    """
     wanted = policy(features)
     changes: list[tuple[Store, Json, Json | None]] = []
     for plural, objects, changed in (
@@ -66,7 +69,7 @@ def _changes(
 
 
 def _updated_role(wanted: Json, old: Json) -> Json | None:
-    """The stored role with the rights that it lacks; None where it lacks none."""
+    """Return the stored role with its missing rights added, or None if it lacks none."""
     if wanted.get("aggregationRule"):
         return None if old.get("aggregationRule") else {**old, "aggregationRule": wanted["aggregationRule"]}
     rules = old.get("rules") or []

@@ -1,7 +1,6 @@
-"""Which authorizers a server has: of --authorization-mode and its companions, or of a file (--authorization-config).
+"""The authorizers of a server, from --authorization-mode and its companions or from --authorization-config.
 
-Facts: apiserver, pkg/apis/apiserver/validation (what is wrong with a file); pkg/kubeapiserver/options/authorization.go
-and authorizer/reload.go.
+Facts: apiserver, pkg/apis/apiserver/validation; pkg/kubeapiserver/options/authorization.go and authorizer/reload.go.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _GROUP: Final = "apiserver.config.k8s.io"
 _KINDS: Final = {f"{_GROUP}/{version}": AUTHORIZATION for version in ("v1", "v1beta1", "v1alpha1")}
 _MOST_CONDITIONS: Final = 64
 _LONGEST: Final = 30.0
-#: What the flags do not say of a webhook.
+#: The webhook settings without a flag.
 _NAME: Final = "default"
 
 
 class WebhookSettings(NamedTuple):
-    """A webhook that is asked."""
+    """The settings of one webhook authorizer."""
 
     kubeconfig: Path
     asking: Asking
@@ -43,7 +42,7 @@ class WebhookSettings(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """One authorizer."""
+    """The configuration of one authorizer."""
 
     type: str
     name: str
@@ -51,14 +50,18 @@ class Configured(NamedTuple):
 
 
 def of_modes(modes: Sequence[str], webhook: WebhookSettings | None = None) -> tuple[Configured, ...]:
-    """What --authorization-mode says."""
+    """Return the authorizers of --authorization-mode."""
     return tuple(
         Configured(mode, _NAME, webhook) if mode == "Webhook" else Configured(mode, mode.lower()) for mode in modes
     )
 
 
 def read_authorizers(text: bytes, features: Features, required_types: Collection[str] = ()) -> tuple[Configured, ...]:
-    """What a file says. `required_types` may not be left out, which a server began with. Raises ConfigurationError."""
+    """Read a configuration file.
+
+    `required_types` are the types at the server's start; they must remain.
+    Raises ConfigurationError.
+    """
     try:
         authorizers = read_configuration(text, _KINDS).obj.get("authorizers") or []
     except ConfigurationError as error:
@@ -81,7 +84,7 @@ def read_authorizers(text: bytes, features: Features, required_types: Collection
 
 
 class _Reader:
-    """Checks authorizers one after the other; `errors` is what is wrong with them."""
+    """Validator of a list of authorizers. It collects the problems in `errors`."""
 
     def __init__(self, features: Features) -> None:
         self._features = features

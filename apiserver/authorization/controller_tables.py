@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["CONTROLLER_ROLES"]
 
-#: Each is bound to the service account kube-system/NAME.
+#: Each role is bound to the service account kube-system/NAME.
 CONTROLLER_ROLES: Final = """
 # system:controller:attachdetach-controller
 list,watch core persistentvolumeclaims,persistentvolumes

@@ -1,8 +1,8 @@
-"""What a node may do: read what its pods need, report on them and on itself, publish slices of its own.
+"""The node authorizer: a node reads its pods' objects, reports their status, and publishes its slices.
 
-A user `system:node:NAME` of group system:nodes is a node. Objects belong to it along node ← pod ← object and
-node ← pod ← volume claim ← volume ← secret; what pods and volumes name are indexes of their caches. What no relation
-decides, fixed rules do. A refusal gives a reason and leaves the question to the next authorizer.
+A user `system:node:NAME` in group system:nodes is a node. Objects belong to a node along node ← pod ← object and node ←
+pod ← volume claim ← volume ← secret. The references of pods and volumes are indexes of their caches. Fixed rules decide
+the other requests. A refusal gives a reason and leaves the decision to the next authorizer.
 
 Facts: plugin/pkg/auth/authorizer/node, pkg/auth/nodeidentifier.
 """
@@ -41,7 +41,7 @@ _SLICE_VERBS: Final = (
 
 
 def node_of(user: User) -> str | None:
-    """The node that a user is: None for everybody else, "" for one without a name."""
+    """Return the name of the user's node, "" for a node without a name, or None for other users."""
     return user.name.removeprefix(_USER) if user.name.startswith(_USER) and NODES in user.groups else None
 
 
@@ -76,7 +76,7 @@ def _volume_terms(entry: Entry) -> Iterator[str]:
 
 
 def _claims(pod: Json) -> Iterator[str]:
-    """Claims that a pod names, and those that were made for it."""
+    """Yield the names of the claims that a pod names or that were created for it."""
     status = pod.get("status") or {}
     made = {item.get("name"): item.get("resourceClaimName") for item in status.get("resourceClaimStatuses") or ()}
     for claim in pod["spec"].get("resourceClaims") or ():
@@ -145,7 +145,7 @@ class NodeAuthorizer:
     def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
         return (None, f'unknown node for user "{user.name}"') if node_of(user) == "" else _NO
 
-    # One way for each resource
+    # One method per resource.
 
     def _related(self, node: str, question: Question) -> Opinion:
         if not question.name:
@@ -154,7 +154,7 @@ class NodeAuthorizer:
         return _YES if related else (None, f"no relationship found between node '{node}' and this object")
 
     def _relation(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether an object is related to the node through one of its pods."""
+        """Return whether one of the node's pods refers to an object."""
         if resource in self._named:
             store = self._named[resource]
             entry = store.cache.get(store.key(namespace, name))
@@ -171,7 +171,7 @@ class NodeAuthorizer:
         )
 
     def _has_volume(self, node: str, volume: Entry) -> bool:
-        """Whether a pod of the node uses the claim that a volume is bound to."""
+        """Return whether a pod of the node uses the claim to which a volume is bound."""
         claim = volume.obj["spec"].get("claimRef")
         return bool(claim) and self._relation(
             node, "persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", "")
@@ -296,7 +296,7 @@ class NodeAuthorizer:
 
 
 def _selects(selector: str, node: str) -> bool:
-    """Whether a field selector requires spec.nodeName to be the node."""
+    """Return whether a field selector requires spec.nodeName to equal the node."""
     if not selector:
         return False
     try:

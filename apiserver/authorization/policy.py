@@ -1,6 +1,6 @@
-"""What a server with RBAC begins with, as objects: cluster roles and bindings, and some in the system's namespaces.
+"""The bootstrap policy: cluster roles, roles of the system namespaces, and their bindings.
 
-Facts: plugin/pkg/auth/authorizer/rbac/bootstrappolicy. All of it is known without a store; `bootstrap` writes it.
+Facts: plugin/pkg/auth/authorizer/rbac/bootstrappolicy. The policy needs no store; `bootstrap` writes it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Policy(NamedTuple):
 
 
 def policy(features: Features) -> Policy:
-    """The policy of a release with its gates."""
+    """Build the policy of a release with its gates."""
     roles = list(_cluster_roles(CLUSTER_ROLES, features))
     controllers = list(_cluster_roles(CONTROLLER_ROLES, features))
     there = {role["metadata"]["name"] for role in roles}
@@ -53,7 +53,7 @@ def policy(features: Features) -> Policy:
 
 
 def node_rules(features: Features) -> list[Json]:
-    """The rules of the role system:node."""
+    """Return the rules of the role system:node."""
     _, _, rules = CLUSTER_ROLES.partition("# system:node\n")
     (role,) = _cluster_roles("# system:node\n" + rules.partition("\n# ")[0], features)
     found: list[Json] = role["rules"]
@@ -74,7 +74,7 @@ def _object(name: str, namespace: str = "", labels: dict[str, str] | None = None
 
 
 def _on(condition: str, features: Features) -> bool:
-    """Whether a gate is on, a release reached (`1.36`) or not yet reached (`<1.36`)."""
+    """Return whether a gate is on, a release reached (`1.36`) or not yet reached (`<1.36`)."""
     before = condition.startswith("<")
     release = condition.removeprefix("<")
     if release[:1].isdigit():
@@ -143,7 +143,7 @@ def _account(name: str, namespace: str = SYSTEM) -> Json:
 
 _MANAGER: Final = "system:kube-controller-manager"
 _SCHEDULER: Final = "system:kube-scheduler"
-#: Cluster roles and who has them. Nobody has system:node: the node authorizer is for nodes.
+#: Cluster roles and their subjects. system:node has none: the node authorizer serves the nodes.
 _BOUND: Final[dict[str, tuple[Json, ...]]] = {
     "cluster-admin": (_group("system:masters"),),
     "system:monitoring": (_group("system:monitoring"),),

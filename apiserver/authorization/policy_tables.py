@@ -1,8 +1,11 @@
-"""The cluster roles that every server with RBAC begins with, by the emulated release and its gates.
+"""The bootstrap cluster roles of RBAC, by emulated release and feature gates.
 
-A role is a line `# NAME`, with `to=` the aggregated role that takes its rules, `of=` what it aggregates itself, `if=` a
-gate (or `1.36`: from that release on, `<1.36`: before it) without which it is left out. Its rules follow, one a line:
-VERBS GROUPS RESOURCES [names=NAMES] [if=...], or VERBS url PATHS. A line that ends with a comma goes on in the next.
+A role begins with a line `# NAME`. On that line `to=` names the aggregated role that receives its rules, `of=` lists
+the roles that it aggregates, and `if=` is the gate that it needs. A release is a gate, too: `1.36` from that release
+on, `<1.36` before it.
+
+The rules follow, one per line: VERBS GROUPS RESOURCES [names=NAMES] [if=...], or VERBS url PATHS. A line that ends with
+a comma continues on the next line.
 Facts: plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
 """
 

@@ -1,5 +1,6 @@
-"""Secrets, config maps and volume claims that a pod names, and secrets that a persistent volume names. Facts:
-pkg/api/v1/pod (VisitPodSecretNames, VisitPodConfigmapNames), pkg/api/v1/persistentvolume (VisitPVSecretNames).
+"""References from pods to secrets, config maps and volume claims, and from volumes to secrets.
+
+Facts: pkg/api/v1/pod (VisitPodSecretNames, VisitPodConfigmapNames), pkg/api/v1/persistentvolume (VisitPVSecretNames).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from apiserver.api.objects import Json
 __all__ = ["config_map_names", "secret_names", "volume_claim_names", "volume_secrets"]
 
 
-#: Volume sources whose secret is a reference of this field.
+#: Volume sources by the field with their secret reference.
 _SECRET_REFS: Final = {
     "cephfs": "secretRef",
     "cinder": "secretRef",
@@ -44,15 +45,15 @@ def config_map_names(spec: Json) -> Iterator[str]:
 
 
 def volume_claim_names(pod: Json) -> Iterator[str]:
-    """Claims that a pod's volumes name, and those that are made for its ephemeral volumes."""
+    """Yield the claims that a pod's volumes name, and the claims of its ephemeral volumes."""
     for volume in pod["spec"].get("volumes") or ():
         yield from filter(None, ((volume.get("persistentVolumeClaim") or {}).get("claimName"),))
         if "ephemeral" in volume:
             yield f"{pod['metadata']['name']}-{volume['name']}"
 
 
-#: Sources of persistent volumes whose secret is in the claim's namespace unless the reference names one; those whose
-#: reference always names one; the fields of a CSI source that nodes use.
+#: Sources of persistent volumes by the namespace of their secret: the claim's unless the reference names one, always
+#: the reference's, and the fields of a CSI source that nodes use.
 _CLAIM_SECRETS: Final = ("cephfs", "flexVolume", "rbd", "scaleIO", "iscsi")
 _OWN_SECRETS: Final = ("cinder", "storageos")
 _CSI_SECRETS: Final = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
@@ -84,7 +85,7 @@ def _named(references: Any) -> Iterator[str]:
 
 
 def _of_containers(spec: Json, whole: str, key: str) -> Iterator[str]:
-    """References of environments: of whole objects and of single keys."""
+    """Yield the references in containers' environments, to whole objects and to single keys."""
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(field) or ():
             yield from _named(source.get(whole) for source in container.get("envFrom") or ())

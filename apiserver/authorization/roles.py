@@ -1,8 +1,8 @@
-"""Role-based access control: which rights the stored bindings grant to whom.
+"""Role-based access control: the index from subjects to their rights.
 
-The index follows the watch caches of the four kinds: an event changes what it is about, and the rights of a user in a
-namespace are put together at their first use and kept until the next event. A decision then looks at the few rules that
-name its resource.
+The index follows the watch caches of the four kinds, so an event updates only its own object. The rights of a user in a
+namespace are computed at their first use and cached until the next event. A decision then tests only the rules for its
+resource.
 
 Facts: plugin/pkg/auth/authorizer/rbac, pkg/registry/rbac/validation.
 """
@@ -27,13 +27,13 @@ __all__ = ["Grant", "RoleIndex"]
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _ACCOUNT: Final = "system:serviceaccount:"
-#: How many users' rights, and how many resources of each, are kept: more than anybody asks for, but not without end.
+#: Limits of the cache: users' rights, and resources per user.
 _MOST_USERS: Final = 4096
 _MOST_RESOURCES: Final = 1024
 
 
 class Grant(NamedTuple):
-    """A binding: of a role to subjects, in a namespace or ("") everywhere."""
+    """A binding from a role to subjects, in a namespace or ("") cluster-wide."""
 
     kind: str
     namespace: str
@@ -60,7 +60,7 @@ def _described(subject: Json, namespace: str) -> str:
 
 
 def _key(subject: Json, namespace: str) -> tuple[str, str] | None:
-    """What a subject is found under: ("user", name) or ("group", name); None for a subject that no user can match."""
+    """Return the index key of a subject: ("user", name), ("group", name), or None if no user can match."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
         return "user", name
@@ -78,7 +78,7 @@ def _matches(subject: Json, namespace: str, user: User) -> bool:
 
 
 class _Right(NamedTuple):
-    """One rule as far as it concerns a resource; None stands for all."""
+    """One rule restricted to a resource. None matches everything."""
 
     verbs: frozenset[str] | None
     names: frozenset[str] | None
@@ -86,8 +86,9 @@ class _Right(NamedTuple):
 
 
 class Rights:
-    """What a user may do in a namespace. `missing` are the roles (`kind`, namespace, name) that bindings name and
-    that do not exist.
+    """The rights of a user in a namespace.
+
+    `missing` are the missing roles (`kind`, namespace, name) of bindings.
     """
 
     __slots__ = ("_of", "missing", "rules")
@@ -114,7 +115,7 @@ class Rights:
                 yield _Right(_all_or(rule.get("verbs")), frozenset(names) if names else None, grant)
 
     def find(self, question: Question) -> Grant | None:
-        """The first binding that allows what is asked."""
+        """Return the first binding that allows a request, or None."""
         verb, name = question.verb, question.name
         for right in self.of(question.group, question.resource, question.subresource):
             if (right.verbs is None or verb in right.verbs) and (right.names is None or name in right.names):
@@ -138,7 +139,7 @@ def _all_or(verbs: list[str] | None) -> frozenset[str] | None:
 
 
 class RoleIndex:
-    """All roles and bindings of a server, as decisions need them. `stores` are the registry's, by (group, plural)."""
+    """Index of a server's roles and bindings. `stores` are the registry's, by (group, plural)."""
 
     def __init__(self, stores: Mapping[tuple[str, str], Store]) -> None:
         self._roles: dict[tuple[str, str], list[Json]] = {}
@@ -157,7 +158,7 @@ class RoleIndex:
         self._cursors: tuple[Cursor, ...] = ()
 
     def rights(self, user: User, namespace: str) -> Rights:
-        """What a user may do in a namespace; "" is everywhere."""
+        """Return the rights of a user in a namespace, or cluster-wide for ""."""
         cursors = self._cursors
         if not cursors:
             self._load()
@@ -175,7 +176,7 @@ class RoleIndex:
         return found
 
     def role(self, kind: str, namespace: str, name: str) -> list[Json] | None:
-        """The rules of a role; None if it does not exist."""
+        """Return the rules of a role, or None if it does not exist."""
         if not self._cursors:
             self._load()
         else:

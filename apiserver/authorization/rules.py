@@ -1,5 +1,6 @@
-"""PolicyRules as sets of rights, and the rights that one list grants and another does not. Facts:
-pkg/registry/rbac/validation.
+"""PolicyRules as sets of rights, and the difference of two sets.
+
+Facts: pkg/registry/rbac/validation.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ __all__ = ["describe", "missing_rights", "quoted_list", "url_matches"]
 
 
 def url_matches(pattern: str, path: str) -> bool:
-    """Whether a rule's path, which may end in a star, includes a path."""
+    """Return whether a rule's path, perhaps with a trailing star, matches a path."""
     return pattern == path or (pattern.endswith("*") and path.startswith(pattern.rstrip("*")))
 
 
 def missing_rights(held: list[Json], wanted: Iterable[Json]) -> list[Json]:
-    """The rights that `wanted` grants and `held` does not, as one rule for each resource with all its verbs."""
+    """Return the rights in `wanted` and not in `held`, as one rule per resource with all its verbs."""
     return _compact(part for rule in wanted for part in _parts(rule) if not any(_covers(owner, part) for owner in held))
 
 
 def _parts(rule: Json) -> Iterator[Json]:
-    """A rule as its smallest parts: one verb, one group, one resource, one name."""
+    """Split a rule into its smallest parts: one verb, one group, one resource, one name."""
     verbs = rule.get("verbs") or []
     for group in rule.get("apiGroups") or ():
         for resource in rule.get("resources") or ():
@@ -85,7 +86,7 @@ def quoted_list(values: Iterable[str]) -> str:
 
 
 def describe(rule: Json) -> str:
-    """A rule on one line, for the message of a refusal."""
+    """Render a rule on one line for the message of a refusal."""
     names = (
         ("APIGroups", "apiGroups"),
         ("Resources", "resources"),

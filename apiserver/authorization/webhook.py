@@ -1,4 +1,4 @@
-"""The authorizer that asks a webhook, where its match conditions are true of a request, and remembers what it said.
+"""The webhook authorizer: match conditions, calls and cached decisions.
 
 Facts: apiserver, plugin/pkg/authorizer/webhook, pkg/authorization/cel; AuthorizationConfiguration.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Asking", "Condition", "Decisions", "WebhookAuthorizer", "conditions_language"]
 
 
-#: Answers that are remembered, and the size of questions, in characters that users choose, whose answers are not.
+#: Size of the cache, and limit in characters of user-chosen parts of a cached request.
 _MOST: Final = 8192
 _LARGE: Final = 10_000
 _CALL_LIMIT: Final = 1_000_000
@@ -39,15 +39,17 @@ _BOTH: Final = "webhook subject access review returned both allow and deny respo
 
 
 class Condition(NamedTuple):
-    """A match condition, compiled."""
+    """A compiled match condition."""
 
     source: str
     compiled: Compiled
 
 
 class Asking(NamedTuple):
-    """How a webhook is asked. Times in seconds; those to remember are 0 where nothing is remembered. `denies`: where
-    it cannot be asked, nobody else is.
+    """The settings of a webhook's calls.
+
+    Times are in seconds; a cache time of 0 disables the cache. With `denies` a failed call denies the request instead
+    of leaving it to the next authorizer.
     """
 
     version: str
@@ -59,7 +61,7 @@ class Asking(NamedTuple):
 
 
 class Decisions:
-    """What is counted of all webhooks of a server (apiserver_authorization_…)."""
+    """Metrics of all webhooks of a server (apiserver_authorization_…)."""
 
     def __init__(self) -> None:
         start, both = "apiserver_authorization_", ("name", "type")
@@ -98,7 +100,7 @@ class Decisions:
 
 @lru_cache(maxsize=8)
 def conditions_language(release: tuple[int, int]) -> Language:
-    """The language of match conditions: `request` is the spec of a SubjectAccessReview."""
+    """Build the language of match conditions: `request` is the spec of a SubjectAccessReview."""
     from apiserver.cel.engine import build_language
     from apiserver.cel.environments.devices import NEWEST
     from apiserver.cel.language.types import STRING, list_of, map_of, struct
@@ -137,7 +139,7 @@ def conditions_language(release: tuple[int, int]) -> Language:
 
 
 class WebhookAuthorizer:
-    """One webhook."""
+    """Authorizer that calls one webhook."""
 
     def __init__(
         self, name: str, reviewer: Reviewer, asking: Asking, conditions: Sequence[Condition], counted: Decisions
@@ -164,7 +166,7 @@ class WebhookAuthorizer:
         return allowed or None, ""
 
     def _attributes(self, question: Question) -> tuple[Json, Json]:
-        """Return what match conditions and the webhook see of a question."""
+        """Return a request in the forms of the match conditions and of the webhook."""
         attributes = {
             "namespace": question.namespace,
             "verb": question.verb,
@@ -214,7 +216,10 @@ class WebhookAuthorizer:
         return {**sent, **{key: value for key, value in about.items() if value}}
 
     def _matches(self, user: User, attributes: Json) -> bool:
-        """Whether no condition is false. Raises EvaluationError where none is, and some have no value."""
+        """Return whether no condition is false.
+
+        Raises EvaluationError if none is false and some have no value.
+        """
         if not self._conditions:
             return True
         extra = {key: list(values) for key, values in user.extra.items()}

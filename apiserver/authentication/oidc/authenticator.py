@@ -25,7 +25,7 @@ _GOOGLE: Final = "accounts.google.com"
 
 
 class JwtAuthenticator:
-    """One issuer. Tokens of others are nobody's here."""
+    """Authenticator for the tokens of one issuer."""
 
     def __init__(
         self, provider: Provider, audiences: Sequence[str], algorithms: Sequence[str], mapping: Mapping

@@ -1,4 +1,4 @@
-"""What an AuthenticationConfiguration says, checked; and the same from flags (--oidc-…).
+"""Reading and validation of AuthenticationConfiguration, from a file or from the --oidc-… flags.
 
 Facts: apiserver, pkg/apis/apiserver/validation; pkg/kubeapiserver/options/authentication.go.
 """
@@ -36,28 +36,35 @@ _BOTH: Final = "claim and expression can't both be set"
 
 
 class Anonymous(NamedTuple):
-    """Whether requests may come without credentials; for some paths alone, if there are any."""
+    """Whether anonymous requests are allowed; if `paths` is set, only for those paths."""
 
     enabled: bool
     paths: frozenset[str] = frozenset()
 
 
 class Authenticators(NamedTuple):
-    """Those of issuers, and what is said of anonymous requests, if anything is."""
+    """The authenticators of the issuers, and the setting for anonymous requests if there is one."""
 
     issuers: tuple[JwtAuthenticator, ...] = ()
     anonymous: Anonymous | None = None
 
 
 def read_authenticators(text: bytes, features: Features, disallowed: Collection[str] = ()) -> Authenticators:
-    """What a file says. `disallowed` are issuers of this server's own tokens. Raises ConfigurationError."""
+    """Read a configuration file.
+
+    `disallowed` are the issuers of this server's own tokens.
+    Raises ConfigurationError.
+    """
     return take_over(read_configuration(text, _KINDS).obj, features, disallowed)
 
 
 def read_again(
     text: bytes, first: Authenticators, features: Features, disallowed: Collection[str] = ()
 ) -> Authenticators:
-    """What a file says that said `first` when the server began: who is anonymous stays. Raises ConfigurationError."""
+    """Read a changed configuration file; the anonymous setting must equal that of `first`.
+
+    Raises ConfigurationError.
+    """
     found = read_authenticators(text, features, disallowed)
     if found.anonymous != first.anonymous:
         raise ConfigurationError.of([forbidden(Where("anonymous"), "changed from initial configuration file")])
@@ -67,7 +74,7 @@ def read_again(
 def take_over(
     said: Json, features: Features, disallowed: Collection[str] = (), algorithms: Collection[str] = ALGORITHMS
 ) -> Authenticators:
-    """The authenticators of a configuration. Raises ConfigurationError."""
+    """Build the authenticators of a configuration. Raise ConfigurationError."""
     reader = _Reader(features, frozenset(disallowed), tuple(algorithms))
     issuers = reader.issuers(said.get("jwt") or [])
     anonymous = reader.anonymous(said.get("anonymous"))
@@ -77,7 +84,7 @@ def take_over(
 
 
 class _Reader:
-    """Checks and compiles; `errors` is what is wrong."""
+    """Validator and compiler of a configuration. It collects the problems in `errors`."""
 
     def __init__(self, features: Features, disallowed: frozenset[str], algorithms: tuple[str, ...]) -> None:
         self._features, self._disallowed, self._algorithms = features, disallowed, algorithms
@@ -286,7 +293,7 @@ class _Reader:
         return list(found.items())
 
     def _email(self, where: Where, username: Mapped | None, others: tuple[Expression, ...]) -> None:
-        """Whoever takes names from email has to look whether it was verified."""
+        """Require a check of claims.email_verified if the username comes from claims.email."""
         source = username.expression if username is not None else None
         if source is None or _EMAIL not in selection_paths(source.source):
             return

@@ -24,18 +24,18 @@ _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
 
 
 class MappingError(ValueError):
-    """The claims make no user; the text says why."""
+    """Error in mapping claims to a user. The text gives the reason."""
 
 
 class Expression(NamedTuple):
-    """A compiled expression, and what is said where a rule is false."""
+    """A compiled expression, and the message for a rule that is false."""
 
     source: str
     compiled: Compiled
     message: str = ""
 
     def value(self, about: Json) -> Any:
-        """Raises MappingError."""
+        """Evaluate the expression. Raise MappingError."""
         try:
             return self.compiled.evaluate([about], _CALL_LIMIT)[0]
         except EvaluationError as error:
@@ -43,7 +43,7 @@ class Expression(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """A claim with what is put before it, or an expression."""
+    """A claim with a prefix, or an expression."""
 
     claim: str = ""
     prefix: str = ""
@@ -54,7 +54,7 @@ NOTHING: Final = Mapped()
 
 
 class ClaimRule(NamedTuple):
-    """A claim that has to have a value."""
+    """A claim and its required value."""
 
     claim: str
     value: str
@@ -62,7 +62,7 @@ class ClaimRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapping:
-    """What makes users of claims."""
+    """Mapping from claims to a user."""
 
     username: Mapped
     groups: Mapped = NOTHING
@@ -73,7 +73,7 @@ class Mapping:
     user_rules: tuple[Expression, ...] = ()
 
     def user(self, claims: Json) -> User:
-        """Raises MappingError."""
+        """Return the user of the claims. Raise MappingError."""
         name = self._name(claims)
         groups = self._groups(claims)
         uid = self._text("uid", "uid claim", self.uid, claims) if self.uid != NOTHING else ""
@@ -162,7 +162,7 @@ def _evaluated(expression: Expression, about: Json, start: str) -> Any:
 
 
 def _texts(value: Any, start: str) -> tuple[str, ...]:
-    """A text or a list of texts; empty texts and null are nothing."""
+    """Return a string or a list of strings as a tuple without empty strings; null gives an empty tuple."""
     values = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
         raise MappingError(f"{start}: expression must return a string or a list of strings")
@@ -170,7 +170,7 @@ def _texts(value: Any, start: str) -> tuple[str, ...]:
 
 
 def _hold(rules: tuple[Expression, ...], about: Json, start: str) -> None:
-    """The first rule that is false is told."""
+    """Raise MappingError for the first rule that is false."""
     values = [_evaluated(rule, about, start) for rule in rules]
     for rule, value in zip(rules, values, strict=True):
         if not isinstance(value, bool):
@@ -180,7 +180,7 @@ def _hold(rules: tuple[Expression, ...], about: Json, start: str) -> None:
 
 
 def user_info(user: User) -> Json:
-    """A user as expressions see it."""
+    """Return a user in the form that expressions see."""
     return {
         "username": user.name,
         "uid": user.uid,

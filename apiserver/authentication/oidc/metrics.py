@@ -1,5 +1,6 @@
-"""What is told of the keys of issuers: when they were fetched, and which they are. Facts: apiserver,
-plugin/pkg/authenticator/token/oidc/metrics.go.
+"""Metrics of the issuers' keys: time of the last fetch, and hash of the key set.
+
+Facts: apiserver, plugin/pkg/authenticator/token/oidc/metrics.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An OpenID Connect provider: its discovery document and its keys, fetched when a token needs them.
 
-Facts: OpenID Connect Discovery 1.0; go-oidc, as upstream uses it (which keys are fetched again, and when).
+Facts: OpenID Connect Discovery 1.0; go-oidc in upstream's configuration (which keys are fetched again, and when).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Provider", "ProviderError"]
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _TIMEOUT: Final = 30.0
-#: Seconds after which a provider that could not be asked is asked again.
+#: Seconds between attempts to reach an unreachable provider.
 _AGAIN: Final = 10.0
 #: Seconds by which the provider's clock may differ.
 _SKEW: Final = 30.0
@@ -34,7 +34,7 @@ _LIFE: Final = {name: re.compile(rf'(?i)(?:^|,)\s*{name}\s*=\s*"?(\d{{1,9}})') f
 
 
 class ProviderError(Exception):
-    """A provider could not be asked, or its answer is of no use."""
+    """Error: a provider cannot be reached, or its answer is invalid."""
 
 
 class Provider:
@@ -49,22 +49,23 @@ class Provider:
         self._fetching: asyncio.Future[str] | None = None
         self._lasts = 0.0
         self._failed: tuple[float, str] | None = None
-        #: The keys, as they were last fetched; None before.
+        #: The last fetched keys; None before the first fetch.
         self.keys: list[Json] | None = None
-        #: The answer that they were in, and when they were fetched last (seconds since 1970), by success or failure.
+        #: The body of the keys' response, and the time of the last fetch (seconds since 1970), successful or not.
         self.answer = b""
         self.fetched: dict[str, float] = {}
 
     @property
     def fresh(self) -> bool:
-        """Whether the provider has said that its keys last for a while yet: then a token that none of them has signed
-        is no reason to fetch them.
+        """Whether the cached keys have not expired.
+
+        A token with an unknown signature is then no reason to fetch the keys.
         """
         return self.keys is not None and now().timestamp() + _SKEW <= self._lasts
 
     @on_loop
     async def fetch(self) -> None:
-        """Fetches the keys; whoever wants them meanwhile waits for the same answer. Raises ProviderError."""
+        """Fetch the keys. Concurrent callers share one fetch. Raise ProviderError."""
         if self._fetching is None:
             self._fetching = asyncio.ensure_future(self._problem())
             self._fetching.add_done_callback(self._fetched)
@@ -76,7 +77,7 @@ class Provider:
         self._fetching = None
 
     async def _problem(self) -> str:
-        """Fetches the keys; why that was not possible."""
+        """Fetch the keys. Return the error message, or "" on success."""
         try:
             await self._fetch()
         except ProviderError as error:
@@ -123,7 +124,7 @@ class Provider:
         return where
 
     async def _get(self, url: str) -> tuple[Json, float, bytes]:
-        """What is there, for how many seconds, and as it was sent."""
+        """Get a URL. Return the JSON, its lifetime in seconds and the raw body."""
         if "httpx" not in sys.modules:
             await asyncio.to_thread(import_module, "httpx")
         import httpx
@@ -149,7 +150,7 @@ class Provider:
 
 
 def _lasts(headers: Mapping[str, str]) -> float:
-    """For how many seconds an answer may be kept (RFC 9111, 4.2.1); 0 where nothing is said."""
+    """Return the freshness lifetime of a response in seconds (RFC 9111, 4.2.1); 0 if it sets none."""
     said = headers.get("cache-control", "")
     for pattern in _LIFE.values():
         if life := pattern.search(said):

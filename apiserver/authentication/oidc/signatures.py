@@ -18,11 +18,11 @@ _CURVE_OF: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 
 
 class NotJwt(ValueError):
-    """A text that is no signed token; the text says why."""
+    """Error: a string is no signed token. The text gives the reason."""
 
 
 class Jwt:
-    """A token, taken apart. Nothing of it is verified."""
+    """A parsed token. Its signature is not verified."""
 
     __slots__ = ("claims", "header", "signature", "signed")
 
@@ -35,7 +35,7 @@ def decode(text: str) -> bytes:
 
 
 def parse_jwt(token: str) -> Jwt:
-    """Raises NotJwt."""
+    """Parse a token. Raise NotJwt."""
     parts = token.split(".")
     if len(parts) != 3 or not token.isascii():
         raise NotJwt("malformed token")
@@ -50,7 +50,7 @@ def parse_jwt(token: str) -> Jwt:
 
 
 def verified(token: Jwt, keys: list[Json]) -> bool:
-    """Whether one of the keys made the token's signature: the one that it names, or any where it names none."""
+    """Return whether one of the keys signed the token: the key that it names, or any key if it names none."""
     algorithm, name = token.header.get("alg"), token.header.get("kid")
     candidates = [key for key in keys if not name or key.get("kid") == name]
     return any(_made_by(key, str(algorithm), token) for key in candidates)

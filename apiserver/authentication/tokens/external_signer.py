@@ -1,8 +1,8 @@
-"""Another program signs the tokens of service accounts and says whose signatures count, over gRPC on a unix socket
-(`--service-account-signing-endpoint`).
+"""Service account tokens signed by an external program (`--service-account-signing-endpoint`).
 
-Facts: pkg/serviceaccount/externaljwt (plugin: what is checked of an answer; keycache: when keys are asked for;
-metrics).
+The program serves gRPC on a Unix socket. It signs tokens and lists the trusted public keys.
+
+Facts: pkg/serviceaccount/externaljwt (plugin: validation of answers; keycache: when keys are fetched; metrics).
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ log = logging.getLogger(__name__)
 _FLAG: Final = "--service-account-signing-endpoint"
 #: Seconds for an answer, and for one about the signer itself at the start.
 _PATIENCE, _OF_ITSELF = 60.0, 10.0
-#: Seconds before keys are asked for again that could not be had.
+#: Seconds between attempts to fetch keys after a failure.
 _AFTER_FAILURE: Final = 10.0
-#: Seconds for which tokens have to be good at least, and characters of a key's id at most.
+#: Minimum lifetime of tokens in seconds, and maximum length of a key's id in characters.
 _SHORTEST: Final = 600
 _LONGEST_ID: Final = 1024
 _ALGORITHMS: Final = ("RS256", "ES256", "ES384", "ES512")
 _FIELDS: Final = {"alg", "kid", "typ"}
 _BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-#: What metrics call failures that are not the connection's.
+#: The code in metrics for failures outside of the connection.
 _OTHER: Final = "unknown-non-grpc"
 
 
 class SignerError(Exception):
-    """The signer did not do what it was asked for; `code` is gRPC's, as Go names it."""
+    """Error of the signer. `code` is gRPC's, as Go names it."""
 
     def __init__(self, text: str, code: str = _OTHER) -> None:
         super().__init__(text)
@@ -76,7 +76,7 @@ class _Known(NamedTuple):
 
 
 class ExternalKeys(Keys):
-    """The keys of the program that listens at `path`. They are known once `start` has returned."""
+    """The keys of the signer that listens at `path`, available once `start` has returned."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -172,14 +172,14 @@ class ExternalKeys(Keys):
 
     @on_loop
     async def _look_again(self) -> None:
-        """A key that nobody knows may be a new one."""
+        """Fetch the keys again for an unknown key's id; log a failure."""
         try:
             await self._fetch()
         except SignerError as error:
             log.error("the keys of %s are those that were known before: %s", self._path, error)
 
     async def _check_header(self, text: str) -> None:
-        """Raises SignerError."""
+        """Validate the header of a signed token. Raise SignerError."""
         start = "while validating header: "
         try:
             header = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -205,7 +205,7 @@ class ExternalKeys(Keys):
             raise SignerError(f"{start}key used for signing JWT (kid: {name}) is excluded from OIDC discovery docs")
 
     async def _fetch(self) -> None:
-        """Gets the keys; who comes meanwhile waits for the same answer. Raises SignerError."""
+        """Fetch the keys. Concurrent callers share one fetch. Raise SignerError."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._take(), name="keys of service accounts")
             self._asking.add_done_callback(self._asked)
@@ -214,7 +214,7 @@ class ExternalKeys(Keys):
     def _asked(self, task: asyncio.Task[None]) -> None:
         self._asking = None
         if not task.cancelled():
-            task.exception()  # whoever waits has it
+            task.exception()  # Every waiting caller receives the exception.
 
     async def _take(self) -> None:
         start = "while fetching token verification keys: "
@@ -234,13 +234,16 @@ class ExternalKeys(Keys):
         self._fetches.inc("OK")
         self._fetched[()] = now().timestamp()
         before, self._known = self._known, _Known(keys, found.at, now().timestamp() + found.seconds)
-        # Whoever sends a token with an unknown key's id has them asked for: what was found by the same ones holds.
+        # Any client can cause a fetch by an unknown key's id, so an unchanged key set keeps the cached lookups.
         if before.keys != keys:
             for notify in self._listeners:
                 notify()
 
     async def _call(self, method: str, request: Any, answer: type[Answer], seconds: float, start: str = "") -> Answer:
-        """What the signer answers, as soon as it can be reached. Raises SignerError, whose text begins so."""
+        """Call the signer once it can be reached.
+
+        Raises SignerError with a text that begins with `start`.
+        """
         await asyncio.to_thread(import_module, "apiserver.authentication.tokens.signer_channel")
         from apiserver.authentication.tokens.signer_channel import CallError, SignerChannel
 
@@ -262,7 +265,7 @@ class ExternalKeys(Keys):
 
 
 def _public(found: PublicKey, start: str) -> Public:
-    """Raises SignerError, whose text begins so."""
+    """Load a public key. Raise SignerError with a text that begins with `start`."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 

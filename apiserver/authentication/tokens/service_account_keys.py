@@ -1,5 +1,6 @@
-"""The keys that sign tokens of service accounts: a pair that the store keeps, or those of files. Anybody may have the
-public halves.
+"""Keys for service account tokens: a key pair of the store, or keys of files.
+
+The public halves are published.
 
 Facts: pkg/serviceaccount (jwt.go: algorithms and key ids; openidmetadata.go: documents).
 """
@@ -48,13 +49,13 @@ _CURVES: Final = {
     "secp384r1": ("ES384", 48, "P-384"),
     "secp521r1": ("ES512", 66, "P-521"),
 }
-#: Seconds for which others may keep public halves of keys that are the same as long as a server runs.
+#: Cache lifetime of the public keys in seconds. The keys do not change while the server runs.
 _FRESH: Final = 3600
 _HASHES: Final = {"RS256": "SHA256", "ES256": "SHA256", "ES384": "SHA384", "ES512": "SHA512"}
 
 
 class KeyFileError(ValueError):
-    """A key file that cannot be used, in one line."""
+    """Error in a key file, in one line."""
 
 
 class Keys:
@@ -65,7 +66,7 @@ class Keys:
 
     @property
     def fresh(self) -> int:
-        """Seconds for which others may keep the public halves."""
+        """Cache lifetime of the public keys in seconds."""
         return _FRESH
 
     async def token(self, claims: bytes) -> str:
@@ -104,7 +105,7 @@ def _assembled(header: Json, claims: bytes, sign: Callable[[bytes], bytes]) -> s
 
 
 class SharedKey(Keys):
-    """A secret of the store (HMAC, SHA-256): no public half."""
+    """A shared secret of the store (HMAC, SHA-256). It has no public half."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -124,7 +125,7 @@ class SharedKey(Keys):
 
 
 class KeyPairs(Keys):
-    """A private key that signs, and the public keys whose signatures count."""
+    """A private key for signing, and the public keys for verification."""
 
     def __init__(self, signing: Private, taken: Iterable[Private | Public]) -> None:
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -172,9 +173,10 @@ def read_key_files(signing: Path, files: tuple[Path, ...]) -> KeyPairs:
 
 
 class StoreKeys(Keys):
-    """The store's own key pair, the same for all its servers. It is made when somebody needs it first: that takes a
-    tenth of a second, which a start does not have to wait for. Tokens that were signed with the store's secret, as
-    older servers did, are good as well.
+    """The store's key pair, shared by all of its servers.
+
+    The pair is generated at its first use, because that takes 0.1 s and a start need not wait for it. Tokens signed
+    with the store's secret by older servers stay valid.
     """
 
     def __init__(self, secret: bytes, kept: Callable[[], Awaitable[bytes]]) -> None:
@@ -205,7 +207,7 @@ class StoreKeys(Keys):
 
 
 def make_key() -> bytes:
-    """A new private key in PEM, of the kind that clients of tokens expect most: RSA of 2048 bits."""
+    """Generate a private key in PEM: RSA of 2048 bits, the kind that most clients of tokens support."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -215,7 +217,7 @@ def make_key() -> bytes:
 
 
 def _load(flag: str, path: Path) -> list[Private | Public]:
-    """The keys of a PEM file: private ones, public ones, or those of certificates."""
+    """Load the private keys, the public keys and the certificates' keys of a PEM file."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -239,7 +241,7 @@ def _load(flag: str, path: Path) -> list[Private | Public]:
 
 
 def supported(key: Any) -> bool:
-    """Whether tokens can be signed with a key of this kind."""
+    """Return whether a key of this kind can sign tokens."""
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
     if isinstance(key, ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey):
@@ -264,7 +266,7 @@ def _hash(algorithm: str) -> Any:
 
 
 def _name(key: Public) -> str:
-    """A key's id: a digest of its public half."""
+    """Return a key's id: a digest of its public half."""
     from cryptography.hazmat.primitives import serialization
 
     public = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -272,7 +274,7 @@ def _name(key: Public) -> str:
 
 
 def verified(key: Public, header: Json, text: bytes, signature: bytes) -> bool:
-    """Whether the key made a signature, by the algorithm that the header names."""
+    """Return whether the key made a signature with the algorithm of the header."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric import ec, padding
     from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -294,7 +296,7 @@ def verified(key: Public, header: Json, text: bytes, signature: bytes) -> bool:
 
 
 def shown(name: str, key: Public) -> Json:
-    """A public half, as a JSON web key."""
+    """Return a public key as a JSON web key."""
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
     if isinstance(key, EllipticCurvePublicKey):

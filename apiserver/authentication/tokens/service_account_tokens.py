@@ -1,7 +1,8 @@
-"""Tokens of service accounts: signed claims, good while the account (and the pod, secret or node they are bound to) is
-the one they were made for.
+"""Service account tokens: signed claims, valid while the account and the bound objects exist.
 
-A token is a JWT signed with a key that the database keeps, so every server on it takes it, or with one of a file.
+A bound object is a pod, secret or node with the same UID. A token is a JWT signed with a key of the database or of a
+file, so every server of a database accepts it.
+
 Facts: pkg/serviceaccount (claims, validation), k8s.io/apiserver/pkg/authentication/serviceaccount (names, groups,
 extra).
 """
@@ -26,9 +27,9 @@ __all__ = ["ISSUER", "AccountTokens", "TokenError"]
 
 Lookup = Callable[[str, str, str, str], Json | None]
 
-#: Who issues tokens, and whom they are for by default.
+#: The default issuer and the default audience.
 ISSUER: Final = "https://kubernetes.default.svc"
-#: Who issues the tokens that a controller writes into secrets: they name no audience, and do not run out.
+#: The issuer of the tokens in secrets. Such tokens have no audience and do not expire.
 OF_SECRETS: Final = "kubernetes/serviceaccount"
 _OF_ACCOUNT: Final = "kubernetes.io/serviceaccount/"
 _INVALID: Final = "kubernetes.io/legacy-token-invalid-since"
@@ -40,7 +41,7 @@ _MOST: Final = 4096
 
 
 class TokenError(Exception):
-    """A token of ours that is not good (any more); the text may be shown."""
+    """Error: a token of this server is invalid. The text may be returned to the client."""
 
 
 def _decode(text: str) -> bytes:
@@ -57,8 +58,10 @@ def _intersect(audiences: tuple[str, ...], meant_for: Collection[str]) -> tuple[
 
 
 class AccountTokens:
-    """Issues and checks tokens. `lookup` gives stored objects; `keys` sign. The first of `issuers` issues new tokens.
-    `audiences` are those of tokens that name none. `note_use` sets a label of a secret (namespace, name, label, value).
+    """Issuer and validator of service account tokens.
+
+    `lookup` returns stored objects; `keys` sign. The first of `issuers` issues new tokens. `audiences` are the default
+    ones. `note_use` sets a label of a secret (namespace, name, label, value).
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class AccountTokens:
     ) -> None:
         self._lookup, self._clock, self.keys, self.issuers = lookup, clock, keys, issuers
         self.audiences, self.note_use = audiences, note_use
-        #: claims of tokens whose signature was checked.
+        #: Claims of tokens with a verified signature.
         self._checked: dict[str, Json] = {}
         keys.when_changed(self._checked.clear)
 
@@ -81,7 +84,7 @@ class AccountTokens:
         return await self.keys.public()
 
     def fresh(self) -> int:
-        """Seconds for which others may keep the public keys."""
+        """Return the cache lifetime of the public keys in seconds."""
         return self.keys.fresh
 
     async def issue(self, claims: Json) -> str:
@@ -144,7 +147,7 @@ class AccountTokens:
             raise TokenError("service account token is not valid yet")
 
     def _user(self, claims: Json) -> User:
-        """The account, if all that the token is bound to is still there."""
+        """Return the account if it and all bound objects still exist. Raise TokenError otherwise."""
         bound = claims[_PRIVATE]
         namespace, account = bound["namespace"], bound["serviceaccount"]
         found = self._lookup("", "serviceaccounts", namespace, account["name"])
@@ -168,7 +171,7 @@ class AccountTokens:
         return User(f"system:serviceaccount:{namespace}:{account['name']}", account["uid"], groups, extra)
 
     async def _user_of_secret(self, claims: Json, token: str) -> User:
-        """Return the account whose token a secret holds. Raise TokenError if it does not hold it any more."""
+        """Return the account of a token in a secret. Raise TokenError if the secret no longer has it."""
         account = {part: claims.get(f"{_OF_ACCOUNT}service-account.{part}", "") for part in ("name", "uid")}
         namespace = claims.get(f"{_OF_ACCOUNT}namespace", "")
         secret = self._lookup("", "secrets", namespace, claims.get(f"{_OF_ACCOUNT}secret.name", ""))

@@ -1,5 +1,7 @@
-"""The connection to a program that signs tokens, on grpclib, which is loaded with this module. Errors read as
-grpc-go's."""
+"""The gRPC connection to a token signer.
+
+This module loads grpclib. Errors have grpc-go's texts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _AGAIN: Final = 0.2
 
 
 class CallError(Exception):
-    """A call that failed; `code` as Go names it."""
+    """Error of a call; `code` as Go names it."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"rpc error: code = {code} desc = {text}")
@@ -50,7 +52,10 @@ class SignerChannel(Channel):
         return protocol
 
     async def call(self, path: str, request: Any, answer: type[Answer], seconds: float) -> Answer:
-        """What the signer answers, as soon as it can be reached. Raises CallError; the time is kept by the caller."""
+        """Call the signer once it can be reached.
+
+        Raises CallError. The caller limits the time.
+        """
         while True:
             try:
                 unary = UnaryUnaryMethod(self, path, type(request), answer)
@@ -70,6 +75,6 @@ class SignerChannel(Channel):
                 raise CallError("Internal", f"grpc: failed to unmarshal the received message: {error}") from error
 
     def end(self) -> None:
-        """Closes for good; a channel that was never connected has nothing to close."""
+        """Close the channel if it was ever connected."""
         if self._protocol is not None:
             self.close()

@@ -1,4 +1,4 @@
-"""The messages between the server and a program that signs tokens of service accounts.
+"""The messages between the server and an external signer of service account tokens.
 
 Facts: k8s.io/externaljwt (apis/v1/api.proto). Decoding raises `wire.WireError`.
 """
@@ -66,8 +66,10 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class PublicKeys:
-    """FetchKeysResponse: keys as they were at a time (seconds since 1970, None where it is not said), and after how
-    many seconds to ask again."""
+    """FetchKeysResponse: keys, their time and the refresh interval in seconds.
+
+    The time is in seconds since 1970, None if unset.
+    """
 
     keys: tuple[PublicKey, ...] = ()
     at: float | None = None

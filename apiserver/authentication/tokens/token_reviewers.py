@@ -1,5 +1,6 @@
-"""Tokens that others know: a webhook (--authentication-token-webhook-config-file), and secrets for nodes that join
-(--enable-bootstrap-token-auth).
+"""Reviewers of foreign tokens: a webhook, and the secrets of joining nodes.
+
+Flags: --authentication-token-webhook-config-file and --enable-bootstrap-token-auth.
 
 Facts: apiserver, plugin/pkg/authenticator/token/webhook; plugin/pkg/auth/authenticator/token/bootstrap.
 """
@@ -36,16 +37,17 @@ _TYPE: Final = "bootstrap.kubernetes.io/token"
 
 
 class WebhookTokens:
-    """What a webhook says of tokens, remembered for `lasts` seconds."""
+    """Token reviews of a webhook, cached for `lasts` seconds."""
 
     def __init__(self, reviewer: Reviewer, version: str, lasts: float) -> None:
         self._reviewer, self._version, self._lasts = reviewer, version, lasts
-        # By the digest of a token: a review may ask about one of megabytes.
+        # Keys are digests, because a token under review may have megabytes.
         self._known: OrderedDict[tuple[bytes, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
 
     async def identify(self, token: str, wanted: tuple[str, ...], own: tuple[str, ...]) -> Identified:
-        """Return the owner of a token for one of the `wanted` audiences. `own` are the audiences of this server, which
-        count if the webhook names none.
+        """Return the owner of a token for one of the `wanted` audiences.
+
+        `own` are this server's audiences; they count if the webhook returns none.
         """
         key = hashlib.sha256(token.encode(errors="surrogatepass")).digest(), wanted
         known = self._known.get(key)

@@ -1,7 +1,7 @@
-"""Who a client's certificate is of: a user, or a front proxy that asks for others and names them in headers.
+"""Identity of a client certificate: a user, or a front proxy that names users in headers.
 
-Every certificate opens a connection (`apiserver.tls.pyopenssl`); each request verifies it against
-the authorities that count at that time. Their files are read again when they change.
+Every certificate opens a connection (`apiserver.tls.pyopenssl`). Each request verifies it against the authorities of
+that time. Their files are read again when they change.
 Facts: k8s.io/apiserver, pkg/authentication/request/x509 and headerrequest.
 """
 
@@ -28,21 +28,22 @@ __all__ = ["CertificateError", "ClientCertificates", "Shown", "proxied_user"]
 
 AUTHENTICATED: Final = "system:authenticated"
 _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
-#: The part of a subject that holds a user's uid.
+#: The subject's attribute with a user's uid.
 _UID: Final = "1.3.6.1.4.1.57683.2"
 
 
 class CertificateError(ValueError):
-    """A file of authorities that cannot be used, in one line."""
+    """Error in a file of authorities, in one line."""
 
 
 class ClientCertificates:
-    """The authorities of one server: those of users' certificates, and those of front proxies'. What is in `changed` is
-    called when others take their place.
+    """The authorities of one server for users' and front proxies' certificates.
+
+    The callbacks in `changed` run when the authorities change.
     """
 
     def __init__(self, settings: IdentitySettings, *, with_uid: bool) -> None:
-        """Raises CertificateError."""
+        """Load the authorities. Raise CertificateError."""
         self._with_uid = with_uid
         self._names = settings.proxy.names if settings.proxy else ()
         self._of_clients, self._of_proxies = settings.client_ca is not None, settings.proxy is not None
@@ -51,7 +52,7 @@ class ClientCertificates:
         #: Both; another list whenever they change.
         self.authorities: list[Certificate] = []
         self.changed: list[Callable[[], object]] = []
-        #: The files, for those who follow them.
+        #: The files to watch.
         self.files: list[Followed] = []
         self._open("--client-ca-file", settings.client_ca, self._take_clients)
         if settings.proxy is not None:
@@ -81,9 +82,7 @@ class ClientCertificates:
             told()
 
     def peer(self, shown: Sequence[Certificate], at: datetime) -> Peer:
-        """Whom a certificate names at a time; those that were sent along follow it. Raises what `chains.UNREADABLE`
-        names.
-        """
+        """Return the identity of a certificate chain at a time. Raise the errors in `chains.UNREADABLE`."""
         from cryptography.x509.oid import NameOID
 
         from apiserver.authentication.x509.verify_chain import verified
@@ -111,19 +110,20 @@ class ClientCertificates:
 
 
 class Shown:
-    """What a client showed when its connection was made. Whom that names may change while it is open: with time, and as
-    authorities come and go.
+    """The certificates that a client presented when it connected.
+
+    The identity may change while the connection is open: certificates expire and authorities change.
     """
 
     def __init__(self, certificates: ClientCertificates, encoded: Sequence[bytes]) -> None:
-        """`encoded`: a certificate and those that were sent along, in DER."""
+        """Set the certificates in DER: the client's first, then the others that it sent."""
         self._certificates, self._encoded = certificates, encoded
         self._peer = Peer(None, refused=True)
         self._authorities: list[Certificate] | None = None
         self._since = self._until = 0.0
 
     def peer(self) -> Peer:
-        """Whom it names now."""
+        """Return the current identity."""
         time, authorities = now(), self._certificates.authorities
         if not (authorities is self._authorities and self._since <= time.timestamp() < self._until):
             self._look(time, authorities)
@@ -140,11 +140,11 @@ class Shown:
             self._peer = self._certificates.peer(shown, time)
             self._since, self._until = _span(time.timestamp(), [*shown, *authorities])
         except UNREADABLE:
-            self._peer = Peer(None, refused=True)  # it names nobody, whatever it is
+            self._peer = Peer(None, refused=True)  # A malformed certificate has no identity.
 
 
 def _span(at: float, certificates: list[Certificate]) -> tuple[float, float]:
-    """Around a time, that in which none of these begins to be valid or ends."""
+    """Return the period around a time in which none of these certificates becomes valid or expires."""
     times = [each.not_valid_before_utc.timestamp() for each in certificates]
     times += [each.not_valid_after_utc.timestamp() for each in certificates]
     return max((time for time in times if time <= at), default=-inf), min((t for t in times if t > at), default=inf)
@@ -160,7 +160,7 @@ def _read(text: bytes) -> list[Certificate]:
 
 
 def proxied_user(headers: Mapping[str, str], proxy: ProxySettings) -> User | None:
-    """For whom a front proxy asks; None where it does not say. Repeated headers come joined by newlines."""
+    """Return the user that a front proxy names, or None. Repeated headers are joined by newlines."""
 
     def first(names: tuple[str, ...]) -> str:
         return next((headers[name].partition("\n")[0] for name in names if headers.get(name)), "")

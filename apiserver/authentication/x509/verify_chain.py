@@ -1,7 +1,8 @@
-"""Whether a certificate of a client leads to an authority: chains, times and uses, as Go's crypto/x509 sees them.
+"""Verification of client certificates: chains, times and key usages, as Go's crypto/x509 verifies them.
 
-OpenSSL builds the chain and looks at times, signatures and what an authority may sign. Go looks at more: each
-certificate of the chain has to be for clients, where it says what it is for, and SHA-1 and MD5 sign nothing.
+OpenSSL builds the chain and verifies times, signatures and the authorities' right to sign. Go has more rules: every
+certificate of the chain must allow client authentication if it lists its usages, and SHA-1 and MD5 signatures are
+invalid.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ from OpenSSL.crypto import X509, X509Store, X509StoreContext, X509StoreContextEr
 
 __all__ = ["UNREADABLE", "verified"]
 
-#: What is raised by reading a part of a certificate that is not well formed, or that cryptography does not know. Some
-#: parts are not read before they are asked for.
+#: Errors from reading a malformed or unsupported part of a certificate. Some parts are parsed on first access.
 UNREADABLE: Final = (
     ValueError, UnsupportedAlgorithm, InvalidVersion, DuplicateExtension, UnsupportedGeneralNameType,
 )  # fmt: skip
@@ -36,8 +36,9 @@ _BROKEN: Final = (hashes.SHA1, hashes.MD5)
 
 
 def verified(shown: Sequence[Certificate], authorities: Sequence[Certificate], at: datetime) -> bool:
-    """Whether the first of what was shown leads to one of the authorities at a time, by those that follow it. An
-    authority counts whoever has signed it. Raises what `UNREADABLE` names.
+    """Return whether the first certificate leads to one of the authorities at a time, through the others.
+
+    An authority is trusted whatever its own signature is. Raises the errors in `UNREADABLE`.
     """
     store = X509Store()
     store.set_flags(X509StoreFlags.PARTIAL_CHAIN)
