@@ -1,1 +1,1 @@
-"""Resources, their rules and the one generic store. Knows kinds as data; knows no HTTP and no SQL."""
+"""Resources, their rules and the generic store. Kinds are data; HTTP and SQL belong to other packages."""

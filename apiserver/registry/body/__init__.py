@@ -1,1 +1,1 @@
-"""From a request to an object in hub form and back to what is stored: options, decoding, conversion, patches."""
+"""Request bodies: options, decoding to hub form, conversion, and encoding for storage."""

@@ -1,6 +1,6 @@
-"""Between what is sent, what is stored and what an API version shows: versions of a kind as the registry uses them.
+"""Conversion between sent objects, stored objects and API versions.
 
-A stored object (hub form) has neither kind nor apiVersion; they belong to the version in which it is shown.
+A stored object (hub form) has neither kind nor apiVersion. They belong to the version of the response.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 
 OPENING: Final = b'{"metadata":{'
-#: ObjectMeta's fields in the order in which they are stored; resourceVersion is not.
+#: ObjectMeta's fields in storage order; resourceVersion is not stored.
 _ORDER: Final = (
     "name",
     "generateName",
@@ -66,12 +66,12 @@ _ORDER: Final = (
 
 
 def read(entry: Entry) -> Hub:
-    """A private copy of an entry's object, with its resource version; raw extensions know how they were written."""
+    """Return a private copy of an entry's object with its resource version. Raw extensions keep their source text."""
     return Hub(decode_exactly(OPENING + entry.tail))
 
 
 def read_shared(entry: Entry) -> Hub:
-    """As `read`, for who only looks at it: its parts, those of the metadata as well, may be everybody's."""
+    """Return an entry's object for reading only. Its parts, also those of the metadata, may be shared."""
     obj = entry.primed
     if obj is None:
         return Hub(decode_exactly(OPENING + entry.tail))
@@ -79,28 +79,28 @@ def read_shared(entry: Entry) -> Hub:
 
 
 def read_compact(entry: Entry) -> Hub:
-    """As `read`, with raw extensions in compact form: what a patch is applied to."""
+    """Return a private copy of an entry's object with compact raw extensions, as the base of a patch."""
     return Hub(orjson.loads(OPENING + entry.tail))
 
 
 def copy_of(obj: Json) -> Json:
-    """A deep copy of JSON; raw extensions become compact."""
+    """Return a deep copy of JSON with compact raw extensions."""
     made: Json = copied(obj)
     return made
 
 
 def exact_copy(obj: Hub) -> Hub:
-    """A deep copy of JSON in which raw extensions know how they were written."""
+    """Return a deep copy of JSON whose raw extensions keep their source text."""
     return Hub(decode_exactly(encode_exactly(obj)))
 
 
 def encode_stored(obj: Hub) -> Stored:
-    """The bytes that are stored: metadata first, in order, without a resource version."""
+    """Return the stored bytes of an object: metadata first, in order, without a resource version."""
     return Stored(encode_exactly(as_stored(obj)))
 
 
 def as_stored(obj: Hub) -> Json:
-    """What is stored of an object. Its parts are those of the object."""
+    """Return the stored form of an object. It shares its parts with the object."""
     metadata = obj["metadata"]
     stored: Json = {"metadata": {name: metadata[name] for name in _ORDER if name in metadata}}
     for name in obj:
@@ -110,7 +110,7 @@ def as_stored(obj: Hub) -> Json:
 
 
 def to_version(resource: Resource, version: Version, obj: Hub) -> Versioned:
-    """A hub object as a version shows it, with kind and apiVersion. Takes `obj` over: do not use it afterwards."""
+    """Convert a hub object to a version, with kind and apiVersion. The caller must not use `obj` afterwards."""
     shown = obj if version.from_hub is same_form else version.from_hub(obj)
     drop_hidden(version.schema, shown)
     return Versioned({"kind": resource.kind, "apiVersion": resource.api_versions[version.name], **shown})
@@ -118,8 +118,10 @@ def to_version(resource: Resource, version: Version, obj: Hub) -> Versioned:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One API version of a kind: its schema, how a stored object is turned into it (a private copy, unless it is the
-    stored form itself) and back, and its object without any value."""
+    """One API version of a kind: its schema, its conversions, and its object without any value.
+
+    `of_hub` returns a private copy unless the version is the stored form itself.
+    """
 
     schema: Struct
     of_hub: Callable[[Json], Json]
@@ -132,11 +134,11 @@ class Form:
 def forms_of(
     resources: Iterable[Resource], served: Callable[[Resource, Version], bool] = lambda *_: True
 ) -> dict[str, Form]:
-    """The forms of all versions under which objects can be seen, by apiVersion.
+    """Return the forms of all served versions, by apiVersion.
 
-    Of a version that is not `served` (by release or runtime-config) nothing is known, as upstream knows fields from the
-    OpenAPI schema of what it serves: managers who spoke it are forgotten when an object is written next. So are those
-    who spoke another group's version of the same objects (events of the core group and of events.k8s.io).
+    A version that is not `served` (by release or runtime-config) has no form, because upstream takes fields from the
+    OpenAPI schema of the served versions. The next write of an object drops the managers of such a version. The same
+    holds for managers of another group's version of the same objects (events of the core group and of events.k8s.io).
     """
     return {
         resource.api_versions[version.name]: _form(resource, version)
@@ -163,11 +165,11 @@ def _form(resource: Resource, version: Version) -> Form:
 
 
 def _nothing(obj: Json, now: datetime) -> None:
-    """For what has no defaults."""
+    """Do nothing, for a type without defaults."""
 
 
 class ExpectedBody:
-    """What a body has to be: kind, group, version and schema of an object or of a subresource's own kind."""
+    """The expected body: kind, group, version and schema of an object or of a subresource's own kind."""
 
     __slots__ = (
         "accepts",
@@ -185,12 +187,12 @@ class ExpectedBody:
     )
 
     def __init__(self, resource: Resource, version: Version, subresource: Subresource | None = None) -> None:
-        #: what is written: the version of the object, or of the other kind as which a subresource shows it.
+        #: The version of a written body: the object's, or that of the subresource's kind.
         self.subresource = subresource
         shown = None if subresource is None else subresource.projection
         self.of = version if shown is None else shown.version
         self.to_hub = version.to_hub
-        #: fills in place what an object leaves out; compiled on first use, as most versions are never written.
+        #: Fills the defaults in place. It is compiled on first use, because most versions are never written.
         self.fill: Callable[[Json, datetime], None] = partial(self._compile_fill, version)
         self.accepts = subresource.accepts if subresource is not None else ()
         self.kind, self.group, self.version, self.schema = resource.kind, resource.group, version.name, version.schema
@@ -201,7 +203,7 @@ class ExpectedBody:
             self.to_hub, self.fill = same_form, _nothing
         self.api_version = api_version(self.group, self.version)
         self.custom = resource.custom and self.schema is version.schema
-        #: shows a custom object as one of another kind, which upstream does not convert where nobody manages it.
+        #: Projects a custom object as another kind. Upstream does not convert it if it has no managers.
         self.projects_custom = resource.custom and shown is not None
 
     def _compile_fill(self, version: Version, obj: Json, now: datetime) -> None:
@@ -210,8 +212,10 @@ class ExpectedBody:
 
 
 def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
-    """Defaults and converts a decoded object; a custom one of another kind stays as it is, and says so, until it is
-    validated. Raises DecodeError where it has no stored form.
+    """Fill the defaults of a decoded object and convert it to hub form.
+
+    A custom object of another kind stays as it is, with its kind, until validation.
+    Raises DecodeError if the object has no stored form.
     """
     kind = obj.pop("kind", None)
     obj.pop("apiVersion", None)
@@ -234,8 +238,9 @@ Stripper = Callable[[Any], Any]
 
 
 def normalizer_of(schema: Struct) -> Normalizer | None:
-    """What normalizes objects of a schema that hold something empty (`holds_empty`); None where storing changes none.
-    Made once for each schema.
+    """Return the normalizer for objects of a schema, or None if storing changes none.
+
+    It is built once per schema and needed only for objects with empty parts (`holds_empty`).
     """
     cache = schema.cache
     if "normalize object" not in cache:
@@ -245,8 +250,10 @@ def normalizer_of(schema: Struct) -> Normalizer | None:
 
 
 def holds_empty(obj: Any) -> bool:
-    """Whether anything but metadata may hold an empty list or map: to look at the encoding costs a tenth of a walk. The
-    status that every new object has, `{}`, is neither."""
+    """Return whether any part but metadata may have an empty list or map.
+
+    Searching the encoding costs a tenth of a walk. The empty `status` of every new object does not count.
+    """
     parts = {name: part for name, part in obj.items() if name != "metadata" and (part or name != "status")}
     text = orjson.dumps(parts)
     return text.find(b":[]") >= 0 or text.find(b":{}") >= 0
@@ -261,7 +268,7 @@ def _keeps(item: Field) -> bool:
 
 
 def _concerned(type_: Type, of_concern: Callable[[Field], bool], seen: set[int]) -> bool:
-    """Whether a type has such fields, itself or below."""
+    """Return whether a type has such a field at any depth."""
     if isinstance(type_, ListOf):
         return _concerned(type_.item, of_concern, seen)
     if isinstance(type_, MapOf):
@@ -313,7 +320,7 @@ def _of_struct(struct: Struct) -> Normalizer:
             if part:
                 below(part)
 
-    # A type that holds itself finds this in the cache.
+    # A recursive type finds this in the cache.
     struct.cache["normalize"] = normalize
     for name, item in struct.fields.items():
         if not item.omit and isinstance(item.type, ListOf | MapOf):
@@ -326,8 +333,9 @@ def _of_struct(struct: Struct) -> Normalizer:
 
 
 def written(schema: Struct, value: Any) -> Any:
-    """An object as its encoding has it: without the empty lists and maps that were kept for validation. Shares what
-    does not change.
+    """Return an object as encoded: without the empty lists and maps that only validation needs.
+
+    Unchanged parts are shared.
     """
     strip = schema.cache.get("strip")
     if strip is None:
@@ -340,7 +348,7 @@ def _unchanged(value: Any) -> Any:
 
 
 def _stripper(type_: Type) -> Stripper | None:
-    """What strips values of a type; None where there is nothing to strip."""
+    """Return the function that strips values of a type, or None if there is nothing to strip."""
     if not _concerned(type_, _keeps, set()):
         return None
     if isinstance(type_, Struct):
@@ -382,7 +390,7 @@ def _struct_stripper(struct: Struct) -> Stripper:
                     out = {**out, name: made}
         return out
 
-    # A type that holds itself finds this in the cache.
+    # A recursive type finds this in the cache.
     struct.cache["strip_struct"] = strip
     deeper += [(name, below) for name, item in struct.fields.items() if (below := _stripper(item.type)) is not None]
     return strip

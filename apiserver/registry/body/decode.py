@@ -53,7 +53,7 @@ __all__ = [
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 BODY_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
 _SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
-#: Upstream has three servers in one, each with a registry of its own, of which errors name the place.
+#: Upstream's three servers have a scheme each, and errors name it by its source location.
 _SCHEMES: Final = {
     "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
     "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
@@ -91,8 +91,9 @@ _UNVERSIONED: Final = {
 
 
 class Kinds:
-    """Every kind that a body can be of, by apiVersion and kind: versions of the catalog, their lists and bodies of
-    subresources.
+    """All kinds of bodies, by apiVersion and kind.
+
+    They are the versions of the catalog, their lists, and the bodies of subresources.
     """
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
@@ -124,26 +125,26 @@ class Kinds:
         return self._schemas.get((version, kind))
 
     def scheme(self, version: str, kind: str) -> Struct | None:
-        """The schema of any kind that upstream's scheme knows: those that no resource has as well."""
+        """Return the schema of any kind in upstream's scheme, also of kinds without a resource."""
         further = _OF_ALL.get(kind) if version in self._versions else None
         return self.schema(version, kind) or _UNVERSIONED.get(kind) or further
 
 
 def media_type(content_type: str) -> str:
-    """The media type of a header; none at all is JSON."""
+    """Return the media type of a Content-Type header. The default is JSON."""
     if not content_type:
         return "application/json"
     return content_type.partition(";")[0].strip().lower()
 
 
 def unsupported_media_type(accepted: Iterable[str] = BODY_TYPES) -> StatusError:
-    """A 415 that names the media types that are taken, in upstream's words."""
+    """Return a 415 in upstream's words that names the accepted media types."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def check_media_type(content_type: str) -> str:
-    """The media type of a header. Raises StatusError (415) for one that bodies cannot have."""
+    """Return the media type of a header. Raise StatusError (415) for one that bodies cannot have."""
     media = media_type(content_type)
     if media not in BODY_TYPES:
         raise unsupported_media_type()
@@ -151,7 +152,7 @@ def check_media_type(content_type: str) -> str:
 
 
 def load_body(body: bytes, media: str) -> Body:
-    """A body's value. What is no JSON fails where upstream looks for apiVersion and kind. Raises DecodeError."""
+    """Parse a body. Raise DecodeError, with upstream's text for invalid JSON."""
     try:
         return loads(body, media)
     except DecodeError as error:
@@ -161,7 +162,7 @@ def load_body(body: bytes, media: str) -> Body:
 
 
 def decode_body(ctx: Context, expected: ExpectedBody, kinds: Kinds, request: Request, validation: str) -> Hub:
-    """The object of a body, in hub form without kind and apiVersion. Warnings go to the context."""
+    """Decode a body to hub form without kind and apiVersion. Warnings go to the context."""
     body, media = request.body, check_media_type(request.headers.get("content-type", ""))
     if media == PROTOBUF:
         return _decode_message(ctx, expected, kinds, body)
@@ -190,7 +191,7 @@ def decode_body(ctx: Context, expected: ExpectedBody, kinds: Kinds, request: Req
 
 
 def _without_kind(expected: ExpectedBody, body: bytes, validation: str) -> StatusError:
-    """400: custom objects are bare JSON, for which upstream takes neither kind nor version from the path."""
+    """Return the 400 for a custom object without kind: upstream does not take the kind from the path."""
     missing = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
     if validation == "Ignore":
         what = f'{expected.kind} in version "{expected.version}" cannot be handled as a {expected.kind}'
@@ -201,7 +202,7 @@ def _without_kind(expected: ExpectedBody, body: bytes, validation: str) -> Statu
 
 
 def _decode_message(ctx: Context, expected: ExpectedBody, kinds: Kinds, body: bytes) -> Hub:
-    """The object of a body in protobuf, whose unknown fields nobody can name."""
+    """Decode a protobuf body. Its unknown fields have no names and are ignored."""
     from apiserver.api import protobuf
 
     try:
@@ -227,15 +228,17 @@ def _converted(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) 
 
 
 def _resets_managers(raw: Any) -> bool:
-    """An empty list of managedFields, which no normal form keeps, asks to forget all managers; in a custom object,
-    whose metadata is read and written before anybody looks, it is none.
+    """Return whether managedFields is an empty list, which resets all managers of an object.
+
+    The normal form drops an empty list. A custom object's metadata is normalized before this check, so its empty list
+    resets nothing.
     """
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     return isinstance(metadata, dict) and metadata.get("managedFields") == []
 
 
 def summary(body: bytes) -> str:
-    """The beginning of a body, as text if it looks like JSON, else in hexadecimal."""
+    """Return the beginning of a body, as text if it looks like JSON, else in hexadecimal."""
     if not body:
         return "<empty>"
     cut = body[:_SUMMARY]
@@ -251,7 +254,7 @@ def _decode_as(
     def refuse(error: str) -> StatusError:
         return bad_request(f'{kind} in version "{short}" cannot be handled as a {expected.kind}: {error}')
 
-    # That a custom object is of another kind is told where it is validated.
+    # Validation reports the wrong kind of a custom object.
     own = (expected.custom or kind == expected.kind) and (
         version == expected.api_version or version in expected.accepts
     )
@@ -277,12 +280,12 @@ def _decode_as(
 
 
 def scheme_of(group: str) -> str:
-    """Where upstream keeps what kinds its server of a group knows."""
+    """Return the location of upstream's scheme for a group."""
     return _SCHEMES.get(group, _SCHEME)
 
 
 def unregistered(kind: str, version: str, scheme: str) -> str:
-    """What is said of a kind that a scheme does not know, or of a version that is none."""
+    """Return the error text for a kind that is not registered in a scheme, or for an invalid version."""
     if version.count("/") > 1:
         return f"unexpected GroupVersion string: {version}"
     group, _, short = version.rpartition("/")
@@ -294,7 +297,7 @@ def unregistered(kind: str, version: str, scheme: str) -> str:
 
 
 def other_kind(kind: str, version: str, expected: ExpectedBody, obj: Any) -> StatusError:
-    """422: an object of a custom resource that says that it is of another kind or version, which nothing else tells."""
+    """Return the 422 for a custom object with the wrong kind or version, which only this check finds."""
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
     errors = [
@@ -315,7 +318,7 @@ _YAML_PREFIXES: Final = ("yaml: unmarshal errors:\n", "error converting YAML to 
 
 
 def warnings_of(problem: str) -> list[str]:
-    """A strict error as warnings: what YAML finds is one warning a line."""
+    """Split a strict error into warnings: an error of YAML gives one warning per line."""
     for prefix in _YAML_PREFIXES:
         if problem.startswith(prefix):
             return [line.strip() for line in problem.removeprefix(prefix).split("\n")]

@@ -1,8 +1,8 @@
-"""How large a stored object may be: what etcd takes in one request, 1.5 MiB, in etcd's words.
+"""The size limit of a stored object: etcd's 1.5 MiB per request, with etcd's errors.
 
-Upstream stores messages, which are shorter than the JSON kept here; so only an object whose JSON is over the limit is
-measured as a message. Where managed fields alone make it too large they are left out, but not by an apply, for which
-they are the point (k8s.io/apiserver, pkg/endpoints/handlers).
+Upstream stores protobuf messages. They are shorter than the JSON stored here, so only objects with JSON over the limit
+are measured as messages. If managed fields make the object too large, they are dropped. An apply needs them, so an
+apply fails (k8s.io/apiserver, pkg/endpoints/handlers).
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ __all__ = ["ENVELOPE", "REQUEST_LIMIT", "encode_large"]
 #: Bytes that etcd takes in one request, and that its client sends at most.
 REQUEST_LIMIT: Final = 1536 * 1024
 CALL_LIMIT: Final = 2 * 1024 * 1024
-#: What else a request to etcd holds: the key twice, a condition, the envelope of the message.
+#: Overhead of a request to etcd: the key twice, a condition, the envelope of the message.
 ENVELOPE: Final = 64
 
 
 def encode_large(key: str, obj: Hub, schema: Struct, *, keep_managers: bool = False) -> Stored:
-    """The bytes of an object to store that may be too large; `schema` is of its hub form. Raises StatusError (500)
-    where it is. Unless `keep_managers`, managed fields are dropped from the object where it fits without them.
+    """Encode an object that may be too large; `schema` is that of its hub form.
+
+    Unless `keep_managers`, managed fields are dropped if the object fits without them.
+    Raises StatusError (500) if it is too large.
     """
     encoded = encode_stored(obj)
     size = _message_size(key, obj, schema)

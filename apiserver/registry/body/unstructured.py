@@ -1,9 +1,9 @@
-"""Reading objects that came about as values and not as text: results of strategic merge and of apply.
+"""Conversion of untyped values to typed objects, for results of strategic merge and apply.
 
-Upstream reads them with a converter of its own (runtime.DefaultUnstructuredConverter), not with the JSON decoder. It
-differs in its words, takes whole fractions for integers, lets integers that are too large wrap around, names unknown
-fields without keys of maps, and rewrites raw extensions with sorted keys. `restored` does what it does, so that the
-result can be decoded like any other.
+Upstream uses a converter of its own for them (runtime.DefaultUnstructuredConverter) instead of the JSON decoder. It has
+other error texts, accepts whole fractions as integers, wraps integers that are too large, names unknown fields without
+map keys, and rewrites raw extensions with sorted keys. `restored` does the same, so that the result can be decoded like
+any other object.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "sl
 
 
 class Misfit(ValueError):
-    """A value does not fit its type; the text is the converter's."""
+    """Error: a value does not fit its type. The text is the converter's."""
 
 
 def misfit(type_: Type, value: Any) -> str | None:
-    """The converter's words for the first value that does not fit, in the type's order of fields; None if all do."""
+    """Return the converter's error for the first misfit in the type's order of fields, or None."""
     try:
         restored(type_, value, [])
     except Misfit as error:
@@ -44,8 +44,11 @@ def misfit(type_: Type, value: Any) -> str | None:
 
 
 def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any:
-    """A copy of a value in which everything fits its type, without fields that the type does not have: their paths are
-    added to `unknown`. Raises Misfit."""
+    """Return a copy of a value in which everything fits its type and unknown fields are missing.
+
+    The paths of unknown fields are added to `unknown`.
+    Raises Misfit.
+    """
     if value is None:
         return None
     if isinstance(type_, Struct):
@@ -62,8 +65,9 @@ def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any
 
 
 def restored_changes(schema: Struct, value: Json, before: Json, unknown: list[str]) -> Json:
-    """As `restored`, of what a patch made of an object in normal form: fields that it left alone fit, but raw values
-    below them are rewritten.
+    """Restore a patched object in normal form. Fields that the patch left unchanged already fit.
+
+    Raw values below such fields are still rewritten.
     """
     left = {
         name
@@ -122,7 +126,7 @@ def _integer(type_: Scalar, value: Any, bits: int) -> int:
     if _kind(value) == "float64":
         if not float(value).is_integer():
             raise Misfit(f"cannot convert float64 to {type_.go}")
-        # A float beyond the range of its integer is the least of them.
+        # A float beyond the range of its integer becomes the least integer.
         whole = int(value)
         value = whole if _INT64[0] <= whole <= _INT64[1] else _INT64[0]
     half = 1 << (bits - 1)
@@ -142,7 +146,7 @@ def _parse(name: str, value: Any) -> None:
     """Types that read themselves, from a value's JSON."""
     try:
         if name == "quantity":
-            # A whole number may be longer than what the encoder writes.
+            # A whole number may have more digits than the encoder writes.
             Quantity.parse(
                 value.strip()
                 if isinstance(value, str)
@@ -167,7 +171,7 @@ def _parse(name: str, value: Any) -> None:
 
 
 def rewritten(value: Any) -> Any:
-    """A value of no type as Go writes it: keys sorted, whole numbers without a fraction."""
+    """Return an untyped value as Go writes it: keys sorted, whole numbers without a fraction."""
     if isinstance(value, dict):
         return {key: rewritten(value[key]) for key in sorted(value)}
     if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""The live catalog: which resources, versions and gates a server serves."""
+"""The live catalog: the served resources, versions and gates."""

@@ -25,29 +25,30 @@ from apiserver.registry.verbs.selection import index_terms
 
 __all__ = ["Catalog", "CatalogError", "CatalogEvent", "Served"]
 
-#: A resource with one of the versions in which it is served.
+#: A resource and one of its served versions.
 Served = tuple[Resource, Version]
 
 
-#: How long watches go on in a former form (apiextensions-apiserver, tearDown in customresource_handler.go).
+#: Seconds before watches of the former form end (apiextensions-apiserver, tearDown in customresource_handler.go).
 _FORMER_SECONDS: Final = 1.0
 
 
 class CatalogError(ValueError):
-    """What cannot be added, replaced or removed, in one line."""
+    """Error in adding, replacing or removing a resource, in one line."""
 
 
 class CatalogEvent(NamedTuple):
-    """What became of a resource; of one that was replaced, its new form."""
+    """A change of the catalog. `resource` has its new form."""
 
     type: Literal["added", "replaced", "removed"]
     resource: Resource
 
 
 class Catalog:
-    """The resources of one server. `is_served` says in which versions a built-in resource is served (release, gates,
-    runtime-config); of others whoever adds them says it. `reservations`, by group and plural, hold what the objects of
-    a resource share.
+    """The resources of one server.
+
+    `is_served` selects the served versions of a built-in resource (release, gates, runtime-config); for other resources
+    the caller of `add` lists them. `reservations`, by group and plural, manage the resources' shared values.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Catalog:
         self._listeners: list[Callable[[CatalogEvent], None]] = []
 
     def served(self) -> list[Served]:
-        """Every resource with each version in which it is served, in the order in which they came."""
+        """Return each resource with each of its served versions, in the order of their addition."""
         stores = self._registry.stores
         return [
             (stores[key].resource.of_version(version), version)
@@ -71,12 +72,12 @@ class Catalog:
         ]
 
     def subscribe(self, listener: Callable[[CatalogEvent], None]) -> Callable[[], None]:
-        """Calls `listener` after every change, before anybody else runs. Gives what ends that."""
+        """Call `listener` after every change, before other tasks run. Return the function that unsubscribes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def open(self, resources: Iterable[Resource]) -> None:
-        """Adds what is there from the start. The watch cache starts afterwards; listeners are not called."""
+        """Add the built-in resources before the watch cache starts. Listeners are not called."""
         resources = tuple(resources)
         for resource in resources:
             self._sharing.setdefault(resource.prefix(), []).append(resource)
@@ -88,7 +89,7 @@ class Catalog:
             self._put(resource, tuple(version for version in resource.versions if self._is_served(resource, version)))
 
     async def add(self, resource: Resource, served: Iterable[str] | None = None) -> None:
-        """Serves one more resource in the versions named (None: all of its own). Raises CatalogError."""
+        """Serve a new resource in the given versions (None: all of its own). Raise CatalogError."""
         versions = self._checked(resource, served)
         prefix = resource.prefix()
         if (resource.group, resource.plural) in self._versions:
@@ -108,8 +109,10 @@ class Catalog:
         self._tell("added", resource)
 
     def replace(self, resource: Resource, served: Iterable[str] | None = None) -> None:
-        """Serves a resource in a new form: nobody finds it missing meanwhile. Its watches end; those of a kind that
-        knows its `former` form go on in it for a moment, as upstream's. Raises CatalogError.
+        """Serve a resource in a new form, without a gap. Its watches end.
+
+        Watches of a kind with the same `former` form continue for a short time, like upstream's.
+        Raises CatalogError.
         """
         versions = self._checked(resource, served)
         before = self._store(resource.group, resource.plural).resource
@@ -130,7 +133,7 @@ class Catalog:
         self._tell("replaced", resource)
 
     def remove(self, group: str, plural: str) -> None:
-        """Serves a resource no longer and ends its watches. Raises CatalogError."""
+        """Stop serving a resource and end its watches. Raise CatalogError."""
         resource = self._store(group, plural).resource
         del self._registry.stores[group, plural], self._versions[group, plural]
         self._registry.kinds.remove(resource)
@@ -148,7 +151,7 @@ class Catalog:
         return store
 
     def _checked(self, resource: Resource, served: Iterable[str] | None) -> tuple[Version, ...]:
-        """The versions to serve. Raises CatalogError for names and kinds that another resource has."""
+        """Return the versions to serve. Raise CatalogError for names and kinds of another resource."""
         wanted = {version.name for version in resource.versions} if served is None else set(served)
         unknown = wanted - {version.name for version in resource.versions}
         if unknown:

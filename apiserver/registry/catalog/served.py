@@ -1,5 +1,6 @@
-"""Which resources are served in which versions: the emulated release, its feature gates and `--runtime-config`, with
-kube-apiserver's rules and words.
+"""The served resources and versions, by emulated release, feature gates and `--runtime-config`.
+
+Rules and texts are kube-apiserver's.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from apiserver.api.features.gates import Features
 from apiserver.api.schema.dropping import without_gates
 from apiserver.registry.definition.resource import Release, Resource, Version
 
-#: What `api/...` keys mean: the stages of version names they cover.
+#: The stages of version names that `api/...` keys cover.
 _STAGES: Final = {"api/ga": "ga", "api/beta": "beta", "api/alpha": "alpha"}
 _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True", ""), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
 )
-#: Groups of the real server: a setting for one that is not served here changes nothing.
+#: Groups of the real server. A setting for a group that is not served here has no effect.
 _UPSTREAM: Final = frozenset(
     {"", "apps", "autoscaling", "batch", "extensions", "policy"}
     | {
@@ -46,7 +47,7 @@ _UPSTREAM: Final = frozenset(
         )
     }
 )
-#: Versions of served groups of which nothing is served yet.
+#: Versions of served groups without any served resource.
 _UNBUILT: Final = frozenset(
     {
         ("resource.k8s.io", "v1alpha3"),
@@ -63,12 +64,15 @@ _UNBUILT: Final = frozenset(
 
 
 class RuntimeConfigError(ValueError):
-    """A setting that the server refuses; the text is upstream's where upstream has one."""
+    """Error in a setting, with upstream's text if upstream has one."""
 
 
 def parse_runtime_config(text: str) -> dict[str, str]:
-    """`api/all=true,resource.k8s.io/v1beta1=true` as a mapping; a key alone is true. Old names of the core group's
-    version all mean that version, even with a resource behind them (kube-apiserver's completion of its options)."""
+    """Parse `api/all=true,resource.k8s.io/v1beta1=true` to a mapping; a bare key is true.
+
+    All old names of the core group's version mean that version, also with a resource after them (kube-apiserver's
+    completion of its options).
+    """
     settings: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = part.partition("=")
@@ -86,7 +90,7 @@ def stage(version: str) -> str:
 
 
 def known(catalog: Iterable[Resource], features: Features) -> tuple[Resource, ...]:
-    """Every resource as a server with these gates knows it: without the fields of kubedra's own gates that are off."""
+    """Return every resource without the fields of kubedra's own disabled gates."""
     hidden = features.hidden
     return tuple(_without(resource, hidden) for resource in catalog)
 
@@ -100,7 +104,7 @@ def _without(resource: Resource, gates: frozenset[str]) -> Resource:
 def served(
     catalog: Iterable[Resource], features: Features, config: Mapping[str, str]
 ) -> list[tuple[Resource, Version]]:
-    """Every resource with each version in which it is served. Raises RuntimeConfigError."""
+    """Return every resource with each served version. Raise RuntimeConfigError."""
     resources = list(catalog)
     flags = _flags(resources, config)
     _check_keys(resources, features.release, flags)
@@ -109,7 +113,7 @@ def served(
 
 
 def _flags(resources: list[Resource], config: Mapping[str, str]) -> dict[str, bool]:
-    """The settings as switches, refused in upstream's words and order."""
+    """Return the settings as booleans. Raise RuntimeConfigError with upstream's texts in upstream's order."""
     if config.get("api/all") == "false" and len(config) == 1:
         raise RuntimeConfigError("invalid runtime-config with only api/all=false")
     keys = {key: key.split("/") for key in config if key != "api/all" and key not in _STAGES}
@@ -156,7 +160,7 @@ def _name(resource: Resource, version: Version) -> str:
 
 
 def _on(resource: Resource, version: Version, flags: Mapping[str, bool]) -> bool:
-    """The most specific setting wins: the resource, its version, its stage, everything, the default."""
+    """Return the most specific setting: the resource's, its version's, its stage's, `api/all`, the default."""
     name = _name(resource, version)
     for key in (f"{name}/{resource.plural}", name):
         if key in flags:
@@ -202,8 +206,9 @@ def _check_introduced(name: str, plural: str, known: list[tuple[Resource, Versio
 
 
 def deprecation(resource: Resource, version: Version, release: Release) -> str:
-    """The warning that every answer of a deprecated version carries; "" for others. `release` is the newest known, not
-    the emulated one.
+    """Return the warning for a deprecated version, or "" for others.
+
+    `release` is the newest known one, not the emulated one.
     """
     if version.deprecated is None or version.deprecated > release:
         return ""

@@ -1,1 +1,1 @@
-"""What a resource is: its data, its strategy, and the context that its rules receive."""
+"""Definition of a resource: its data, its strategy, and the context of its rules."""

@@ -1,5 +1,6 @@
-"""What rules may ask of the server's authorizer and authenticator: questions and decisions, tokens and whose they
-are.
+"""Interfaces of rules to the server's authorizer and authenticator.
+
+They carry questions and decisions, tokens and their owners.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ __all__ = ["Access", "Authority", "Decision", "Failure", "Identified", "Identity
 
 
 class Question(NamedTuple):
-    """What is asked of a resource. `selector` and `labels` are the field and the label selector of a list, a watch or a
-    deletion of many, as they were given.
+    """A request to authorize.
+
+    `selector` and `labels` are the field and label selectors of a list, watch or deletecollection, as the client sent
+    them.
     """
 
     verb: str
@@ -30,7 +33,7 @@ class Question(NamedTuple):
     labels: str = ""
 
 
-#: What one authorizer says: whether it is allowed, None where others may decide, and why.
+#: The opinion of one authorizer: allowed or not, None to leave the decision to others; and the reason.
 Opinion = tuple[bool | None, str]
 
 
@@ -41,8 +44,10 @@ class Failure(str):
 
 
 class Decision(NamedTuple):
-    """`reason` says why, for both answers; it may be empty. `denied`: somebody has said no, rather than nobody yes.
-    `error`: what could not be found out.
+    """The decision about a request.
+
+    `reason` explains both answers and may be empty. `denied`: an authorizer has denied the request, rather than none
+    allowed it. `error`: the failures of the evaluation.
     """
 
     allowed: bool
@@ -52,7 +57,7 @@ class Decision(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """PolicyRules that hold for somebody, and what could not be determined."""
+    """A user's PolicyRules, and the errors of their evaluation."""
 
     rules: list[Json]
     incomplete: bool = False
@@ -60,7 +65,7 @@ class Rules(NamedTuple):
 
 
 class Authority(Protocol):
-    """The authorizer of a server. `asks`: its decisions may come from outside of this process."""
+    """The authorizer of a server. With `asks` its decisions may come from another process."""
 
     asks: bool
 
@@ -69,26 +74,26 @@ class Authority(Protocol):
     async def decide_path(self, user: User, verb: str, path: str) -> Decision: ...
 
     def judge(self, user: User, question: Question) -> Decision:
-        """As `decide`, for expressions. It blocks if the authorizer asks, and may be called in `waiting` only then."""
+        """Decide for an expression. It blocks if `asks` is set; only then is a call in `waiting` allowed."""
         ...
 
     def judge_path(self, user: User, verb: str, path: str) -> Decision: ...
 
     def rules_for(self, user: User, namespace: str) -> Rules:
-        """All rules that the authorizers can enumerate."""
+        """Return all rules that the authorizers can enumerate."""
         ...
 
     def held_rules(self, user: User, namespace: str) -> tuple[list[Json], list[str]]:
-        """The rules that roles give a user, and the roles (`Role/name`) that are missing."""
+        """Return the rules of a user's roles, and the missing roles (`Role/name`)."""
         ...
 
     def role_rules(self, kind: str, namespace: str, name: str) -> list[Json] | None:
-        """The rules of a role; None where it is missing."""
+        """Return the rules of a role, or None if it is missing."""
         ...
 
 
 class Identified(NamedTuple):
-    """Whose a token is: nobody's without a user; `audiences` are those of the asked ones that it is good for."""
+    """The owner of a token, or no user. `audiences` are the requested ones for which it is valid."""
 
     user: User | None
     audiences: tuple[str, ...] = ()
@@ -98,7 +103,7 @@ class Identified(NamedTuple):
 class Identity(Protocol):
     """The authenticator of a server."""
 
-    #: What tokens are for that name nobody else.
+    #: The default audiences of tokens.
     audiences: tuple[str, ...]
     #: Seconds that a token lasts at most; 0 for any time.
     longest: int
@@ -106,7 +111,7 @@ class Identity(Protocol):
     async def identify(self, token: str, audiences: tuple[str, ...]) -> Identified: ...
 
     async def issue(self, claims: Json) -> str:
-        """A signed token. Raises StatusError where whoever signs does not."""
+        """Return a signed token. Raise StatusError if the signer fails."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a rule may know of its request."""
+"""The context of a rule: its request and its access to the server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Context"]
 
 
 class Rewrite(Protocol):
-    """Stores what a function makes of an object, as the server's own update of it or of a subresource."""
+    """Function that stores a change of an object or subresource as the server's own update."""
 
     async def __call__(
         self,
@@ -40,15 +40,19 @@ class Rewrite(Protocol):
 
 @dataclass(slots=True)
 class Context:
-    """What a rule may know of its request. `now` is UTC; `lookup(group, plural, namespace, name)` gives a stored
-    object or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace,
-    name)` returns the authorizer's decision about the user: it blocks for a webhook, so only rules of a strategy
-    with `asks_authorizer` call it, all others await `is_allowed`; `access()` returns authorizer and authenticator;
-    `resource_of(group, version, kind)` gives what is served of a kind, or None; `rewrite(group, plural, namespace,
-    name, func)` stores what a function makes of another object; `options` are those of a write or deletion;
-    `warnings` become Warning headers, `annotations` go into the record of the request, `dropped` is what disabled
-    feature gates took from the object; `deadline` is when the client gives up, by `time.monotonic`, where it said
-    that. `namespace` is empty for a cluster-wide kind."""
+    """The context of a rule.
+
+    `now` is UTC. `lookup(group, plural, namespace, name)` returns a stored object or None; `all_of(group, plural)`
+    returns all of a kind. `authorize(verb, group, resource, subresource, namespace, name)` returns the authorizer's
+    decision about the user. It blocks for a webhook, so only rules of a strategy with `asks_authorizer` call it; all
+    others await `is_allowed`. `access()` returns authorizer and authenticator.
+
+    `resource_of(group, version, kind)` returns the served resource of a kind, or None. `rewrite(group, plural,
+    namespace, name, func)` stores the result of a function of another object. `options` are those of a write or
+    deletion. `warnings` become Warning headers; `annotations` go into the audit event. `dropped` lists the fields that
+    disabled feature gates removed. `deadline` is the client's deadline by `time.monotonic`, if it set one. `namespace`
+    is empty for a cluster-scoped kind.
+    """
 
     now: datetime
     user: User
@@ -92,5 +96,5 @@ class Context:
             self.warnings += [field.warning for field in fields if field.warning not in self.warnings]
 
     def of_object(self, namespace: str, name: str) -> Context:
-        """The same request, about one object (of a collection)."""
+        """Return the context of the same request for one object of a collection."""
         return replace(self, namespace=namespace, name=name)

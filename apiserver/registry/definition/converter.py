@@ -1,4 +1,4 @@
-"""What the registry asks of whoever converts the objects of a resource (see `apiserver.registry.store.conversion`)."""
+"""The registry's interface to a converter of objects (see `apiserver.registry.store.conversion`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Conversion", "request_version"]
 
 
-#: The version in which the objects of the request that is being answered are seen.
+#: The version of the current request.
 request_version: ContextVar[str] = ContextVar("request_version", default="")
 
 
@@ -23,19 +23,23 @@ class Conversion(Protocol):
     """Converts the objects of one resource."""
 
     def shown(self, entries: Sequence[Entry], version: str, *, kept: bool) -> Awaitable[list[Entry]]:
-        """Entries as they are stored, in a version. `kept`: what was made for another reader will do. Raises
-        StatusError.
+        """Return stored entries in a version. Raise StatusError.
+
+        With `kept` a cached conversion for another reader is acceptable.
         """
         ...
 
     def events(self, events: Sequence[Event], version: str) -> Awaitable[list[Event]]:
-        """Changes, in a version. Raises StatusError."""
+        """Return changes in a version. Raise StatusError."""
         ...
 
     def stored(self, obj: Hub, version: str) -> Awaitable[Hub]:
-        """An object of a version in the storage version. Raises StatusError."""
+        """Return an object of a version in the storage version. Raise StatusError."""
         ...
 
     def between(self, obj: Json, source: str, version: str) -> Json:
-        """An object of one version in another; not on the event loop, as its caller waits. Raises StatusError."""
+        """Return an object of one version in another. Raise StatusError.
+
+        It blocks, so it must not run on the event loop.
+        """
         ...

@@ -1,6 +1,6 @@
-"""What feature gates dropped from objects, remembered for whoever wonders where a field went.
+"""Memory of the fields that feature gates dropped from objects.
 
-Upstream drops such fields without a word. The memory is bounded, of this process alone, and no part of any object.
+Upstream drops such fields silently. The memory is bounded, belongs to this process, and is no part of any object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_FIELDS: Final = 100
 
 
 class Loss(NamedTuple):
-    """The fields that the last write of an object lost, and when."""
+    """The fields that the last write of an object lost, and its time."""
 
     group: str
     kind: str

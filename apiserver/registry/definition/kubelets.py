@@ -1,4 +1,4 @@
-"""What rules may ask of kubelets: of nodes whose containers are processes, and of those that listen on a network."""
+"""Interfaces of rules to kubelets: of nodes with local processes, and of nodes on a network."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ class Kubelets(Protocol):
     """Both give None where the container is no process, and raise StatusError."""
 
     def serves(self, node: str) -> bool:
-        """Whether the node runs processes."""
+        """Return whether the node runs processes."""
         ...
 
     async def log(self, node: str, uid: str, container: str, query: str) -> Response | Stream | None:
-        """What a container (of a pod's uid) wrote; `query` as it was asked."""
+        """Return the log of a container of a pod's UID; `query` is the request's."""
         ...
 
     async def execute(
         self, node: str, uid: str, container: str, query: str, headers: Mapping[str, str]
     ) -> Stream | None:
-        """A command in a container."""
+        """Run a command in a container."""
         ...
 
 
 class KubeletEndpoints(Protocol):
-    """Kubelets of nodes whose status says where they listen. Both raise StatusError."""
+    """Kubelets at the addresses in their nodes' status. Both calls raise StatusError."""
 
     def place(self, node: Mapping[str, Any]) -> tuple[str, int] | None:
         """Where a node's kubelet listens."""
         ...
 
     async def log(self, place: tuple[str, int], target: str, pod: str, *, insecure: bool = False) -> Stream:
-        """What stands at a path of the kubelet; `insecure`: whatever certificate it shows."""
+        """Return the response at a path of the kubelet. With `insecure` its certificate is not verified."""
         ...
 
     async def switch(self, place: tuple[str, int], target: str, request: Request) -> Response | Stream:
-        """The kubelet's answer to a request that asks for another protocol."""
+        """Return the kubelet's response to a request for another protocol."""
         ...

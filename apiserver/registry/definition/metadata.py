@@ -1,6 +1,6 @@
-"""metadata of every kind: what the server sets, and what a client may write.
+"""Metadata of every kind: the server's fields, and the validation of the client's.
 
-Validation comes in three layers, because a client sees each layer's findings as causes of their own:
+Validation has three layers. The client sees the errors of each layer as separate causes:
 
     generic     ValidateObjectMeta with the path-segment rule, on every update (on create only after the kind's own)
     kind        the same with the kind's name rule and the finalizer names that core kinds check
@@ -45,7 +45,7 @@ __all__ = [
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 
-#: Fields that no rule checks in an update: the version, and the managed fields, which were checked when they were read.
+#: Fields that updates do not validate: the version, and the managed fields, which decoding has validated.
 UNCHECKED: Final[Json] = {"resourceVersion": None, "managedFields": None}
 
 _METADATA: Final = Path("metadata")
@@ -68,7 +68,7 @@ _KEPT_BY_STATUS: Final = (
 
 
 def generate_name(base: str, suffix: str) -> str:
-    """The name for a generateName: its first 58 bytes and the suffix."""
+    """Return the name for a generateName: its first 58 bytes and the suffix."""
     cut = base[:_GENERATED_PREFIX] if base.isascii() else base.encode()[:_GENERATED_PREFIX].decode(errors="ignore")
     return cut + suffix
 
@@ -85,7 +85,7 @@ def fill_system_fields(metadata: Json, uid: str, now: datetime) -> None:
 
 
 def ensure_namespace(metadata: Json, namespace: str) -> None:
-    """Sets the request's namespace; "" (a cluster-wide kind) drops the object's."""
+    """Set the request's namespace. "" (a cluster-scoped kind) removes the object's."""
     given = metadata.get("namespace", "")
     if given == namespace:
         return
@@ -117,7 +117,7 @@ _DUPLICATE_AFTER_ADMISSION: Final = ".metadata.ownerReferences contains duplicat
 
 
 def deduplicate_owners(metadata: Json, warnings: list[str], after_admission: bool = False) -> None:
-    """Drops owner references that repeat another in every field, with a warning."""
+    """Drop owner references that repeat another in every field, and add a warning."""
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return
@@ -282,8 +282,10 @@ def _is_manager(manager: str) -> bool:
 
 
 def manager_name(given: str, user_agent: str) -> str:
-    """The manager of a write: the fieldManager parameter, or the user agent up to its first slash, printable and cut to
-    128 bytes."""
+    """Return the manager of a write: the fieldManager parameter or the user agent.
+
+    Of the user agent only the printable characters up to the first slash count, at most 128 bytes.
+    """
     if given:
         return given
     head = user_agent.partition("/")[0]
@@ -300,7 +302,7 @@ def manager_name(given: str, user_agent: str) -> str:
 
 
 def keep_metadata_for_status(obj: Json, old: Json) -> None:
-    """Gives an object the metadata of the stored one, but for what a write to /status may change. In place."""
+    """Restore the stored metadata in place, except the fields that a write to /status may change."""
     metadata, before = obj["metadata"], old["metadata"]
     for field in _KEPT_BY_STATUS:
         if field in before:
@@ -310,7 +312,7 @@ def keep_metadata_for_status(obj: Json, old: Json) -> None:
 
 
 def validate_manager(manager: str, path: Path) -> list[FieldError]:
-    """The name of a field manager: at most 128 bytes, printable."""
+    """Validate the name of a field manager: at most 128 bytes, printable."""
     if _is_manager(manager):
         return []
     errors = [too_long(path, _MANAGER_LIMIT)] if len(manager.encode()) > _MANAGER_LIMIT else []

@@ -1,10 +1,9 @@
-"""Options out of a query string or a DeleteOptions body, with upstream's checks and texts.
+"""Options from a query string or a DeleteOptions body, with upstream's checks and texts.
 
-Two kinds of wrong options: values that do not parse are a 400, values that parse and are not allowed a 422 that names
-the options' own kind (`CreateOptions.meta.k8s.io "" is invalid: ...`). Unknown parameters are ignored. Of a repeated
-parameter the first value counts, except dryRun, which is a list.
-
-Absent is kept apart from zero where upstream keeps it apart (pointers in metav1's option types).
+Invalid options give two errors. Values that do not parse are a 400. Values that parse and are not allowed are a 422 on
+the options' own kind (`CreateOptions.meta.k8s.io "" is invalid: ...`). Unknown parameters are ignored. The first value
+of a repeated parameter counts, except for dryRun, which is a list.
+Unset differs from zero wherever upstream has a pointer in metav1's option types.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What an object must still be for a deletion to happen; None: anything."""
+    """Preconditions of a deletion; None: no condition."""
 
     uid: str | None = None
     resource_version: str | None = None
@@ -87,8 +86,9 @@ class Preconditions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """`propagation` is Orphan, Background or Foreground, None where nothing is said; `orphan` is the old
-    orphanDependents.
+    """Options of a deletion.
+
+    `propagation` is Orphan, Background or Foreground, None if unset. `orphan` is the old orphanDependents.
     """
 
     grace_period: int | None = None
@@ -148,8 +148,10 @@ def get_options(params: Params = _NO_PARAMS) -> GetOptions:
 
 
 def list_options(params: Params = _NO_PARAMS, *, watch: bool | None = None, watch_list: bool = True) -> ListOptions:
-    """Options of a list, a watch or a deletecollection. `watch` overrides the parameter (the old /watch/ paths);
-    `watch_list` is the gate of that name."""
+    """Parse the options of a list, a watch or a deletecollection.
+
+    `watch` overrides the parameter (the old /watch/ paths). `watch_list` is the gate of that name.
+    """
     if not params and not watch:
         return _PLAIN_LIST
     if watch is None:
@@ -239,12 +241,12 @@ def _watch_errors(match: str, token: str, initial: bool | None, watch_list: bool
 
 
 def write_options(request: Request, kind: str) -> WriteOptions:
-    """The options of a create ("CreateOptions") or update ("UpdateOptions")."""
+    """Parse the options of a create ("CreateOptions") or update ("UpdateOptions")."""
     return _write_options(request.params, kind)
 
 
 def patch_options(request: Request, *, apply: bool) -> WriteOptions:
-    """The options of a patch; an apply has to name its manager, and it alone may force."""
+    """Parse the options of a patch. An apply must name its manager; only an apply may force."""
     errors = []
     force = _flag(request.params, "force")
     if apply:
@@ -310,7 +312,7 @@ def _from_body(body: dict[str, Any]) -> DeleteOptions:
 
 
 def check_delete_options(options: DeleteOptions, dry_run: list[str]) -> DeleteOptions:
-    """Raises 422 for options that are not allowed; `dry_run` are the values as they were sent."""
+    """Raise 422 for options that are not allowed; `dry_run` holds the raw values."""
     errors = validate_delete(options) + _dry_run_errors(dry_run)
     if errors:
         raise _invalid("DeleteOptions", errors)
@@ -318,7 +320,7 @@ def check_delete_options(options: DeleteOptions, dry_run: list[str]) -> DeleteOp
 
 
 def validate_delete(options: DeleteOptions) -> list[FieldError]:
-    """What is wrong with how dependents are to be treated (ValidateDeleteOptions of meta/v1)."""
+    """Validate the treatment of dependents (ValidateDeleteOptions of meta/v1)."""
     errors = []
     path = Path("propagationPolicy")
     if options.orphan is not None and options.propagation is not None:

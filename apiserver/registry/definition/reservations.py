@@ -1,5 +1,7 @@
-"""What an object takes of something that all objects of its kind share, such as a service its addresses: taken before
-the object is prepared and checked, as upstream's registry begins a write, and given back when the write fails.
+"""Reservation of values that all objects of a kind share, such as the addresses of Services.
+
+A write reserves them before the object is prepared and validated, as upstream's registry begins a write. They are
+released if the write fails.
 """
 
 from __future__ import annotations
@@ -16,22 +18,24 @@ __all__ = ["Reservation", "Reservations"]
 
 
 class Reservation(Protocol):
-    """What one write has taken."""
+    """The values reserved by one write."""
 
     async def settle(self, *, stored: bool) -> None:
-        """The write is over: with `stored` the object has what was taken, else it is given back."""
+        """End the write: with `stored` the object owns the reserved values, otherwise they are released."""
         ...
 
 
 class Reservations(Protocol):
-    """Who gives it to the objects of one resource."""
+    """Allocator of shared values for one resource."""
 
     def reserve(self, ctx: Context, obj: Json, old: Json | None) -> Awaitable[Reservation]:
-        """Takes what a new or changed object needs (`old` None: it is new), and writes it into the object. A dry run
-        takes nothing. Raises StatusError.
+        """Reserve the values for a new or changed object and set them in the object.
+
+        `old` is None for a new object. A dry run reserves nothing.
+        Raises StatusError.
         """
         ...
 
     def release(self, ctx: Context, obj: Json) -> Awaitable[None]:
-        """An object is gone."""
+        """Release the values of a deleted object."""
         ...
