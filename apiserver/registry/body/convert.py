@@ -227,9 +227,8 @@ def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> H
     return Hub(obj if expected.to_hub is same_form else expected.to_hub(obj))
 
 
-# What storing does to an object. Upstream stores messages, in which an empty list is none: one that is always written
-# (`rules: []`) comes back as null, one that was kept for validation goes. Walkers look only where a schema has such
-# fields.
+# Upstream stores protobuf messages, which cannot represent an empty list: one that is always written (`rules: []`)
+# comes back as null, one that was kept for validation is dropped. Walkers visit only schemas with such fields.
 
 #: Normalizes a value in place.
 Normalizer = Callable[[Any], None]

@@ -78,8 +78,8 @@ def _of_meta(kind: str) -> Struct:
     return Struct(f"io.k8s.apimachinery.pkg.apis.meta.v1.{kind}", (TYPE_META,))
 
 
-#: Kinds that upstream's scheme knows in every version of its groups, and in whatever version: no body of an object is
-#: of them, so that most need no fields.
+#: Kinds in every version of upstream's groups, and kinds in any version. No object's body has them, so most need no
+#: fields.
 _OF_ALL: Final = {
     "DeleteOptions": DeleteOptions, "WatchEvent": WatchEvent,
     **{f"{verb}Options": _of_meta(f"{verb}Options") for verb in ("Create", "Get", "List", "Patch", "Update")},

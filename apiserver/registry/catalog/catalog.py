@@ -1,14 +1,14 @@
-"""The live catalog: every resource that a server knows, added, replaced and removed while it runs.
+"""The live catalog: a server's resources, added, replaced and removed while it runs.
 
-    catalog.open(CATALOG)                      before the caches start: the resources that are built in
-    await catalog.add(resource)                at run time: served when this returns, with all that is stored of it
+    catalog.open(CATALOG)                      before the caches start: the built-in resources
+    await catalog.add(resource)                at run time: served, with all stored objects, when this returns
     catalog.replace(resource, served=("v2",))  in a new form: other versions, schema, subresources, rules
-    catalog.remove("example.com", "widgets")   not served any more; what is stored stays in the log
-    catalog.subscribe(follow)                  whoever derives something from it: routes, discovery, OpenAPI
+    catalog.remove("example.com", "widgets")   no longer served; its stored objects stay in the log
+    catalog.subscribe(follow)                  for derived data: routes, discovery, OpenAPI
 
-A resource has one store, found by (group, plural), and its kinds in each version. Watches of a resource end when it is
-removed, and, at once or soon, when it is replaced, as its clients have to learn its new form. Each server has its own
-catalog: where several share a database, each of them adds what it is to serve.
+A resource has one store, indexed by (group, plural), and its kinds in each version. Watches of a resource end when it
+is removed. They also end, immediately or soon, when it is replaced, because its clients must learn its new form. Each
+server has its own catalog: servers that share a database each add their own resources.
 """
 
 from __future__ import annotations

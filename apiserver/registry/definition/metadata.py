@@ -60,8 +60,8 @@ _SUBRESOURCE_LIMIT: Final = 256
 _GENERATED_PREFIX: Final = 58
 
 
-#: What a write to /status may not touch (upstream's ResetObjectMetaForStatus); the rest of metadata is the server's
-#: anyway.
+#: Fields that a write to /status may not change (upstream's ResetObjectMetaForStatus). The server sets the rest of
+#: metadata anyway.
 _KEPT_BY_STATUS: Final = (
     "deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences",
 )  # fmt: skip

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from apiserver.storage.log.types import Record
 
 Release = tuple[int, int]
-#: The store of a resource (`registry.store.store.Store`): stores know resources, so resources cannot name its type.
+#: The store of a resource (`registry.store.store.Store`). Stores import resources, so its type cannot be named here.
 ItsStore = Any
 
 #: Verbs of an ordinary resource, in discovery's (alphabetical) order.
@@ -36,18 +36,20 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 def same_form(obj: Json) -> Json:
-    """The conversion of a version that is the stored form itself."""
+    """Return the object unchanged: the conversion of a version that is the stored form."""
     return obj
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """One API version of a resource. `to_hub`/`from_hub` convert a whole object (may change it in place; returns it);
-    `default(obj, now)` fills in place what the type does not say: defaults across fields. Releases bound where it is
-    served; `on_by_default` without runtime-config. `successor` is what to use instead of a deprecated version.
-    `list_schema` is the type of its lists as documents tell of it, where it is not made of `schema` alone.
-    `columns`, `subresources`, `field_labels` and `warning` are those of this version alone, where versions differ
-    (custom resources); see `Resource.of_version`."""
+    """One API version of a resource.
+
+    `to_hub`/`from_hub` convert a whole object, perhaps in place, and return it. `default(obj, now)` fills defaults
+    across fields in place. The releases bound where the version is served; `on_by_default` applies without
+    runtime-config. `successor` replaces a deprecated version. `list_schema` is the documented type of its lists if it
+    is not derived from `schema`. `columns`, `subresources`, `field_labels` and `warning` are set if versions differ
+    (custom resources); see `Resource.of_version`.
+    """
 
     name: str
     schema: Struct
@@ -67,7 +69,7 @@ class Version:
     warning: str = ""
 
     def fill(self, obj: Json, now: datetime) -> None:
-        """Fills what an object of this version leaves out, in place: by its type, then by `default`."""
+        """Fill the defaults of an object of this version in place: by its type, then by `default`."""
         fill_defaults(self.schema, obj, now)
         if self.default is not None:
             self.default(obj, now)
@@ -75,7 +77,8 @@ class Version:
 
 def prerelease(name: str, schema: Struct, introduced: Release, **further: Any) -> Version:
     """Return an alpha or beta version: off by default, deprecated 3 and removed 6 releases after its introduction.
-    `further` fields replace these.
+
+    The fields in `further` override these.
     """
     major, minor = introduced
     usual: Json = {"deprecated": (major, minor + 3), "removed": (major, minor + 6), "on_by_default": False}
@@ -84,8 +87,11 @@ def prerelease(name: str, schema: Struct, introduced: Release, **further: Any) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of the Table form. `cell(obj)` gives its value for an object in hub form; `now`-dependent cells (ages)
-    take it as second argument when `timed`. A column that is not `told` has cells, and no definition."""
+    """A column of the Table form.
+
+    `cell(obj)` returns its value for an object in hub form. With `timed` it takes `now` as second argument (ages). A
+    column that is not `told` has cells but no definition.
+    """
 
     name: str
     cell: Callable[..., Any]
@@ -99,11 +105,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """How a subresource shows a part of an object as another kind (scale). `kind` says what its body is (nothing of it
-    is stored), `field` where the object has what they share (dotted, a leaf), `within` where the projection has it if
-    that is another place, `show(obj)` gives the projection of an object in hub form, `validate(shown)` what is wrong
-    with a changed one. `there(obj)` raises for an object without the field, whose projection can be written and not
-    read.
+    """A projection: a subresource that shows a part of an object as another kind (scale).
+
+    `kind` is the kind of its body, which is not stored. `field` is the shared field in the object (dotted, a leaf), and
+    `within` its place in the projection if that differs. `show(obj)` returns the projection of an object in hub form,
+    and `validate(shown)` the errors of a changed one. `there(obj)` raises for an object without the field; its
+    projection can be written but not read.
     """
 
     kind: Resource
@@ -120,11 +127,13 @@ class Projection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subresource:
-    """`status`, `binding`, `scale` …: `verbs` in discovery's order, `kind`/`group`/`version` of its body when it is
-    another kind than the resource's own. `create(store, ctx, body, options)` serves POST (the body decoded, without
-    kind and apiVersion) and gives the answer: a Status or an object with kind and apiVersion. `connect(store, ctx,
-    request)` serves any verb of log, exec and the like.
-    `projection`: the body shows a part of the object as another kind, and is read and written like it (scale).
+    """A subresource such as `status`, `binding` or `scale`.
+
+    `verbs` are in discovery's order. `kind`/`group`/`version` are its body's if it has a kind of its own.
+    `create(store, ctx, body, options)` serves POST (the decoded body, without kind and apiVersion) and returns the
+    answer: a Status or an object with kind and apiVersion. `connect(store, ctx, request)` serves any verb of log, exec
+    and the like. `projection`: the body shows a part of the object as another kind and is read and written like it
+    (scale).
     """
 
     name: str
@@ -133,24 +142,24 @@ class Subresource:
     group: str | None = None
     version: str = ""
     schema: Struct | None = None
-    #: Other apiVersions in which its body is taken.
+    #: Other accepted apiVersions of its body.
     accepts: tuple[str, ...] = ()
     create: Callable[[ItsStore, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     connect: Callable[[ItsStore, Context, Request], Awaitable[Response | Stream]] | None = None
-    #: What such a request says, as the object of this kind that admission sees; None: admission does not see it.
+    #: Returns the options of a request as the object that admission sees; None: admission does not see it.
     connect_options: Callable[[Request], Json] | None = None
     projection: Projection | None = None
-    #: it can be shown as a Table; an action, which has `create`, never can.
+    #: It can be shown as a Table. An action, which has `create`, cannot.
     tables: bool = True
 
 
 def api_version(group: str, version: str) -> str:
-    """The apiVersion of a group and version: `apps/v1`, or `v1` alone for the core group."""
+    """Return the apiVersion of a group and version: `apps/v1`, or only `v1` for the core group."""
     return f"{group}/{version}" if group else version
 
 
 def go_package(group: str) -> str:
-    """The package of a group's hub types; events of either group are core's."""
+    """Return the package of a group's hub types. Events of both groups belong to core."""
     return "core" if group in ("", "events.k8s.io") else group.partition(".")[0]
 
 
@@ -158,13 +167,10 @@ def go_package(group: str) -> str:
 class Resource:
     """One resource. Objects are stored in hub form under `/registry/{storage_prefix}/[namespace/]name`.
 
-    `field_labels` maps a selectable field to its value of an object ("" when unset); metadata.name (and
-    metadata.namespace)
-    are added by the store. `delete_returns_object`: DELETE answers with the object, else with a Status.
-    `storage_version` is the apiVersion in which upstream stores it, where that is not a matter of releases (see
-    `stored_as`).
-    `unconditional_update`: PUT without resourceVersion is allowed.
-    `create_on_update`: PUT to a missing name creates it.
+    `field_labels` maps a selectable field to its value in an object ("" if unset). The store adds metadata.name and
+    metadata.namespace. `delete_returns_object`: DELETE returns the object instead of a Status. `storage_version` is
+    upstream's stored apiVersion if it does not depend on the release (see `stored_as`). `unconditional_update`: PUT
+    without resourceVersion is allowed. `create_on_update`: PUT to a missing name creates it.
     """
 
     group: str
@@ -176,7 +182,7 @@ class Resource:
     strategy: Strategy
     columns: tuple[Column, ...]
     storage_prefix: str
-    #: The kind of lists, where it is not the kind with "List" added.
+    #: The kind of lists if it is not the kind with "List" appended.
     list_kind_name: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -187,39 +193,39 @@ class Resource:
     unconditional_update: bool = True
     create_on_update: bool = False
     storage_version: str = ""
-    #: Whether upstream reads single objects from its watch cache, whose errors have other words.
+    #: Whether upstream reads single objects from its watch cache, which has other errors.
     cached: bool = True
-    #: A feature gate without which the resource is not served.
+    #: A feature gate required to serve the resource.
     gate: str = ""
     #: Serves POST of a resource that stores nothing of its own (bindings), as a Subresource's `create` does.
     create: Callable[[ItsStore, Context, Json, WriteOptions], Awaitable[Json]] | None = None
-    #: Last word on a new or changed object (None: no old one) before its kind's rules, by who writes it; raises 403.
+    #: Last check of a new or changed object (None: no old one) before its kind's rules, by its writer. It raises 403.
     guard: Callable[[ItsStore, Context, Json, Json | None], Awaitable[None]] | None = None
     #: Conditions of an object's row in the Table form (a finished pod), usually none.
     row_conditions: Callable[[Json], list[Json]] | None = None
-    #: By what the rows of a list's Table are sorted, where not by names.
+    #: The sort key of rows in a list's Table if it is not the name.
     row_order: Callable[[Json], Any] | None = None
     #: Brings a stored row into the kind's present form (see `apiserver.storage.watchcache.cache.Cache`).
     present: Callable[[Record], Record] | None = None
     #: Shows any row in this form, to watches that go on for a moment when the kind gets another; None where they end.
     former: Callable[[Record], Record] | None = None
-    #: Converts objects where that takes asking somebody else; versions are all the stored form then.
+    #: Converts objects that need an external converter. All versions then have the stored form.
     conversion: Conversion | None = None
-    #: Gives all objects of a resource that stores none, as they are when somebody asks.
+    #: Computes all objects of a resource without stored objects, at each request.
     shown: Callable[[ItsStore, Context], Awaitable[list[Json]]] | None = None
-    #: What stored objects end with, where their version is not the first in which objects were stored.
+    #: The suffix of stored objects if their version is not the first storage version.
     stored_mark: bytes = b""
-    #: A custom resource: its objects are bare JSON, which is neither merged strategically nor written as protobuf.
+    #: A custom resource: its objects are bare JSON, without strategic merge and protobuf.
     custom: bool = False
-    #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind"
+    #: The error for a field selector with an unknown label: "known" lists the known labels, "plain" the label, "kind"
     #: label and group version kind, "label" label and kind.
     field_error_style: Literal["known", "plain", "kind", "label"] = "known"
 
-    #: The type of what is stored.
+    #: The type of stored objects.
     hub_schema: Struct = field(init=False, repr=False, compare=False)
     #: The apiVersion of each version, by its name.
     api_versions: Mapping[str, str] = field(init=False, repr=False, compare=False)
-    #: Whether an answer takes asking somebody.
+    #: Whether an answer needs an external converter.
     asks: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -231,12 +237,12 @@ class Resource:
 
     @property
     def hub_group(self) -> str:
-        """The group of the kind's hub type, which precondition failures name."""
+        """The group of the kind's hub type in errors about preconditions."""
         return "" if go_package(self.group) == "core" else self.group
 
     @property
     def go_type(self) -> str:
-        """The kind's hub type, as conversion errors name it (`core.Pod`)."""
+        """The kind's hub type in conversion errors (`core.Pod`)."""
         return "unstructured.Unstructured" if self.custom else f"{go_package(self.group)}.{self.kind}"
 
     @property
@@ -253,9 +259,11 @@ class Resource:
         return any(sub.name == "status" for sub in self.subresources)
 
     def stored_as(self, release: Release) -> str:
-        """The apiVersion in which upstream stores the kind: the newest one that the release before knew as well, so
-        that there is a way back (apiserver/pkg/server/storage). Here objects are stored in hub form; discovery tells
-        what upstream would."""
+        """Return the apiVersion in which upstream stores the kind, as discovery reports it.
+
+        It is the newest version that also exists in the previous release, to allow a downgrade
+        (apiserver/pkg/server/storage). Objects are stored in hub form here.
+        """
         before = max((release[0], release[1] - 1), RELEASES[0])
         known = next((version for version in self.versions if version.introduced <= before), self.versions[0])
         return self.storage_version or self.api_versions[known.name]
@@ -269,8 +277,7 @@ class Resource:
         return b64encode(sha256(text.encode()).digest()[:8]).decode()
 
     def of_version(self, version: Version) -> Resource:
-        """The resource as one of its versions shows it: with the columns, subresources and selectable fields of that
-        version."""
+        """Return the resource with the columns, subresources and selectable fields of one of its versions."""
         own = {
             name: value
             for name in ("columns", "subresources", "field_labels")
@@ -282,5 +289,5 @@ class Resource:
         return next((v for v in self.versions if v.name == name), None)
 
     def prefix(self, namespace: str = "") -> str:
-        """Return what the keys of all objects begin with, or of those in a namespace."""
+        """Return the key prefix of all objects, or of those in a namespace."""
         return f"/registry/{self.storage_prefix}/{namespace}/" if namespace else f"/registry/{self.storage_prefix}/"

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 def own(strategy: Strategy, hook: str) -> Any:
-    """A hook where the kind has one of its own, None where it says nothing: such a hook need not be asked."""
+    """Return the kind's own hook, or None for the default, which need not be called."""
     return None if getattr(type(strategy), hook) is getattr(Strategy, hook) else getattr(strategy, hook)
 
 
 class Strategy:
-    """Hooks with upstream's defaults; a kind overrides what differs.
+    """Hooks with upstream's defaults; a kind overrides the ones that differ.
 
-    The store puts the kind's metadata rules before what `validate*` returns, and what `validate_first` returns before
-    both.
+    The store puts the errors of `validate_first` first, then those of the kind's metadata rules, then those of
+    `validate*`.
     """
 
     #: "subdomain" | "label" | "path-segment": the syntax of metadata.name (apiserver.api.values.names).
@@ -45,25 +45,25 @@ class Strategy:
     #: Fields (dotted) that managedFields of the main resource / of status never own.
     reset_fields: tuple[str, ...] = ()
     status_reset_fields: tuple[str, ...] = ("metadata", "spec")
-    #: the kind's validation looks at metadata at all (core Events leave it to the generic rules).
+    #: The kind's validation covers metadata (core Events leave it to the generic rules).
     checks_metadata: bool = True
     #: seconds that DELETE without a period grants; None: deletion is immediate.
     grace_period: int | None = None
     #: metadata.finalizers must be standard or qualified names (kinds validated by pkg/apis/core/validation's
     #: ValidateObjectMeta).
     checks_finalizer_names: bool = True
-    #: the kind's update validation looks at the whole metadata once more (each finding is then a cause twice).
+    #: The kind's update validation validates the whole metadata again, so each error is a cause twice.
     revalidates_metadata: bool = True
-    #: the kind's update validation compares metadata with the stored one, as the generic rules have done.
+    #: The kind's update validation compares metadata with the stored one, like the generic rules.
     compares_metadata: bool = True
-    #: the kind's validation of status updates looks at metadata.
+    #: The kind's validation of status updates covers metadata.
     checks_status_metadata: bool = True
     #: metadata.generateName must be the beginning of a name by the kind's own rule; else the generated name alone.
     checks_generate_name: bool = True
-    #: what a DELETE without propagation policy does with dependents: "background", "orphan", or "unsupported" (no
+    #: The effect of a DELETE without propagation policy on dependents: "background", "orphan", or "unsupported" (no
     #: finalizers at all).
     garbage_collection: str = "background"
-    #: whether a deletion that `starts_deletion` began takes up the finalizers of its propagation policy.
+    #: Whether a deletion begun by `starts_deletion` sets the finalizers of its propagation policy.
     begins_with_finalizers: bool = True
     #: rules of the kind call `Context.authorize`: where a webhook authorizes, a thread that may block evaluates them.
     asks_authorizer: bool = False
@@ -71,11 +71,11 @@ class Strategy:
     storage_preconditions: bool = False
 
     def name_rule_of(self, ctx: Context) -> str:
-        """The rule for new names, where a feature gate changes it."""
+        """Return the rule for new names; a feature gate may change it."""
         return self.name_rule
 
     def validate_metadata(self, ctx: Context, metadata: Json, namespaced: bool) -> list[FieldError]:
-        """What the kind itself says of the metadata of an object, new or changed."""
+        """Validate the metadata of a new or changed object by the kind's own rules."""
         if not self.checks_generate_name and "generateName" in metadata:
             metadata = {name: value for name, value in metadata.items() if name != "generateName"}
         rule = self.name_rule_of(ctx)
@@ -84,13 +84,14 @@ class Strategy:
     def prepare_for_create(self, ctx: Context, obj: Json) -> None: ...
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
-        """Errors that stand before those of the metadata; on create (`old` None), update and status update
-        (`ctx.subresource`).
+        """Return the errors that precede those of the metadata.
+
+        It runs on create (`old` None), update and status update (`ctx.subresource`).
         """
         return []
 
     def takes_long(self, version: str) -> bool:
-        """Whether checking an object may take longer than others should wait, however small the request is."""
+        """Return whether validation of an object may block other requests, even if the request is small."""
         return False
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
@@ -100,7 +101,7 @@ class Strategy:
         """Last change in place after validation, on create and update (upstream's Canonicalize)."""
 
     def before_storing(self, ctx: Context, obj: Json) -> None:
-        """Last change of all in place, once admission has accepted the object: what its stored form cannot hold."""
+        """Change an admitted object in place as the last step, to remove parts without a stored form."""
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return []
@@ -122,18 +123,20 @@ class Strategy:
         return []
 
     def check_delete(self, ctx: Context) -> None:
-        """May refuse (raise) the DELETE of one object by its name, before it is looked for; a DELETE of a collection
-        does not ask.
+        """Raise an error to refuse the DELETE of one object, before its lookup.
+
+        A DELETE of a collection does not call it.
         """
 
     def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
-        """Seconds between DELETE and removal, or None where the kind is deleted immediately (upstream's
-        CheckGracefulDelete).
+        """Return the seconds between DELETE and removal, or None to delete immediately.
+
+        Facts: upstream's CheckGracefulDelete.
         """
         return None
 
     def prepare_for_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> None:
-        """An update through a subresource other than status (finalize, resize, ephemeralcontainers)."""
+        """Prepare an update through a subresource other than status (finalize, resize, ephemeralcontainers)."""
 
     def validate_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> list[FieldError]:
         return []
@@ -145,8 +148,10 @@ class Strategy:
         return () if subresource else self.reset_fields
 
     def starts_deletion(self, ctx: Context, obj: Json, options: DeleteOptions) -> bool:
-        """Whether DELETE only begins the deletion: the hook has changed `obj` (phase, deletionTimestamp), which is
-        stored and answered, with the finalizers of dependents unless `begins_with_finalizers` is False.
+        """Return whether DELETE only starts the deletion, by a change of `obj` (phase, deletionTimestamp).
+
+        The changed object is stored and returned, with the finalizers of dependents unless `begins_with_finalizers` is
+        False.
         """
         return False
 
@@ -155,11 +160,11 @@ class Strategy:
         return []
 
     def may_remove(self, obj: Json) -> bool:
-        """Whether an object without metadata.finalizers may leave the store (namespaces: spec.finalizers is empty)."""
+        """Return whether an object without metadata.finalizers may be removed (namespaces: spec.finalizers is empty)."""
         return True
 
     def is_finalized(self, obj: Json, old: Json) -> bool:
-        """Whether an update removed the last finalizer of an object whose deletion waits for nothing else."""
+        """Return whether an update removed the last finalizer of an object that waits for nothing else."""
         before = old["metadata"]
         held = obj["metadata"].get("finalizers") or before.get("deletionGracePeriodSeconds")
         return "deletionTimestamp" in before and not held and self.may_remove(obj)

@@ -1,6 +1,6 @@
-"""The Table form: rows of cells by the columns of a resource, as kubectl shows them.
+"""The Table form: rows of cells by the columns of a resource, as kubectl prints them.
 
-Cells that do not depend on the time are made once per entry and shared by all readers; ages are computed each time.
+Cells without a time are computed once per entry and shared by all readers. Ages are computed for each request.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["definitions", "row_of", "row_of_entry", "table_of"]
 
 
 _KEY: Final = "cells"
-#: The last column of kinds that have none of their own.
+#: The last column of kinds without columns of their own.
 _CREATED: Final = "Created At"
 
 
 def definitions(resource: Resource) -> list[Json]:
-    """The columns as a Table describes them."""
+    """Return the column definitions of a Table."""
     return [
         {"name": c.name, "type": c.type, "format": c.format, "description": c.description, "priority": c.priority}
         for c in resource.columns
@@ -34,7 +34,7 @@ def definitions(resource: Resource) -> list[Json]:
 
 
 def row_of(resource: Resource, obj: Json, now: datetime) -> Json:
-    """An object's cells, and its row's conditions if it has any."""
+    """Return an object's cells, and its row's conditions if it has any."""
     cells = [column.cell(obj, now) if column.timed else column.cell(obj) for column in resource.columns]
     return _row(resource, obj, cells)
 
@@ -42,8 +42,9 @@ def row_of(resource: Resource, obj: Json, now: datetime) -> Json:
 def row_of_entry(
     resource: Resource, entry: Entry, now: datetime, version: str = "", shown: Callable[[Json], Json] | None = None
 ) -> Json:
-    """As `row_of`, with the untimed cells kept at the entry. Each `version` has columns of its own, about what it
-    shows of the stored object where that is something else.
+    """Return the row of an entry, with its untimed cells cached at the entry.
+
+    Each `version` has columns of its own. `shown` converts the stored object if they read another form of it.
     """
     obj = entry.obj if shown is None else shown(entry.obj)
     key = (_KEY, resource.group, resource.plural, version)
@@ -71,8 +72,10 @@ def _row(resource: Resource, obj: Json, cells: list[Any]) -> Json:
 def table_of(
     resource: Resource, rows: Sequence[Json], meta: Json, *, version: str = "v1", columns: bool = True
 ) -> Json:
-    """The whole Table. A watch sends the columns once (`columns`), null after that. A kind without columns of its own
-    shows no rows as null.
+    """Return the whole Table.
+
+    A watch sends the columns once (`columns`) and null after that. A kind without columns of its own shows no rows as
+    null.
     """
     own = resource.columns[-1].name != _CREATED
     return {
